@@ -89,7 +89,7 @@ function renderPlace(place: Place): Html {
     ${renderTable({
       title: `Answers of ${nameOf(place)}`,
       columns: ["Answer", "Meaning", "Body"],
-      labels: ["Answer", "Meaning", "Body"],
+      cards: true,
       rows: Object.entries(responses).map(([status, answer]) => [
         status,
         answer.description,
@@ -100,11 +100,10 @@ function renderPlace(place: Place): Html {
 }
 
 function renderParameters(parameters: readonly Parameter[], name: string): Html {
-  const columns = ["Parameter", "In", "Form", "Meaning"];
   return renderTable({
     title: `Parameters of ${name}`,
-    columns,
-    labels: columns,
+    columns: ["Parameter", "In", "Form", "Meaning"],
+    cards: true,
     rows: parameters.map((parameter) => [
       html`<code>${parameter.name}</code>`,
       parameter.in,

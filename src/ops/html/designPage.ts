@@ -17,7 +17,7 @@ export function renderDesign(viewer: Viewer): string {
     ${renderTable({
       title: "A table that becomes cards on a phone",
       columns: ["Order", "Status", "Delivered"],
-      labels: ["Order", "Status", "Delivered"],
+      cards: true,
       rows: [
         [html`<a class="name" href="#main">DO-7ETRJAPW</a>`, "Picked up", renderTime("2026-11-22T14:32:07Z")],
         [

@@ -2,17 +2,18 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 
 /**
- * A table that scrolls sideways where it is wider than the window. With `labels`, a narrow window shows each row as a
+ * A table that scrolls sideways where it is wider than the window. With `cards`, a narrow window shows each row as a
  * card of labelled lines; the roles keep it a table for screen readers, because the style changes its layout.
  */
 export function renderTable(table: {
   title: string;
   columns: readonly (string | Html)[];
   rows: readonly (readonly (string | Html)[])[];
-  /** The columns' names as text. */
-  labels?: readonly string[];
+  /** True, or the columns' names as text where `columns` has markup. */
+  cards?: true | readonly string[];
 }): Html {
-  const { title, columns, rows, labels } = table;
+  const { title, columns, rows, cards } = table;
+  const labels = cards === true ? columns : cards;
   const label = (index: number) =>
     labels === undefined ? html`` : html`role="cell" data-label="${labels[index]}"`;
   const role = (name: string) => (labels === undefined ? html`` : html`role="${name}"`);

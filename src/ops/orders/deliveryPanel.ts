@@ -1,5 +1,4 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -67,10 +66,7 @@ function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): 
 }
 
 function renderVerification({ settled, observedAt }: Delivery, timeline: readonly TimelineEntry[]): Html {
-  const exact = formatInstant(observedAt);
-  const at = html`<time datetime="${exact}" title="${exact}"
-    >${formatInstant(observedAt, 0).slice(0, 16).replace("T", " ")}</time
-  >`;
+  const at = renderMinute(observedAt);
   if (settled) return html`${renderGood("Verified with the provider")} at ${at}`;
   const via = timeline.findLast(({ verdict }) => verdict === "applied" || verdict === "corrected")?.via;
   const by = via === "webhook" ? "an event" : "a read";
@@ -92,7 +88,7 @@ function renderTimes(delivery: Delivery): Html {
     ${renderTable({
       title: "Times",
       columns: ["Step", "Planned", "Actual", "Difference"],
-      labels: ["Step", "Planned", "Actual", "Difference"],
+      cards: true,
       rows: [
         row("Pickup", pickupTime, realPickupTime, deliveryDelay(pickup, now)),
         row("Delivery", deliveryTime, realDeliveryTime, deliveryDelay(delivery, now)),

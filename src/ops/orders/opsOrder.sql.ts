@@ -1,6 +1,7 @@
 import { toInstant } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
+import type { ListedOrder } from "./orderList.sql.ts";
 
 /** A change of the order that a read found before any event. */
 export interface UnannouncedChange {
@@ -52,19 +53,19 @@ export async function readOrderSurroundings(
 }
 
 /** What people of the business want to know about an order. */
-export interface Delivery {
-  readonly status: string;
-  readonly fleetName: string | null;
-  /** Its name; if that is unknown, its reference or id. */
-  readonly branch: string | null;
-  readonly pickupTime: Instant | null;
-  readonly deliveryTime: Instant | null;
-  readonly realPickupTime: Instant | null;
-  readonly realDeliveryTime: Instant | null;
+export interface Delivery extends Pick<
+  ListedOrder,
+  | "status"
+  | "fleetName"
+  | "branch"
+  | "pickupTime"
+  | "deliveryTime"
+  | "realPickupTime"
+  | "realDeliveryTime"
+  | "settled"
+> {
   /** When the observation was made whose content this is, by the provider's clock. */
   readonly observedAt: Instant;
-  /** A read has confirmed this state. */
-  readonly settled: boolean;
   /** When a read found that the provider no longer has the order. */
   readonly goneAt: Instant | null;
 }

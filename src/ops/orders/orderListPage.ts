@@ -213,7 +213,7 @@ function renderResults(page: OrderListPage): Html {
         : renderTable({
             title: "Orders",
             columns: query.columns.map((name) => renderHeading(query, name)),
-            labels: query.columns.map((name) => findColumn(name).title),
+            cards: query.columns.map((name) => findColumn(name).title),
             rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, now))),
           })
     }

@@ -50,15 +50,7 @@ function renderSourceTable(sources: readonly SourceView[]): Html {
         "In quarantine",
         "Rate used",
       ],
-      labels: [
-        "Source",
-        "Complete up to",
-        "Webhooks",
-        "Missed, 24 h",
-        "Waiting",
-        "In quarantine",
-        "Rate used",
-      ],
+      cards: true,
       rows: sources.map(({ standing, webhooks, listReads }) => {
         const { sourceId, safeThrough, lost, pending, quarantined } = standing;
         return [

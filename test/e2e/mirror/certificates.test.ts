@@ -6,10 +6,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -44,20 +42,12 @@ beforeAll(async () => {
   const provider = makeMemoryProvider();
   for (let order = 0; order < 50; order += 1)
     provider.put(`R${order}`, secondsAgo(1_900 + order * 7), { ...ODD, order });
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply: makeLiveApply(pool),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT2H",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   const isSafe = async () => {
     await poller.runOnce();

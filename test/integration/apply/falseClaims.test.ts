@@ -4,13 +4,11 @@ import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import { decideDatedAhead } from "../../../src/poll/ledger/datedAhead.sql.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
@@ -52,21 +50,13 @@ async function startWorld({
   const provider = makeMemoryProvider();
   const apply = makeLiveApply(pool);
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply,
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.02,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     horizonSeconds,
     backfillSince: "PT3H",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   poller.start();

@@ -24,11 +24,11 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -55,20 +55,11 @@ beforeEach(async () => {
 });
 
 function startPoller(): Poller {
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply: makeLiveApply(pool),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT2H",
-    pace: "cycle",
-    holder: `test-${Math.random()}`,
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   return poller;

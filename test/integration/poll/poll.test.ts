@@ -5,14 +5,13 @@ import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
 import { PollerClosedError, WalkStalledError } from "../../../src/poll/cycle/errors.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { InvalidApiKeyError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
@@ -42,21 +41,11 @@ const INTERVAL_SECONDS = 0.05;
 
 /** A poller with short intervals, closed at the end of the test. */
 function makeSut(more: Partial<PollDeps> = {}): Poller {
-  const apply = makeLiveApply(pool);
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply,
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: INTERVAL_SECONDS,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1H",
-    pace: "cycle",
-    holder: `test-${Math.random()}`,
-    rateWindowMs: 0,
     ...more,
   });
   onTestFinished(() => poller.close());

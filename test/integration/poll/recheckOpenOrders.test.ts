@@ -2,10 +2,9 @@ import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { requestOverdueRefetches } from "../../../src/poll/ledger/openOrders.sql.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
@@ -42,20 +41,12 @@ it("refetches overdue open orders once a day, and no others", async () => {
 
   // A change of one of them that the mirror missed.
   provider.put("due", secondsAgo(5 * HOUR), { status: "arrived_for_delivery" });
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply,
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1M",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   poller.start();

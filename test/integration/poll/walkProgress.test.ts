@@ -4,13 +4,10 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -59,21 +56,12 @@ async function makeWorld(): Promise<World> {
     pool,
     provider,
     makeSut(more = {}) {
-      const apply = makeLiveApply(pool);
-      const poller = makePoller({
-        source: { sourceId: "live" },
+      const poller = makeLivePoller({
         client: provider,
         pool,
-        apply,
-        clock: systemClock,
-        logger: silentLogger,
         intervalSeconds: 0.05,
-        settleSeconds: 1,
-        overlapSeconds: 2,
         backfillSince: "PT1H",
-        pace: "cycle",
         holder: "first",
-        rateWindowMs: 0,
         leaseTtlMs: LEASE_MS,
         ...more,
       });

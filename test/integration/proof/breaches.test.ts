@@ -6,12 +6,12 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
@@ -49,20 +49,12 @@ const logger = makeLogger({
 });
 
 function makeSut(): Poller {
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply: apply(),
-    clock: systemClock,
     logger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1H",
-    pace: "cycle",
-    holder: `test-${Math.random()}`,
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   return poller;

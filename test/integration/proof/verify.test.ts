@@ -2,12 +2,10 @@ import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
 import { ProviderUnavailableError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
@@ -45,20 +43,12 @@ async function startWorld() {
   await pool.query(`insert into mirror.open_order_checks (source_id, reference)
     select 'live', reference from unnest(array['A', 'B', 'C', 'D', 'E', 'X']) reference`);
   const startPoller = () => {
-    const poller = makePoller({
-      source: { sourceId: "live" },
+    const poller = makeLivePoller({
       client: provider,
       pool,
-      apply,
-      clock: systemClock,
-      logger: silentLogger,
       intervalSeconds: 0.02,
-      settleSeconds: 1,
-      overlapSeconds: 2,
       backfillSince: "PT1M",
-      pace: "cycle",
       holder: "test",
-      rateWindowMs: 0,
     });
     onTestFinished(() => poller.close());
     poller.start();

@@ -12,6 +12,7 @@ import {
   hangUp,
   json,
   makeHastyClient,
+  NEW_ORDER,
   orderBody,
   refusal,
   startScriptedProvider,
@@ -28,16 +29,6 @@ beforeAll(async () => {
 });
 afterAll(() => provider.close());
 
-const ORDER = {
-  externalOrderId: "shop-1",
-  branch: "AMS-1",
-  customer: {
-    firstName: "Jane",
-    phone: "+31 6 1234",
-    address: { street: "Dam 1", city: "Ams", postcode: "1" },
-  },
-  schedule: { mode: "asap" },
-};
 const page = (data: unknown[]) => ({ data, hasMore: false, limit: 50, offset: 0, request_id: "req_1" });
 const single = (fields = {}) => json(200, { ...orderBody(fields), request_id: "req_1" });
 
@@ -52,7 +43,7 @@ const failureOf = async (promise: Promise<unknown>): Promise<unknown> =>
 
 describe("requests", () => {
   it.each<[string, (client: ProviderClient) => Promise<unknown>, string, unknown]>([
-    ["createOrder", (api) => api.createOrder(ORDER), "POST /v1/orders", ORDER],
+    ["createOrder", (api) => api.createOrder(NEW_ORDER), "POST /v1/orders", NEW_ORDER],
     ["getOrder", (api) => api.getOrder("DO-1"), "GET /v1/orders/DO-1", null],
     ["cancelOrder", (api) => api.cancelOrder("DO-1"), "POST /v1/orders/DO-1/cancel", null],
     ["advance", (api) => api.advanceTestOrder("DO-1"), "POST /v1/test/orders/DO-1/advance", null],
@@ -135,11 +126,14 @@ describe("requests", () => {
       request_id: "r",
     };
     provider.script(json(200, quote, { "service-subscription-state": "past_due" }));
-    expect(await client.quoteOrder(ORDER)).toMatchObject({ distance: 1.25, subscriptionState: "past_due" });
+    expect(await client.quoteOrder(NEW_ORDER)).toMatchObject({
+      distance: 1.25,
+      subscriptionState: "past_due",
+    });
     provider.script(
       json(200, { valid: false, reason: "address_ambiguous", message: "which?", request_id: "r" }),
     );
-    expect(await client.validateAddress(ORDER.customer.address)).toMatchObject({
+    expect(await client.validateAddress(NEW_ORDER.customer.address)).toMatchObject({
       reason: "address_ambiguous",
     });
     provider.script(json(200, { data: [], hasMore: false, request_id: "r" }));
@@ -152,8 +146,8 @@ describe("requests", () => {
       json(201, { ...orderBody(), request_id: "r" }, { "service-subscription-state": "past_due" }),
       single(),
     );
-    expect((await client.createOrder(ORDER)).subscriptionState).toBe("past_due");
-    expect((await client.createOrder(ORDER)).subscriptionState).toBeNull();
+    expect((await client.createOrder(NEW_ORDER)).subscriptionState).toBe("past_due");
+    expect((await client.createOrder(NEW_ORDER)).subscriptionState).toBeNull();
   });
 
   it("encode references as a single path segment", async () => {
@@ -518,7 +512,7 @@ it("logs and reports no personal data and no key", async () => {
   });
   const api = makeHastyClient({ baseUrl: provider.url, logger });
   provider.script(refusal(422, "address_not_found"));
-  const error = (await failureOf(api.createOrder(ORDER))) as Error;
+  const error = (await failureOf(api.createOrder(NEW_ORDER))) as Error;
   provider.script(single());
   await api.getOrder("Jane-1");
   expect(lines).toHaveLength(2);

@@ -5,6 +5,7 @@ import {
   hangUp,
   json,
   makeHastyClient,
+  NEW_ORDER,
   orderBody,
   refusal,
   startScriptedProvider,
@@ -21,16 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => provider.close());
 
-const ORDER = {
-  externalOrderId: "shop-1",
-  branch: "AMS-1",
-  customer: {
-    firstName: "Jane",
-    phone: "+31 6 1234",
-    address: { street: "Dam 1", city: "Ams", postcode: "1" },
-  },
-  schedule: { mode: "asap" },
-};
 const created = json(201, { ...orderBody(), request_id: "req_new" });
 const found = json(200, { ...orderBody(), request_id: "req_found" });
 const notFound = refusal(404, "order_not_found");
@@ -49,7 +40,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     ["an unreadable success", text(201, "<html>", { "content-type": "text/html" })],
   ])("returns after %s the order that is there, and creates nothing", async (_, failure) => {
     provider.script(failure, found);
-    const answer = await client.createOrder(ORDER);
+    const answer = await client.createOrder(NEW_ORDER);
     expect(answer).toMatchObject({ requestId: "req_found", snapshot: { fields: { reference: "DO-1" } } });
     expect(asked()).toEqual([CREATE, LOOK]);
   });
@@ -60,26 +51,28 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     ["a 500", text(500, "")],
   ])("creates after %s again when the order is not there", async (_, failure) => {
     provider.script(failure, notFound, created);
-    expect((await client.createOrder(ORDER)).requestId).toBe("req_new");
+    expect((await client.createOrder(NEW_ORDER)).requestId).toBe("req_new");
     expect(asked()).toEqual([CREATE, LOOK, CREATE]);
   });
 
   it("returns the order of the first attempt when that was slow, not lost", async () => {
     provider.script(hang, notFound, duplicate, found);
-    expect((await client.createOrder(ORDER)).requestId).toBe("req_found");
+    expect((await client.createOrder(NEW_ORDER)).requestId).toBe("req_found");
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK]);
   });
 
   it("does not create again when an unreadable success left no order", async () => {
     provider.script(text(201, "<html>", { "content-type": "text/html" }), notFound);
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "unreadable" });
     expect(asked()).toEqual([CREATE, LOOK]);
   });
 
   it("does not mistake an older order with the same id for its own", async () => {
     const old = json(200, { ...orderBody({ updatedAt: "2020-01-01T00:00:00Z" }), request_id: "req_old" });
     provider.script(hang, old, duplicate, old);
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ name: "DuplicateExternalOrderIdError" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({
+      name: "DuplicateExternalOrderIdError",
+    });
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK]);
   });
 
@@ -89,7 +82,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
       request_id: "r",
     });
     provider.script(hang, other, created);
-    expect((await client.createOrder(ORDER)).requestId).toBe("req_new");
+    expect((await client.createOrder(NEW_ORDER)).requestId).toBe("req_new");
   });
 
   it.each<[string, Step]>([
@@ -97,7 +90,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     ["is a 404 that the provider did not write", html],
   ])("creates nothing more when the look itself %s", async (_, failure) => {
     provider.script(hang, failure);
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ reason: "timeout", retry: "later" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "timeout", retry: "later" });
     expect(asked().filter((line) => line === CREATE)).toHaveLength(1);
   });
 
@@ -112,7 +105,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
       text(500, ""),
       notFound,
     );
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ reason: "server" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "server" });
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK, CREATE, LOOK, CREATE, LOOK]);
   });
 
@@ -120,7 +113,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     const control = new AbortController();
     const reason = new Error("shutting down");
     provider.script(hang);
-    const creating = client.createOrder(ORDER, { signal: control.signal });
+    const creating = client.createOrder(NEW_ORDER, { signal: control.signal });
     await expect.poll(() => provider.requests.length).toBe(1);
     control.abort(reason);
     await expect(creating).rejects.toBe(reason);
@@ -134,13 +127,15 @@ describe("other creations", () => {
     ["an empty one", { externalOrderId: "" }],
   ])("is sent once with %s, whatever becomes of it", async (_, fields) => {
     provider.script(text(500, ""), created);
-    await expect(client.createOrder({ ...ORDER, ...fields })).rejects.toMatchObject({ reason: "server" });
+    await expect(client.createOrder({ ...NEW_ORDER, ...fields })).rejects.toMatchObject({ reason: "server" });
     expect(asked()).toEqual([CREATE]);
   });
 
   it("reports a used id when the first answer says so", async () => {
     provider.script(duplicate, found);
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ name: "DuplicateExternalOrderIdError" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({
+      name: "DuplicateExternalOrderIdError",
+    });
     expect(asked()).toEqual([CREATE]);
   });
 
@@ -151,7 +146,7 @@ describe("other creations", () => {
     [422, "no_shift_coverage"],
   ])("is not repeated after %i %s", async (status, code) => {
     provider.script(refusal(status, code));
-    await expect(client.createOrder(ORDER)).rejects.toMatchObject({ status, code, retry: "never" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ status, code, retry: "never" });
     expect(asked()).toEqual([CREATE]);
   });
 });

@@ -85,6 +85,18 @@ export const hangUp: Step = (response) => {
   response.socket?.destroy();
 };
 
+/** The body of a request that creates an order. */
+export const NEW_ORDER = {
+  externalOrderId: "shop-1",
+  branch: "AMS-1",
+  customer: {
+    firstName: "Jane",
+    phone: "+31 6 1234",
+    address: { street: "Dam 1", city: "Ams", postcode: "1" },
+  },
+  schedule: { mode: "asap" },
+};
+
 /** An order object with everything the spec shows. */
 export function orderBody(fields: Record<string, unknown> = {}): Record<string, unknown> {
   return {
