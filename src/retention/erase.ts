@@ -1,5 +1,5 @@
 import type { Pool } from "../database/database.ts";
-import { countErasure, readExternalOrderId, withDecisionsAtRest, writeErasure } from "./erasure.sql.ts";
+import { countErasure, readExternalOrderIds, withDecisionsAtRest, writeErasure } from "./erasure.sql.ts";
 import type { ErasureCount, ErasureSubject, NamingInput } from "./erasure.sql.ts";
 import {
   readDecidedThrough,
@@ -66,7 +66,7 @@ interface MentionedInput {
 }
 
 async function namesOf(pool: Pool, subject: ErasureSubject): Promise<OrderNames> {
-  return { reference: subject.reference, externalOrderId: await readExternalOrderId(pool, subject) };
+  return { reference: subject.reference, externalOrderIds: await readExternalOrderIds(pool, subject) };
 }
 
 async function collectAll(pool: Pool, sourceId: string, keep: (input: UnnamedInput) => void): Promise<void> {

@@ -57,16 +57,32 @@ export async function withDecisionsAtRest<Result>(
   }
 }
 
-/** The business's own id of the order, while it is known. */
-export async function readExternalOrderId(
+/** The business's own ids of the order, now and earlier, while they are known. */
+export async function readExternalOrderIds(
   pool: Pool,
   { sourceId, reference }: ErasureSubject,
-): Promise<string | null> {
-  const { rows } = await pool.query<{ external_order_id: string | null }>(
-    "select external_order_id from mirror.orders where source_id = $1 and reference = $2",
+): Promise<string[]> {
+  const { rows } = await pool.query<{ id: string }>(
+    `select external_order_id as id from mirror.orders
+     where source_id = $1 and reference = $2 and external_order_id <> ''
+     union
+     select mirror.readable_json(raw) ->> 'externalOrderId' from mirror.history
+     where source_id = $1 and reference = $2 and mirror.readable_json(raw) ->> 'externalOrderId' <> ''`,
     [sourceId, reference],
   );
-  return rows[0]?.external_order_id ?? null;
+  return rows.map(({ id }) => id);
+}
+
+/** Other sources with input about an order of this reference: of the other mode, for example, if it was sent to the wrong address. */
+export async function readOtherSources(
+  pool: Pool,
+  { sourceId, reference }: ErasureSubject,
+): Promise<string[]> {
+  const { rows } = await pool.query<{ source_id: string }>(
+    "select distinct source_id from mirror.quarantine where reference = $2 and source_id <> $1 order by source_id",
+    [sourceId, reference],
+  );
+  return rows.map(({ source_id }) => source_id);
 }
 
 // An event without a decision is redacted with it.

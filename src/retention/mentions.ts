@@ -1,44 +1,54 @@
 const decoder = new TextDecoder("utf-8");
 const strictDecoder = new TextDecoder("utf-8", { fatal: true });
-const ESCAPED = /\\u([0-9a-f]{4})/gi;
-/** Quoted texts, and words in a text or an address. */
-const QUOTED = /"([^"]{1,255})"/g;
-const WORD = /[\p{L}\p{N}_.-]{3,255}/gu;
+/** Escapes of JSON, percent encoding, and character references of HTML. */
+const ESCAPED = /\\u([0-9a-f]{4})|\\(.)|((?:%[0-9a-f]{2})+)|&#(x[0-9a-f]{1,5}|\d{1,6});/gis;
+const CONTROLS: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+/** JSON within JSON is escaped twice, and so on; a percent sign can be escaped without end. */
+const ESCAPED_TIMES_MAX = 8;
+const BASE64 = /[\w+/-]{8,}/g;
+/** Strings of JSON, and words in a text or an address. */
+const STRING = /"([^"\\]*(?:\\.[^"\\]*)*)"/gs;
+const WORD = /[\p{L}\p{N}\p{M}_.-]{3,255}/gu;
+const NAME_LENGTH_MAX = 255;
+const CODE_POINT_MAX = 0x10_ff_ff;
 
 /** By which an order may be named in a body. */
 export interface OrderNames {
   readonly reference: string;
-  readonly externalOrderId: string | null;
+  /** The business's own ids of the order. */
+  readonly externalOrderIds: readonly string[];
 }
 
 /**
  * How a body without an order mentions one. `named`: it contains the reference as a separate word or string. `perhaps`:
- * it contains the reference in another case or joined to something by a sign, or the business's own id. `unreadable`:
- * it is not text.
+ * it contains the reference in similar letters (another case or width, another dash) or joined to something by a sign,
+ * or the business's own id. `unreadable`: it is not text.
  */
 export type Mention = "named" | "perhaps" | "unreadable" | "none";
 
-/** All strings in a body that may be an order reference: quoted texts and words. */
+/** All strings in a body that may be an order reference, however they are escaped: quoted texts and words. */
 export function namesIn(body: Buffer): string[] {
-  const text = plainText(body);
   const names = new Set<string>();
-  for (const [, name = ""] of text.matchAll(QUOTED)) names.add(name);
-  for (const [word] of text.matchAll(WORD)) {
-    names.add(word);
-    // The end of a sentence.
-    names.add(word.replace(/\.+$/, ""));
+  for (const text of listReadings(body)) {
+    for (const [, name = ""] of text.matchAll(STRING)) names.add(unescaped(name));
+    // Text between any two quotes: if the body is not JSON, nobody knows which of them begin a string.
+    for (const name of text.split('"')) names.add(name);
+    for (const [word] of text.matchAll(WORD)) {
+      names.add(word);
+      // The end of a sentence.
+      names.add(word.replace(/\.+$/, ""));
+    }
   }
   // Text that Postgres cannot store is not the reference of any order.
-  return [...names].filter((name) => name.isWellFormed() && !name.includes("\0"));
+  return [...names].filter(
+    (name) => name !== "" && name.length <= NAME_LENGTH_MAX && name.isWellFormed() && !name.includes("\0"),
+  );
 }
 
-export function findMention(body: Buffer, { reference, externalOrderId }: OrderNames): Mention {
-  const names = namesIn(body);
-  if (names.includes(reference)) return "named";
-  const wanted = [reference, encodeURIComponent(reference)];
-  if (externalOrderId !== null) wanted.push(externalOrderId);
-  const text = plainText(body);
-  if (wanted.some((name) => standsIn(text, name))) return "perhaps";
+export function findMention(body: Buffer, { reference, externalOrderIds }: OrderNames): Mention {
+  if (namesIn(body).includes(reference)) return "named";
+  const text = simplified(listReadings(body).join("\n"));
+  if ([reference, ...externalOrderIds].some((name) => standsIn(text, simplified(name)))) return "perhaps";
   return isText(body) ? "none" : "unreadable";
 }
 
@@ -51,13 +61,44 @@ function standsIn(text: string, name: string): boolean {
   return new RegExp(String.raw`(?<![\p{L}\p{N}])${plain}(?![\p{L}\p{N}])`, "iu").test(text);
 }
 
-/** The text without escapes of JSON, however often it was escaped. Zeros are what UTF-16 has between plain letters. */
-function plainText(body: Buffer): string {
-  return decoder
-    .decode(body)
-    .replaceAll("\0", "")
-    .replaceAll(ESCAPED, (_escape, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-    .replaceAll("\\", "");
+/** Letters that look alike become the same: other widths and compositions, invisible marks, dashes. */
+function simplified(text: string): string {
+  return text
+    .normalize("NFKC")
+    .replaceAll(/\p{Cf}/gu, "")
+    .replaceAll(/\p{Pd}/gu, "-");
+}
+
+/** The body as text: unchanged, without escapes, without the escapes in those, and what is in it as base64. */
+function listReadings(body: Buffer): string[] {
+  // Zeros are what UTF-16 has between plain letters.
+  const readings = listUnescaped(decoder.decode(body).replaceAll("\0", ""));
+  const encoded = (readings.at(-1) ?? "").match(BASE64) ?? [];
+  const inside = encoded.map((run) => decoder.decode(Buffer.from(run, "base64"))).join("\n");
+  return inside === "" ? readings : [...readings, ...listUnescaped(inside)];
+}
+
+function listUnescaped(text: string): string[] {
+  const readings = [text];
+  for (let times = 0; times < ESCAPED_TIMES_MAX; times += 1) {
+    const next = unescaped(readings.at(-1) ?? "");
+    if (next === readings.at(-1)) break;
+    readings.push(next);
+  }
+  return readings;
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(
+    ESCAPED,
+    (escape: string, unit?: string, sign?: string, percents?: string, point?: string) => {
+      if (unit !== undefined) return String.fromCharCode(Number.parseInt(unit, 16));
+      if (sign !== undefined) return CONTROLS[sign] ?? sign;
+      if (percents !== undefined) return decoder.decode(Buffer.from(percents.replaceAll("%", ""), "hex"));
+      const code = Number(point?.replace(/^x/i, "0x"));
+      return code <= CODE_POINT_MAX ? String.fromCodePoint(code) : escape;
+    },
+  );
 }
 
 function isText(body: Buffer): boolean {

@@ -1,3 +1,5 @@
+import { tryParseInstant } from "../domain/order/instant.ts";
+
 /** A value of JSON that has no parts. */
 type Plain = string | number | boolean | null;
 
@@ -14,9 +16,9 @@ export function redactOrder(raw: string): string {
     fleet: pick(membersOf(order["fleet"]), ["name"]),
     schedule: {
       ...pick(schedule, ["mode"]),
-      resolved: pick(resolved, ["pickupTime", "deliveryTime", "basis"]),
+      resolved: { ...pickTimes(resolved, ["pickupTime", "deliveryTime"]), ...pick(resolved, ["basis"]) },
     },
-    ...pick(order, ["pickupTime", "deliveryTime", "realPickupTime", "realDeliveryTime", "updatedAt"]),
+    ...pickTimes(order, ["pickupTime", "deliveryTime", "realPickupTime", "realDeliveryTime", "updatedAt"]),
     branch: pick(membersOf(order["branch"]), ["id", "reference"]),
   });
 }
@@ -35,4 +37,13 @@ function pick(members: Members, names: readonly string[]): Record<string, Plain>
       return [name, typeof value === "object" ? null : (value as Plain)];
     }),
   );
+}
+
+/** Only times: any text may stand in the place of one. */
+function pickTimes(members: Members, names: readonly string[]): Record<string, Plain> {
+  const values = Object.entries(pick(members, names)).map(([name, value]) => {
+    const isTime = typeof value === "string" && tryParseInstant(value) !== undefined;
+    return [name, isTime ? value : null];
+  });
+  return Object.fromEntries(values) as Record<string, Plain>;
 }

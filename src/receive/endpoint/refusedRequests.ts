@@ -34,6 +34,19 @@ export interface RefusedRequest {
 /** The folder for refused requests of a process with this data folder. */
 export const refusedFolder = (dataDir: string): string => path.resolve(dataDir, "refused-requests");
 
+/**
+ * Removes all stored requests: any of them may be about a person whose data has to go. Returns how many there were.
+ * Rejects with the system's error if the folder may not be changed.
+ */
+export async function removeRefusedRequests(folder: string): Promise<number> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+  await Promise.all(names.map((name) => rm(path.join(folder, name), { force: true })));
+  return names.length;
+}
+
 export interface RefusedRequests {
   /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
   readonly keep: (request: RefusedRequest) => void;

@@ -1,5 +1,8 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
@@ -292,6 +295,36 @@ describe("the command", () => {
       erased: { observations: 1, events: 1, quarantined: 0 },
     });
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+
+  it("removes the requests that CAPTURE_REFUSED stored, which may be about the person", async () => {
+    const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-erase-"));
+    onTestFinished(() => rm(dataDir, { recursive: true }));
+    const folder = path.join(dataDir, "refused-requests");
+    await mkdir(folder);
+    for (const name of ["1-a.json", "2-b"]) await writeFile(path.join(folder, name), secretOf("ORD-1"));
+    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    const erase = (...args: string[]) =>
+      runCommand(["erase", "ORD-1", ...args], { databaseUrl: database.url, env: { DATA_DIR: dataDir } });
+    await erase("--dry-run");
+    expect(await readdir(folder)).toHaveLength(2);
+    expect(await erase("--yes")).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("2 refused requests") as unknown,
+    });
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it("names another source that has input about the order", async () => {
+    await addSource(pool, "test");
+    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    await pool.query(
+      "insert into mirror.quarantine (source_id, via, reference, reason) values ('test', 'webhook', 'ORD-1', 'wrong_mode')",
+    );
+    expect(await run("ORD-1", "--source", "live", "--yes")).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("order-mirror erase ORD-1 --source test") as unknown,
+    });
   });
 
   it("explains what to do about an unknown order", async () => {

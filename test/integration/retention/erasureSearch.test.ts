@@ -51,6 +51,9 @@ const orderOf = (canary: string, reference: string, version: number) => ({
 const escaped = (text: string) =>
   text.replaceAll(/[DO]/g, (letter) => `\\u00${letter.codePointAt(0)?.toString(16).toUpperCase()}`);
 
+const percentEncoded = (text: string) =>
+  text.replaceAll(/[DO-]/g, (letter) => `%${letter.codePointAt(0)?.toString(16)}`);
+
 /** Each form in which an event or a read can mention an order. */
 const KINDS: Readonly<Record<string, (canary: string, reference: string) => Buffer | "read">> = {
   "an event": (canary, reference) => makeEventBody({ id: "e", order: orderOf(canary, reference, 5) }),
@@ -75,6 +78,48 @@ const KINDS: Readonly<Record<string, (canary: string, reference: string) => Buff
     Buffer.from(`{"reference":"${escaped(reference)}","phone":"${canary}",}`),
   "JSON within JSON, with escapes": (canary, reference) =>
     event({ note: JSON.stringify({ at: escaped(reference), phone: canary }) }),
+  "a reference on a line of its own": (canary, reference) =>
+    event({ note: `About\n${reference}\n${canary}` }),
+  "a reference on a line of its own, in JSON within JSON": (canary, reference) =>
+    event({ note: JSON.stringify({ note: `\t${reference}\n${canary}` }) }),
+  "a message in base64": (canary, reference) =>
+    event({
+      message: Buffer.from(JSON.stringify({ reference, phone: canary })).toString("base64"),
+      of: canary,
+    }),
+  "a message in base64url, without padding": (canary, reference) =>
+    event({ message: Buffer.from(JSON.stringify({ a: 1, reference })).toString("base64url"), of: canary }),
+  "an address with an encoded reference": (canary, reference) =>
+    event({ url: `https://example.com/?of=${percentEncoded(reference)}`, ...customerOf(canary) }),
+  "a form": (canary, reference) => Buffer.from(`of=${percentEncoded(reference)}&name=${canary}`),
+  "character references of HTML": (canary, reference) =>
+    event({
+      note: `<p>${reference.replaceAll(/[DO-]/g, (letter) => `&#x${letter.codePointAt(0)?.toString(16)};`)}</p>${canary}`,
+    }),
+  "objects in place of texts and times": (canary, reference) =>
+    makeEventBody({
+      id: "e",
+      order: {
+        reference,
+        updatedAt: at(5),
+        more: {
+          fleet: { name: { of: canary } },
+          branch: { id: { of: canary }, reference: [canary] },
+          livemode: { of: canary },
+          schedule: {
+            mode: [canary],
+            resolved: { pickupTime: { of: canary }, deliveryTime: [canary], basis: [[canary]] },
+          },
+          pickupTime: [canary],
+          realDeliveryTime: { of: canary },
+        },
+      },
+    }),
+  "words in place of times": (canary, reference) =>
+    makeEventBody({
+      id: "e",
+      order: { reference, updatedAt: at(5), more: { pickupTime: `call ${canary}`, deliveryTime: canary } },
+    }),
   "UTF-16": (canary, reference) => Buffer.from(JSON.stringify({ reference, phone: canary }), "utf16le"),
   "an order that a read showed": () => "read",
   "a read that names no order": (canary, reference) =>
@@ -123,6 +168,61 @@ describe("erasing an order", () => {
       expect(await findAnywhere(pool, "canary-of-another")).not.toEqual([]);
     },
   );
+
+  it.each([
+    "DO 1",
+    String.raw`A\B`,
+    'a "b"',
+    "7",
+    "\u00c4-1",
+    "A\u0308-1",
+    "/orders/1",
+    "a\tb",
+    "x".repeat(255),
+  ])("finds the reference %j in an event about no order, before and after", async (reference) => {
+    const body = (canary: string) =>
+      event({ empty: "", long: "y".repeat(300), of: { named: reference, ...customerOf(canary) } });
+    const send = async (canary: string) =>
+      apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body: body(canary) }]));
+    await send("canary-before");
+    expect(await eraseOrder(pool, { sourceId: "live", reference })).toMatchObject({ doubtful: [] });
+    await send("canary-after");
+    for (const canary of ["canary-before", "canary-after"])
+      expect(await findAnywhere(pool, canary)).toEqual([]);
+  });
+
+  it.each([
+    ["composed letters", "\u00c4-1", "A\u0308-1"],
+    ["decomposed letters", "A\u0308-1", "about \u00c4-1"],
+    ["letters of full width", "DO-1", "\uff24\uff2f\uff0d\uff11"],
+    ["another dash", "DO-1", "about DO\u20131."],
+    ["a mark of no width", "DO-1", "DO\u200b-1"],
+    ["another case", "DO-1", "do-1"],
+  ])("lists an event with the reference in %s", async (_how, reference, note) => {
+    await apply.applyEvents(
+      await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body: event({ note }) }]),
+    );
+    expect((await previewErasure(pool, { sourceId: "live", reference })).doubtful).toMatchObject([
+      { mention: "perhaps" },
+    ]);
+  });
+
+  it("lists an event that names only an id that the business gave up", async () => {
+    for (const [version, externalOrderId] of [
+      [1, "shop-old"],
+      [2, "shop-new"],
+    ] as const) {
+      const body = makeEventBody({
+        id: "e",
+        order: { ...orderOf("x", "DO-1", version), more: { externalOrderId } },
+      });
+      await apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body }]));
+    }
+    await apply.applyEvents(
+      await putIntoInbox(pool, [{ eventId: "evt_old", body: event({ of: "shop-old", phone: "canary" }) }]),
+    );
+    expect((await previewErasure(pool, ERASED)).doubtful).toMatchObject([{ mention: "perhaps" }]);
+  });
 
   const EVENT_KINDS = Object.keys(KINDS).filter((kind) => !kind.includes("read"));
   it.each(EVENT_KINDS)(

@@ -1,9 +1,9 @@
 import type { Pool } from "../../../src/database/database.ts";
 
-/** Everything in the schema mirror that holds `text`, as table names; bytes are searched as well, also as UTF-16. */
+/** Everything in the database that holds `text`, as table names; bytes are searched as well, also as UTF-16. */
 export async function findAnywhere(pool: Pool, text: string): Promise<string[]> {
   const { rows: tables } = await pool.query<{ name: string }>(
-    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'mirror' order by 1",
+    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema') order by 1",
   );
   const forms = [text, Buffer.from(text).toString("hex"), Buffer.from(text, "utf16le").toString("hex")];
   const found: string[] = [];

@@ -1,9 +1,12 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import type { Pool } from "../../../database/database.ts";
+import { refusedFolder, removeRefusedRequests } from "../../../receive/endpoint/refusedRequests.ts";
 import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
 import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
+import { readOtherSources } from "../../../retention/erasure.sql.ts";
 import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import type { Config } from "../../../runtime/config/config.ts";
 import { audited } from "../../input/audit.ts";
 import { isAgreed } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
@@ -24,7 +27,9 @@ events and quarantine, and does not return with a webhook, a read or a replay. T
 Input that belongs to no order is erased if it contains the reference. Input that may belong to the order is listed: look at it,
 and name the entries that do with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
 with that number. Input that belongs to another order stays, even if it contains this reference.
-The provider, systems that were notified, and backups of the database keep their copies.`;
+Requests that CAPTURE_REFUSED stored under this DATA_DIR are removed, whomever they are about; web on another machine keeps its own for
+at most a day. The provider, systems that were notified, exports, and backups of the database keep
+their copies.`;
 
 export function addEraseCommand(program: Command): void {
   program
@@ -37,10 +42,14 @@ export function addEraseCommand(program: Command): void {
     .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
-    .action((text: string, options: Options) => withMirror(({ pool }) => erase(pool, text, options)));
+    .action((text: string, options: Options) => withMirror((deps) => erase(deps, text, options)));
 }
 
-async function erase(pool: Pool, text: string, options: Options): Promise<void> {
+async function erase(
+  { pool, config }: { pool: Pool; config: Pick<Config, "dataDir"> },
+  text: string,
+  options: Options,
+): Promise<void> {
   const order = await findOne(pool, text, options.source);
   const found = await previewErasure(pool, order);
   checkEntries(options.also, found.doubtful);
@@ -56,6 +65,12 @@ async function erase(pool: Pool, text: string, options: Options): Promise<void> 
   const erased = await audited(pool, { action: "erase", sourceId, target: reference }, () =>
     eraseOrder(pool, order, options.also),
   );
+  for (const other of await readOtherSources(pool, order)) {
+    printNotice(
+      `Source ${other} has input about an order ${reference}. If it is the same one: order-mirror erase ${reference} --source ${other}`,
+    );
+  }
+  await removeCaptured(refusedFolder(config.dataDir));
   if (options.json === true) printJson({ ...order, found, erased });
   else {
     printLine("Erased. Whatever arrives about it from now on is stored without personal data.");
@@ -63,6 +78,18 @@ async function erase(pool: Pool, text: string, options: Options): Promise<void> 
       printLine(
         `${erased.doubtful.length} entries may belong to it and were kept. To erase those that do, add --also and their names.`,
       );
+  }
+}
+
+/** Files of CAPTURE_REFUSED that web wrote on this machine. */
+async function removeCaptured(folder: string): Promise<void> {
+  try {
+    const removed = await removeRefusedRequests(folder);
+    if (removed > 0) printNotice(`${removed} refused requests in ${folder} were removed, too.`);
+  } catch (error) {
+    printNotice(
+      `The refused requests in ${folder} may hold its data and could not be removed (${String((error as NodeJS.ErrnoException).code)}). Remove them as the account of the web process.`,
+    );
   }
 }
 
