@@ -149,7 +149,7 @@ select
   o.schedule_mode, o.resolved_pickup_time, o.resolved_delivery_time, o.resolved_basis,
   o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
   o.updated_at, o.version, o.settled, mirror.instant_at(o.horizon) as verified_through, o.gone_at,
-  o.revision, o.first_seen_via, o.first_seen_at, o.changed_at
+  o.revision, o.first_seen_via, o.first_seen_at, o.changed_at, encode(o.hash, 'hex') as content_hash
 from mirror.orders o
 left join mirror.branches b on b.source_id = o.source_id
   and b.branch_id = coalesce(o.branch_id, (
@@ -183,6 +183,7 @@ comment on column reporting.orders.gone_at                is 'When a read found 
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
 comment on column reporting.orders.first_seen_via         is 'How the mirror first learned of the order: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.orders.first_seen_at          is 'When the mirror first learned of the order.';
+comment on column reporting.orders.content_hash           is 'SHA-256 of the order''s JSON in the form of RFC 8785, in hexadecimal; with the version, what certificates are about.';
 comment on column reporting.orders.changed_at             is 'When the order last changed in the mirror; use it for incremental loads.';
 
 create view reporting.order_statuses as

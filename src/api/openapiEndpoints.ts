@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { feedParametersSchema } from "../changes/changeQuery.ts";
-import { exportOptionsSchema } from "../orders/exportRoutes.ts";
+import { exportOptionsSchema } from "../orders/export/exportRoutes.ts";
 import type { SchemaName } from "./openapi.ts";
 import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
 import { waitSchema } from "../orders/orderRoutes.ts";
@@ -159,6 +159,19 @@ const EXPORTS: readonly ApiEndpoint[] = [
     query: filterSchema,
     answers: {
       200: { description: "All orders of the filter.", type: "application/x-ndjson" },
+      ...READ_REFUSALS,
+    },
+  },
+  {
+    id: "exportOrdersAsParquet",
+    method: "get",
+    path: "/v1/orders.parquet",
+    tag: "Exports",
+    summary: "Export orders as Parquet",
+    description: "The columns of the CSV with their types; times are UTC, to the microsecond.",
+    query: filterSchema,
+    answers: {
+      200: { description: "All orders of the filter.", type: "application/vnd.apache.parquet" },
       ...READ_REFUSALS,
     },
   },

@@ -11,7 +11,8 @@ import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
-import { makeExportOrders } from "../orders/exportRoutes.ts";
+import { EXPORT_FORMATS } from "../orders/export/exportOrders.ts";
+import { makeExportOrders } from "../orders/export/exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
@@ -59,6 +60,7 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/orders", makeListOrders(routeDeps));
   v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
+  v1.get("/orders.parquet", makeExportOrders("parquet", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/certificates", makeListCertificates(routeDeps));
@@ -93,7 +95,7 @@ const READ_ONLY = {
 /** All addresses: the provider's, and our own. */
 const ADDRESSES = [
   ...CONTRACT_ENDPOINTS,
-  ...["orders.csv", "orders.ndjson", "changes", "changes/stream"].map((path) => ({
+  ...[...EXPORT_FORMATS.map((format) => `orders.${format}`), "changes", "changes/stream"].map((path) => ({
     method: "GET",
     path: `/v1/${path}`,
   })),

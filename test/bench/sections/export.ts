@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Pool } from "../../../src/database/database.ts";
-import { EXPORT_COLUMNS } from "../../../src/orders/orderExport.sql.ts";
+import { EXPORT_COLUMNS } from "../../../src/orders/export/orderExport.sql.ts";
 import { startProgram } from "../../support/programs/program.ts";
 import type { Bench } from "../bench.ts";
 import { buildProgram } from "../buildProgram.ts";
@@ -13,8 +13,14 @@ import { readMegabytes } from "../resident.ts";
 
 const LOOK_MS = 100;
 
+const TABLE = {
+  table: "reporting.orders",
+  columns: Object.keys(EXPORT_COLUMNS).join(", "),
+  copy: "format csv",
+};
 const FORMATS = {
-  csv: { table: "reporting.orders", columns: Object.keys(EXPORT_COLUMNS).join(", "), copy: "format csv" },
+  csv: TABLE,
+  parquet: TABLE,
   ndjson: { table: "mirror.orders", columns: "raw::text", copy: "format text" },
 } as const;
 type Format = keyof typeof FORMATS;

@@ -6,6 +6,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { queryDuckdb } from "../../support/parquet/duckdb.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 let database: TestDatabase;
@@ -66,6 +67,18 @@ describe("order-mirror export", () => {
     ]);
   });
 
+  it("writes Parquet that other programs read", async () => {
+    const file = path.join(folder, "orders.parquet");
+    const { code } = await run("--format", "parquet", "--status", "cancelled", "--output", file);
+    expect(code).toBe(0);
+    const query = `select reference, external_order_id from '${file}'`;
+    expect(await queryDuckdb(query)).toEqual([
+      { reference: "DO-2", external_order_id: "00123" },
+      { reference: "DO-3", external_order_id: "shop-3" },
+    ]);
+    await rm(file);
+  });
+
   it("creates the file only when it is complete, and reports it as JSON", async () => {
     const file = path.join(folder, "orders.ndjson");
     const { code, stdout } = await run("--format", "ndjson", "--output", file, "--json");
@@ -76,7 +89,7 @@ describe("order-mirror export", () => {
   });
 
   it.each([
-    [["--format", "xml"], /Allowed choices are csv, ndjson/],
+    [["--format", "xml"], /Allowed choices are csv, ndjson, parquet/],
     [["--updated-since", "2026-11-20T11:00:00Z"], /must be sent together/],
     [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
     [["--branch", "nowhere"], /No branch has this reference or id/],
@@ -144,9 +157,9 @@ describe("order-mirror export of many orders", () => {
     expect((await readdir(folder)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
   });
 
-  it("uses constant memory: 120 MB pass through less than 60 MB of heap", async () => {
-    const file = path.join(folder, "many.ndjson");
-    const { code, stderr } = await runProgram(["export", "--format", "ndjson", "--output", file], {
+  it.each(["ndjson", "parquet"])("uses constant memory for %s: less than 60 MB of heap", async (format) => {
+    const file = path.join(folder, `many.${format}`);
+    const { code, stderr } = await runProgram(["export", "--format", format, "--output", file], {
       DATABASE_URL: database.url,
       NODE_OPTIONS: "--max-old-space-size=60",
     });

@@ -76,6 +76,7 @@ describe("the document matches the answers", () => {
     expect(changes).toMatchObject({ status: 200, value: { data: [{ cause: { via: "write" } }] } });
     expect((await ask("GET", "/v1/orders.csv")).status).toBe(200);
     expect((await ask("GET", "/v1/orders.ndjson")).status).toBe(200);
+    expect((await ask("GET", "/v1/orders.parquet")).status).toBe(200);
   });
 
   it("to writes", async () => {

@@ -97,7 +97,7 @@ export const DEVIATIONS: readonly Deviation[] = [
     }),
   },
   {
-    what: "addresses of our own: `/v1/changes`, `/v1/orders.csv`, `/v1/orders.ndjson`",
+    what: "addresses of our own: `/v1/changes`, `/v1/orders.csv`, `/v1/orders.ndjson`, `/v1/orders.parquet`",
     why: "the provider has nothing there",
     concerns: ({ target }) => /^\/v1\/(?:changes|orders\.)/.test(target),
     reduce: nothing,

@@ -4,14 +4,14 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
-import { countExportedOrders } from "../../../orders/orderExport.sql.ts";
+import { countExportedOrders } from "../../../orders/export/orderExport.sql.ts";
 import type { OrderFilter } from "../../../orders/orderFilter.sql.ts";
 import { resolveFilter } from "../../../orders/resolveFilter.ts";
 import { RefusedRequestError } from "../../../wire/refusal.ts";
-import { EXPORT_FORMATS, exportOrders } from "../../../orders/exportOrders.ts";
-import type { ExportFormat } from "../../../orders/exportOrders.ts";
-import { CSV_SEPARATORS } from "../../../orders/orderCsv.ts";
-import type { CsvSeparator } from "../../../orders/orderCsv.ts";
+import { EXPORT_FORMATS, exportOrders } from "../../../orders/export/exportOrders.ts";
+import type { ExportFormat } from "../../../orders/export/exportOrders.ts";
+import { CSV_SEPARATORS } from "../../../orders/export/orderCsv.ts";
+import type { CsvSeparator } from "../../../orders/export/orderCsv.ts";
 import { parseOrderFilter } from "../../../orders/orderQuery.ts";
 import { formatInstant } from "../../../domain/order/instant.ts";
 import { resolveSince } from "../../../runtime/config/duration.ts";
@@ -61,7 +61,7 @@ const PROGRESS_EVERY_MS = 200;
 export function addExportCommand(program: Command): void {
   const command = program
     .command("export")
-    .description("write orders as CSV or NDJSON, to stdout or into a file")
+    .description("write orders as CSV, NDJSON or Parquet, to stdout or into a file")
     .option("--source <id>", "the source; required if there are several");
   for (const [flags, meaning] of Object.values(FILTERS)) command.option(flags, meaning);
   command

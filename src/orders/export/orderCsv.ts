@@ -68,6 +68,7 @@ function writeCell(value: ExportCell | undefined, { type, excel }: { type: strin
   if (value === null || value === undefined) return "";
   if (type === "time") return writeTime(String(value));
   const text = String(value);
+  if (type === "bigint") return excel ? `="${text}"` : text;
   if (type !== "text") return text;
   // Spreadsheets themselves write this quote before a text that would otherwise be a formula.
   if (FORMULA.test(text)) return `'${text}`;

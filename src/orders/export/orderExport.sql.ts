@@ -1,10 +1,11 @@
-import { beginSnapshot, readInBatches } from "../database/snapshot.sql.ts";
-import type { Pool } from "../database/database.ts";
-import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
-import { writeOrderFilter } from "./orderFilter.sql.ts";
-import type { OrderFilter } from "./orderFilter.sql.ts";
+import { beginSnapshot, readInBatches } from "../../database/snapshot.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
+import { writeOrderFilter } from "../orderFilter.sql.ts";
+import type { OrderFilter } from "../orderFilter.sql.ts";
 
-type CellType = "text" | "boolean" | "time" | "number";
+/** `bigint`: an integer of 64 bits. */
+export type CellType = "text" | "boolean" | "time" | "number" | "bigint";
 
 /** The exported columns of reporting.orders, with their types. */
 export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
@@ -15,13 +16,18 @@ export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   ),
   branch_name: "text",
   updated_at: "time",
+  version: "bigint",
+  content_hash: "text",
   revision: "number",
   first_seen_via: "text",
   first_seen_at: "time",
   changed_at: "time",
 };
 
-/** As returned by Postgres; times as its text in UTC. */
+/** How times are returned: as Postgres' text in UTC, or as microseconds since 1970. */
+type TimeForm = "text" | "micros";
+
+/** As returned by Postgres: integers of 64 bits as text. */
 export type ExportCell = string | number | boolean | null;
 
 /** More is not faster, and everything between the server and the client is held in memory. */
@@ -33,12 +39,15 @@ const FETCH_ROWS = 100;
  * Reads one snapshot of the mirror with a server-side cursor, so memory is constant. Ending early releases the
  * connection. `pool` must allow a transaction to idle while the batches are used.
  */
-export function readOrderRows(pool: Pool, filter: OrderFilter): AsyncGenerator<ExportCell[][]> {
-  return readByCursor<ExportCell[]>(pool, {
-    filter,
-    table: "reporting.orders",
-    columns: Object.keys(EXPORT_COLUMNS).join(", "),
-  });
+export function readOrderRows(
+  pool: Pool,
+  filter: OrderFilter,
+  times: TimeForm = "text",
+): AsyncGenerator<ExportCell[][]> {
+  const columns = Object.entries(EXPORT_COLUMNS).map(([name, type]) =>
+    type === "time" && times === "micros" ? `(extract(epoch from ${name}) * 1000000)::bigint` : name,
+  );
+  return readByCursor<ExportCell[]>(pool, { filter, table: "reporting.orders", columns: columns.join(", ") });
 }
 
 /** Order objects as unchanged JSON texts of the provider, in batches; otherwise like readOrderRows. */

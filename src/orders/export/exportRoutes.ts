@@ -1,20 +1,20 @@
 import type { RequestHandler, Response } from "express";
 import { z } from "zod";
-import type { Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
-import { formatInstant } from "../domain/order/instant.ts";
-import type { Authenticate } from "../http/authenticate.ts";
-import { resolveFilter } from "./resolveFilter.ts";
+import type { Pool } from "../../database/database.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { Authenticate } from "../../http/authenticate.ts";
+import { resolveFilter } from "../resolveFilter.ts";
 import { exportOrders } from "./exportOrders.ts";
 import type { ExportFormat } from "./exportOrders.ts";
-import { stampFreshness } from "./freshness.ts";
+import { stampFreshness } from "../freshness.ts";
 import { CSV_SEPARATORS } from "./orderCsv.ts";
 import type { CsvOptions, CsvSeparator } from "./orderCsv.ts";
-import { parseOrderFilter } from "./orderQuery.ts";
-import { readTarget } from "../wire/endpoints.ts";
-import { parseParameters } from "../wire/listParameters.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { parseOrderFilter } from "../orderQuery.ts";
+import { readTarget } from "../../wire/endpoints.ts";
+import { parseParameters } from "../../wire/listParameters.ts";
+import { readOrUnavailable } from "../../http/respond.ts";
 
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
@@ -22,6 +22,7 @@ const STALLED_MS = 60_000;
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   csv: "text/csv; charset=utf-8; header=present",
   ndjson: "application/x-ndjson; charset=utf-8",
+  parquet: "application/vnd.apache.parquet",
 };
 
 const SEPARATORS = Object.keys(CSV_SEPARATORS) as [CsvSeparator, ...CsvSeparator[]];
@@ -48,8 +49,8 @@ export interface ExportRouteDeps {
 }
 
 /**
- * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list except those for
- * pages. `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
+ * GET /v1/orders.csv, /v1/orders.ndjson and /v1/orders.parquet: all orders of a filter, with the parameters of the list
+ * except those for pages. `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
  *
  * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
  * the whole.
