@@ -172,3 +172,83 @@ begin
 end
 $$;
 comment on function mirror.follow_up is 'Does what rarely follows from a decision, in the statement that decides: quarantines input, blanks the bodies of erased orders'' events, requests reads, and finds breaches. Returns the number of decisions that it received.';
+
+create function mirror.explain_incomplete(of_source text, since bigint, until bigint) returns text
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  iso constant text := 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
+  state record;
+  gaps int8multirange;
+  why text[];
+begin
+  select s.paused_at, p.history_since, p.safe_through, p.last_error, p.settle_seconds + p.overlap_seconds as margin,
+    l.expires_at > clock_timestamp() as led, l.expires_at as led_until
+  into state
+  from mirror.sources s
+  left join mirror.poll_state p using (source_id)
+  left join mirror.leases l on l.name = 'poll:' || s.source_id
+  where s.source_id = of_source;
+  if not found then
+    return format('There is no source %s.', of_source);
+  end if;
+  if state.history_since <= since and state.safe_through >= until then
+    return null;
+  end if;
+  why := array[case
+    when state.safe_through is null then format('Nothing of %s is proved yet.', of_source)
+    when state.history_since > since then
+      format('The history of %s begins at %s.', of_source, to_char(mirror.instant_at(state.history_since) at time zone 'UTC', iso))
+    else format('%s is complete up to %s.', of_source, to_char(mirror.instant_at(state.safe_through) at time zone 'UTC', iso))
+  end];
+  if state.safe_through < until then
+    gaps := int8multirange(int8range(state.safe_through, until)) - coalesce((
+      select range_agg(int8range(p.since, p.until)) from mirror.proved p
+      where p.source_id = of_source and p.until > state.safe_through and p.since < explain_incomplete.until), '{}');
+    why := why || (
+      select format('Not proved after that: %s to %s%s.',
+        to_char(mirror.instant_at(min(lower(gap))) at time zone 'UTC', iso),
+        to_char(mirror.instant_at(min(upper(gap))) at time zone 'UTC', iso),
+        case when count(*) > 1 then format(', and more in %s later %s', count(*) - 1,
+          case count(*) when 2 then 'period' else 'periods' end) end)
+      from unnest(gaps) as gap having count(*) > 0);
+  end if;
+  if state.safe_through is null or state.safe_through < until then
+    why := why || case
+      when state.paused_at is not null then
+        format('Polling has been paused since %s.', to_char(state.paused_at at time zone 'UTC', iso))
+      when state.led is not true then
+        'No process polls' || coalesce(' since ' || to_char(state.led_until at time zone 'UTC', iso), '') || '.'
+      when state.last_error is not null then format('The last poll failed: %s', state.last_error)
+      when state.margin is not null then format('A change is proved %s s after its time at the earliest.', ceil(state.margin))
+    end;
+  end if;
+  return array_to_string(why, ' ');
+end
+$$;
+comment on function mirror.explain_incomplete is 'Why the mirror of a source does not have every change from since to until (nanoseconds since 1970), in words: how far it is complete, what is not proved, and what holds it up. Null when it is complete, apart from mirror.exceptions.';
+
+create function reporting.require(source text, day date, allow_exceptions boolean default false) returns timestamptz
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  excepted bigint;
+  why text := mirror.explain_incomplete(source, mirror.nanos_of(day::timestamptz), mirror.nanos_of((day + 1)::timestamptz));
+begin
+  if source is null or day is null or allow_exceptions is null then
+    raise exception using errcode = 'null_value_not_allowed', message = 'reporting.require needs a source and a day';
+  end if;
+  if why is not null then
+    raise exception using errcode = 'OM412',
+      message = format('%s is not complete for %s: %s', source, day, why),
+      hint = 'Run the job again when safe_through in reporting.sync_status has passed the end of the day.';
+  end if;
+  select count(*) into excepted from mirror.exceptions e where e.source_id = source;
+  if excepted > 0 and not allow_exceptions then
+    raise exception using errcode = 'OM412',
+      message = format('%s is not complete for %s: %s could not be read or confirmed, and may have changed on that day.', source, day,
+        case excepted when 1 then 'one order' else excepted || ' orders' end),
+      hint = 'The ops page of the source lists these orders. A job that may do without them passes allow_exceptions => true.';
+  end if;
+  return (select mirror.instant_at(p.safe_through) from mirror.poll_state p where p.source_id = source);
+end
+$$;
+comment on function reporting.require is 'Raises an error with the SQLSTATE OM412 unless the mirror has every change of a day, in the session''s time zone; otherwise returns safe_through. For jobs that must not run on unfinished data: call it as a statement of its own, in the transaction of the job. Orders that safe_through excepts are refused, too, because they may have changed on that day, unless allow_exceptions is true.';

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { feedParametersSchema } from "../changes/changeQuery.ts";
 import { exportOptionsSchema } from "../orders/export/exportRoutes.ts";
+import { completeSchema } from "../orders/freshness.ts";
 import type { SchemaName } from "./openapi.ts";
 import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
 import { waitSchema } from "../orders/orderRoutes.ts";
@@ -41,6 +42,15 @@ const READ_REFUSALS = {
   500: refusal("A mistake of the mirror: internal_error."),
   503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
 };
+const READ_REFUSALS_OF_WAITS = {
+  ...READ_REFUSALS,
+  503: refusal(
+    "The mirror cannot be read at the moment, or too many requests wait: too_many_waits. Retry-After says when to retry.",
+  ),
+};
+const NOT_COMPLETE = refusal(
+  "The mirror is not complete up to the time in `complete`: not_complete. The message says up to when it is, what is missing, and why.",
+);
 const NO_ORDER = refusal("No such order: order_not_found.");
 const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-None-Match." };
 const CACHE = { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." };
@@ -54,12 +64,13 @@ const READS: readonly ApiEndpoint[] = [
     summary: "List orders",
     description:
       'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
-    query: pageSchema,
+    query: pageSchema.extend(completeSchema.shape),
     headers: CACHE,
     answers: {
       200: { description: "A page of orders.", schema: "OrderPage" },
       304: UNCHANGED,
-      ...READ_REFUSALS,
+      412: NOT_COMPLETE,
+      ...READ_REFUSALS_OF_WAITS,
     },
   },
   {
@@ -75,10 +86,8 @@ const READS: readonly ApiEndpoint[] = [
       200: { description: "The order.", schema: "OrderAnswer" },
       304: UNCHANGED,
       404: NO_ORDER,
-      ...READ_REFUSALS,
-      503: refusal(
-        "The mirror cannot be read at the moment, or too many requests wait: too_many_waits. Retry-After says when to retry.",
-      ),
+      412: NOT_COMPLETE,
+      ...READ_REFUSALS_OF_WAITS,
     },
   },
   {
@@ -139,42 +148,40 @@ const FEED: readonly ApiEndpoint[] = [
   },
 ];
 
-const EXPORTS: readonly ApiEndpoint[] = [
-  {
-    id: "exportOrdersAsCsv",
+function exported(
+  [id, path, type]: readonly [id: string, path: string, type: string],
+  rest: Pick<ApiEndpoint, "summary" | "description"> & { readonly query: z.ZodObject },
+): ApiEndpoint {
+  return {
+    id,
     method: "get",
-    path: "/v1/orders.csv",
+    path,
     tag: "Exports",
+    ...rest,
+    query: rest.query.extend(completeSchema.shape),
+    answers: {
+      200: { description: "All orders of the filter.", type },
+      412: NOT_COMPLETE,
+      ...READ_REFUSALS_OF_WAITS,
+    },
+  };
+}
+
+const EXPORTS: readonly ApiEndpoint[] = [
+  exported(["exportOrdersAsCsv", "/v1/orders.csv", "text/csv"], {
     summary: "Export orders as CSV",
     query: filterSchema.extend(exportOptionsSchema.shape),
-    answers: { 200: { description: "All orders of the filter.", type: "text/csv" }, ...READ_REFUSALS },
-  },
-  {
-    id: "exportOrdersAsNdjson",
-    method: "get",
-    path: "/v1/orders.ndjson",
-    tag: "Exports",
+  }),
+  exported(["exportOrdersAsNdjson", "/v1/orders.ndjson", "application/x-ndjson"], {
     summary: "Export orders as NDJSON",
     description: "One order per line, as the provider sent it.",
     query: filterSchema,
-    answers: {
-      200: { description: "All orders of the filter.", type: "application/x-ndjson" },
-      ...READ_REFUSALS,
-    },
-  },
-  {
-    id: "exportOrdersAsParquet",
-    method: "get",
-    path: "/v1/orders.parquet",
-    tag: "Exports",
+  }),
+  exported(["exportOrdersAsParquet", "/v1/orders.parquet", "application/vnd.apache.parquet"], {
     summary: "Export orders as Parquet",
     description: "The columns of the CSV with their types; times are UTC, to the microsecond.",
     query: filterSchema,
-    answers: {
-      200: { description: "All orders of the filter.", type: "application/vnd.apache.parquet" },
-      ...READ_REFUSALS,
-    },
-  },
+  }),
 ];
 
 const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";

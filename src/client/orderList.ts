@@ -30,6 +30,13 @@ export interface OrdersQuery {
   readonly sort?: "updatedAt" | "pickupTime" | "firstSeenAt" | undefined;
   /** Orders per request, 1 to 200; default 200. */
   readonly limit?: number | undefined;
+  /**
+   * Each page has every change before this time, except for the orders in `exceptions`. Otherwise a ProviderRefusedError
+   * with the code `not_complete` is thrown.
+   */
+  readonly complete?: Time | undefined;
+  /** How long a page waits for that, in seconds, 0 to 30; less than the deadline of a request. Default 0. */
+  readonly wait?: number | undefined;
 }
 
 export interface OrdersPage extends Freshness {

@@ -1,23 +1,31 @@
 import type { Response } from "express";
+import { z } from "zod";
 import { formatInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import { selectFreshness } from "./orderReads.sql.ts";
+import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
+import { explainIncomplete, selectFreshness } from "./orderReads.sql.ts";
 import type { Freshness } from "./orderReads.sql.ts";
+import type { OrderWait } from "./orderWait.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** Polls advance the mark at least every few minutes; if it is older, something is wrong. */
 const STALE_AFTER_SECONDS = 600;
 
 /**
- * Reads how far the answer can be trusted, and sets the headers: see writeFreshness.
+ * Reads how far the answer can be trusted, and sets the headers: see writeFreshness. Throws the refusal of
+ * assertComplete.
  *
  * Call it before reading the orders, never after: the claim must not be more recent than the orders.
  */
 export async function stampFreshness(
   response: Response,
-  { pool, sourceId }: { pool: Pool; sourceId: string },
+  { pool, sourceId, complete }: { pool: Pool; sourceId: string; complete: Instant | undefined },
 ): Promise<void> {
-  writeFreshness(response, await readOrUnavailable(selectFreshness(pool, sourceId)));
+  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
+  writeFreshness(response, freshness);
+  await assertComplete(pool, { sourceId, complete, freshness });
 }
 
 /**
@@ -31,4 +39,61 @@ export function writeFreshness(response: Response, freshness: Freshness | undefi
   response.set("X-Safe-Through-Exceptions", String(freshness.exceptions));
   const ageSeconds = Math.floor(freshness.ageSeconds);
   if (ageSeconds >= STALE_AFTER_SECONDS) response.set("X-Stale-Seconds", String(ageSeconds));
+}
+
+/** Longer than a client's patience, shorter than that of proxies in between. */
+const WAIT_MAX_SECONDS = 30;
+
+export const completeSchema = z.object({
+  complete: timeParameter
+    .optional()
+    .describe(
+      "Answers only if the mirror has every change before this time, except for the orders in X-Safe-Through-Exceptions; otherwise 412.",
+    ),
+  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
+    .default(0)
+    .describe("How long to wait for that at most, in seconds. Default 0."),
+});
+
+/**
+ * Waits until the mirror is complete up to `complete`, at most `wait` seconds; does nothing without `complete`. What is
+ * read afterwards decides: see assertComplete.
+ */
+export async function awaitComplete(
+  { orderWait, sourceId, response }: { orderWait: OrderWait; sourceId: string; response: Response },
+  { complete, wait }: z.infer<typeof completeSchema>,
+): Promise<void> {
+  if (complete === undefined || wait === 0) return;
+  const awaited = { sourceId, reference: null, instant: complete };
+  await orderWait.wait(awaited, { timeoutMs: wait * 1_000, signal: untilClosed(response) });
+}
+
+/**
+ * Throws RefusedRequestError, 412 not_complete, if what was read is not complete up to `complete`. Orders that
+ * safe_through excepts do not make it incomplete: one unreadable order would make every answer fail.
+ */
+export async function assertComplete(
+  pool: Pool,
+  asked: { sourceId: string; complete: Instant | undefined; freshness: Freshness | undefined },
+): Promise<void> {
+  const { sourceId, complete, freshness } = asked;
+  if (complete === undefined) return;
+  const { historySince = null, safeThrough } = freshness ?? {};
+  if (
+    historySince !== null &&
+    historySince <= complete &&
+    safeThrough !== undefined &&
+    safeThrough >= complete
+  )
+    return;
+  const why = await readOrUnavailable(explainIncomplete(pool, { sourceId, instant: complete }));
+  const message = why ?? "The mirror became complete up to this time only after it was read.";
+  throw new RefusedRequestError({ status: 412, code: "not_complete", message });
+}
+
+/** Aborted when the client is gone. */
+export function untilClosed(response: Response): AbortSignal {
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  return gone.signal;
 }

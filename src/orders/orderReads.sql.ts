@@ -1,4 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
+import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 import { toTimestamp, writeOrderFilter } from "./orderFilter.sql.ts";
 import type { Bind, OrderFilter } from "./orderFilter.sql.ts";
@@ -98,8 +99,9 @@ export async function hasStatus(
 }
 
 export interface Freshness {
-  /** The mirror has every change of the source with an earlier updatedAt. */
+  /** The mirror has every change of the source with an earlier updatedAt, from historySince on. */
   readonly safeThrough: Instant;
+  readonly historySince: Instant | null;
   /** How long ago that is, in seconds, by the database's clock. */
   readonly ageSeconds: number;
   /** Orders excluded from this claim: see mirror.exceptions. Counted up to 1,000. */
@@ -108,12 +110,13 @@ export interface Freshness {
 
 interface FreshnessRow {
   readonly safe_through: string | null;
+  readonly history_since: string | null;
   readonly age_seconds: number | null;
   readonly exceptions: number;
 }
 
 /** Columns of FreshnessRow. */
-const FRESHNESS = `p.safe_through,
+const FRESHNESS = `p.safe_through, p.history_since,
     extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds,
     (select count(*)::int from (
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
@@ -157,32 +160,49 @@ export async function selectOrder(
   return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
 }
 
-/** An order that a client waits for, until its updatedAt is later than `after`. */
-export interface AwaitedOrder {
+/** What a client waits for. */
+export interface Awaited {
   readonly sourceId: string;
-  /** The provider's reference or the externalOrderId. */
-  readonly reference: string;
-  readonly after: Instant;
+  /**
+   * The provider's reference or the externalOrderId: of an order whose updatedAt is later than `instant`. Null: until
+   * the mirror is complete up to `instant`.
+   */
+  readonly reference: string | null;
+  readonly instant: Instant;
 }
 
-/** The indexes of the awaited orders that have arrived. */
-export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]): Promise<number[]> {
+/** The indexes of what has arrived. */
+export async function findArrived(pool: Pool, awaited: readonly Awaited[]): Promise<number[]> {
   const { rows } = await pool.query<{ place: string }>({
     name: "find-arrived",
     text: `
       select w.place
-      from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, after, place)
+      from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, instant, place)
       where exists (select from mirror.orders o
-          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.after and o.gone_at is null)
+          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.instant and o.gone_at is null)
         or exists (select from mirror.orders o
-          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.after and o.gone_at is null)`,
+          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.instant and o.gone_at is null)
+        or w.reference is null and exists (select from mirror.poll_state p
+          where p.source_id = w.source_id and p.history_since <= w.instant and p.safe_through >= w.instant)`,
     values: [
-      awaited.map((order) => order.sourceId),
-      awaited.map((order) => order.reference),
-      awaited.map((order) => order.after.toString()),
+      awaited.map(({ sourceId }) => sourceId),
+      awaited.map(({ reference }) => reference),
+      awaited.map(({ instant }) => instant.toString()),
     ],
   });
   return rows.map((row) => Number(row.place) - 1);
+}
+
+/** Why the mirror is not complete up to an instant, in words; null if it is. */
+export async function explainIncomplete(
+  pool: Pool,
+  { sourceId, instant }: { sourceId: string; instant: Instant },
+): Promise<string | null> {
+  const { rows } = await pool.query<{ why: string | null }>(
+    "select mirror.explain_incomplete($1, $2::bigint, $2::bigint) as why",
+    [sourceId, instant],
+  );
+  return rows[0]?.why ?? null;
 }
 
 /** How far a source's orders can be trusted; undefined while that is unknown. */
@@ -195,9 +215,9 @@ export async function selectFreshness(pool: Pool, sourceId: string): Promise<Fre
 }
 
 function toFreshness(row: FreshnessRow): Freshness | undefined {
-  const { safe_through: text, age_seconds: ageSeconds, exceptions } = row;
-  if (text === null || ageSeconds === null) return undefined;
-  return { safeThrough: BigInt(text), ageSeconds, exceptions };
+  const { safe_through: safe, history_since: since, age_seconds: ageSeconds, exceptions } = row;
+  if (safe === null || ageSeconds === null) return undefined;
+  return { safeThrough: BigInt(safe), historySince: toInstant(since), ageSeconds, exceptions };
 }
 
 /**

@@ -1,18 +1,24 @@
-import type { RequestHandler, Response } from "express";
-import { z } from "zod";
+import type { RequestHandler } from "express";
 import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
-import type { AwaitedOrder, OrdersQuery } from "./orderReads.sql.ts";
+import type { OrdersQuery } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { resolveFilter } from "./resolveFilter.ts";
 import { writeCursor } from "./cursor.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
-import { stampFreshness, writeFreshness } from "./freshness.ts";
+import {
+  assertComplete,
+  awaitComplete,
+  completeSchema,
+  untilClosed,
+  stampFreshness,
+  writeFreshness,
+} from "./freshness.ts";
 import { writePage } from "./orderJson.ts";
 import { parseOrderQuery } from "./orderQuery.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { parseParameters, timeParameter, wholeNumber } from "../wire/listParameters.ts";
+import { parseParameters, timeParameter } from "../wire/listParameters.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
 
 export interface OrderRouteDeps {
@@ -21,14 +27,9 @@ export interface OrderRouteDeps {
   readonly orderWait: OrderWait;
 }
 
-/** Longer than a client's patience, shorter than that of proxies in between. */
-const WAIT_MAX_SECONDS = 30;
-
-export const waitSchema = z.object({
+export const waitSchema = completeSchema.extend({
   updatedAfter: timeParameter.optional().describe("Waits until the order has a later updatedAt."),
-  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
-    .default(0)
-    .describe("How long to wait at most, in seconds. Default 0."),
+  wait: completeSchema.shape.wait.describe("How long to wait for each at most, in seconds. Default 0."),
 });
 
 /**
@@ -37,14 +38,17 @@ export const waitSchema = z.object({
  * rather than missed. `Link: rel="next"` has the address of the next page by cursor.
  *
  * A branch is known if the provider listed it or the mirror has an order of it; another value gets 422
- * branch_not_found.
+ * branch_not_found. With `complete` it answers only what is complete, otherwise 412 not_complete.
  */
-export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "orderWait">): RequestHandler {
+export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps): RequestHandler {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
     const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
-    await stampFreshness(response, { pool, sourceId });
+    const contract = parseParameters(completeSchema, parameters);
+    await awaitComplete({ orderWait, sourceId, response }, contract);
+    if (response.destroyed) return;
+    await stampFreshness(response, { pool, sourceId, complete: contract.complete });
     const filter = await resolveFilter(pool, { sourceId, asked });
     const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
     const last = page.orders.at(-1);
@@ -61,36 +65,31 @@ export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "ord
  * GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and for one of another source.
  *
  * With `updatedAfter` and `wait` (seconds) it answers as soon as the mirror has the order with a later updatedAt, or
- * with the current state when the time is over; `X-Waited` says which.
+ * with the current state when the time is over; `X-Waited` says which. `complete` as in the list; with both, each may
+ * wait that long.
  */
 export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: string }> {
-  const { pool, authenticate } = deps;
+  const { pool, authenticate, orderWait } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { reference } = request.params;
     // Postgres' text cannot hold NUL; the statement would fail.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
-    const { updatedAfter, wait } = parseParameters(waitSchema, readTarget(request.url).query);
+    const { updatedAfter, complete, wait } = parseParameters(waitSchema, readTarget(request.url).query);
+    await awaitComplete({ orderWait, sourceId, response }, { complete, wait });
     if (updatedAfter !== undefined) {
-      const awaited = { sourceId, reference, after: updatedAfter };
-      const newer = await waitFor(deps, { awaited, timeoutMs: wait * 1_000, response });
-      if (response.destroyed) return;
+      const awaited = { sourceId, reference, instant: updatedAfter };
+      const options = { timeoutMs: wait * 1_000, signal: untilClosed(response) };
+      const newer = await orderWait.wait(awaited, options);
       response.set("X-Waited", newer ? "newer" : "timeout");
     }
+    if (response.destroyed) return;
     const { raw, freshness } = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
     writeFreshness(response, freshness);
+    await assertComplete(pool, { sourceId, complete, freshness });
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
     sendJson(response, raw);
   };
-}
-
-function waitFor(
-  { orderWait }: OrderRouteDeps,
-  { awaited, timeoutMs, response }: { awaited: AwaitedOrder; timeoutMs: number; response: Response },
-): Promise<boolean> {
-  const gone = new AbortController();
-  response.on("close", () => gone.abort(new Error("the client is gone")));
-  return orderWait.wait(awaited, { timeoutMs, signal: gone.signal });
 }
 
 /** Reads one order more than requested: its existence is `hasMore`. */

@@ -8,7 +8,8 @@ import type { Authenticate } from "../../http/authenticate.ts";
 import { resolveFilter } from "../resolveFilter.ts";
 import { exportOrders } from "./exportOrders.ts";
 import type { ExportFormat } from "./exportOrders.ts";
-import { stampFreshness } from "../freshness.ts";
+import { awaitComplete, completeSchema, untilClosed, stampFreshness } from "../freshness.ts";
+import type { OrderWait } from "../orderWait.ts";
 import { CSV_SEPARATORS } from "./orderCsv.ts";
 import type { CsvOptions, CsvSeparator } from "./orderCsv.ts";
 import { parseOrderFilter } from "../orderQuery.ts";
@@ -44,26 +45,31 @@ export interface ExportRouteDeps {
   /** Small and separate, so that exports do not delay reads: each occupies a connection while it lasts. */
   readonly exportPool: Pool;
   readonly authenticate: Authenticate;
+  readonly orderWait: OrderWait;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
  * GET /v1/orders.csv, /v1/orders.ndjson and /v1/orders.parquet: all orders of a filter, with the parameters of the list
- * except those for pages. `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
+ * except those for pages. With `complete` they are answered only if they are complete, otherwise 412 not_complete.
+ * `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
  *
  * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
  * the whole.
  */
 export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): RequestHandler {
-  const { pool, exportPool, authenticate, clock, logger } = deps;
+  const { pool, exportPool, authenticate, orderWait, clock, logger } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
     const asked = parseOrderFilter(parameters);
     const { excel, separator } = parseParameters(exportOptionsSchema, parameters);
     const options: CsvOptions = { excel: excel === "1", separator };
-    await stampFreshness(response, { pool, sourceId });
+    const contract = parseParameters(completeSchema, parameters);
+    await awaitComplete({ orderWait, sourceId, response }, contract);
+    if (response.destroyed) return;
+    await stampFreshness(response, { pool, sourceId, complete: contract.complete });
     const filter = await resolveFilter(pool, { sourceId, asked });
     const day = formatInstant(clock.now(), 0).slice(0, 10);
     response.type(CONTENT_TYPES[format]);
@@ -90,8 +96,6 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
 
 /** Aborted when the client is gone, or accepts nothing for too long. */
 function watchClient(response: Response): AbortSignal {
-  const gone = new AbortController();
-  response.on("close", () => gone.abort(new Error("the client is gone")));
   response.setTimeout(STALLED_MS, () => response.destroy());
-  return gone.signal;
+  return untilClosed(response);
 }

@@ -23,6 +23,7 @@ import type {
 } from "../../../src/client/mirrorClient.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
+import type { completeSchema } from "../../../src/orders/freshness.ts";
 import type { pageSchema } from "../../../src/orders/orderQuery.ts";
 import {
   OrderNotFoundError,
@@ -140,7 +141,7 @@ async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
 
 it("has the parameters and fields of the mirror's own schemas", () => {
   type Parameters = Exclude<keyof z.input<typeof pageSchema>, "cursor" | "offset" | "revisions">;
-  expectTypeOf<keyof OrdersQuery>().toEqualTypeOf<Parameters>();
+  expectTypeOf<keyof OrdersQuery>().toEqualTypeOf<Parameters | keyof z.input<typeof completeSchema>>();
   type Sent = z.infer<typeof changeSchema>;
   expectTypeOf<keyof Change>().toEqualTypeOf<keyof Sent>();
   expectTypeOf<Sent>().toExtend<Change>();

@@ -215,9 +215,10 @@ describe("single lookups", () => {
       "orders that are waited for",
       (pool) =>
         findArrived(pool, [
-          { sourceId: "live", reference: "DO-77", after: 0n },
-          { sourceId: "live", reference: "shop-76", after: 0n },
-          { sourceId: "live", reference: "none", after: 0n },
+          { sourceId: "live", reference: "DO-77", instant: 0n },
+          { sourceId: "live", reference: "shop-76", instant: 0n },
+          { sourceId: "live", reference: "none", instant: 0n },
+          { sourceId: "live", reference: null, instant: 0n },
         ]),
     ],
     ["a branch by id", (pool) => findBranch(pool, { sourceId: "live", branch: { id: "b-7" } })],

@@ -95,7 +95,7 @@ describe("many waiting requests", () => {
     const query = vi.spyOn(report.pool, "query");
     const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
     const waits = Array.from({ length: 400 }, (_, n) =>
-      orderWait.wait({ sourceId: "live", reference: `R${n}`, after }, { timeoutMs: 20_000, signal }),
+      orderWait.wait({ sourceId: "live", reference: `R${n}`, instant: after }, { timeoutMs: 20_000, signal }),
     );
     await add({ reference: "R399", updatedAt: LATER });
     expect(await waits[399]).toBe(true);
@@ -107,7 +107,7 @@ describe("many waiting requests", () => {
   it("are refused beyond the cap, and released when the process closes", async () => {
     const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
     const wait = () =>
-      orderWait.wait({ sourceId: "live", reference: "A", after }, { timeoutMs: 20_000, signal });
+      orderWait.wait({ sourceId: "live", reference: "A", instant: after }, { timeoutMs: 20_000, signal });
     const waits = Array.from({ length: 500 }, wait);
     await expect(wait()).rejects.toMatchObject({ status: 503, code: "too_many_waits" });
     orderWait.close();
@@ -124,7 +124,7 @@ describe("many waiting requests", () => {
     });
     const orderWait = makeOrderWait({ pool: away, clock: systemClock });
     const waiting = orderWait.wait(
-      { sourceId: "live", reference: "A", after },
+      { sourceId: "live", reference: "A", instant: after },
       { timeoutMs: 20_000, signal },
     );
     await expect(waiting).rejects.toMatchObject({ name: "UnavailableError" });

@@ -34,7 +34,7 @@ const VIEWS = `
 const FUNCTIONS = `
   select format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)) as name,
     obj_description(p.oid, 'pg_proc') as comment,
-    (select json_agg(json_build_object('name', a.name, 'type', format_type(a.type, null), 'comment', null) order by a.place)
+    (select coalesce(json_agg(json_build_object('name', a.name, 'type', format_type(a.type, null), 'comment', null) order by a.place), '[]')
      from unnest(p.proargnames, p.proallargtypes, p.proargmodes) with ordinality as a (name, type, mode, place)
      where a.mode = 't') as columns
   from pg_proc p where p.pronamespace = 'reporting'::regnamespace order by p.oid`;

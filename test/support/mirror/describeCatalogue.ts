@@ -23,6 +23,7 @@ function describeEntry({ name, kind, comment, columns }: CatalogueEntry): string
   const heading = `### \`reporting.${name}\`\n\n${comment ?? ""}`;
   // The columns of a function are those of the view that it is named after, and have no separate comments.
   if (kind === "function") {
+    if (columns.length === 0) return heading;
     return `${heading}\n\nColumns: ${columns.map((column) => `\`${column.name}\``).join(", ")}.`;
   }
   const rows = columns.map(

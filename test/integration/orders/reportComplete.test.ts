@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makeOrderWait } from "../../../src/orders/orderWait.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { startTestReport } from "../../support/mirror/report.ts";
+import type { ReportServer } from "../../support/mirror/report.ts";
+
+const T = "2026-11-21T14:00:00Z";
+const BEFORE_T = "2026-11-21T13:59:59.999999999Z";
+
+let report: ReportServer;
+beforeAll(async () => {
+  report = await startTestReport();
+  await addSource(report.database.pool, "live");
+  await insertOrder(report.database.pool, "live", orderText({ reference: "A" }));
+});
+afterAll(() => report.close());
+beforeEach(() =>
+  report.database.pool.query(
+    `delete from mirror.poll_state; delete from mirror.coverage; delete from mirror.leases; delete from mirror.quarantine;
+     update mirror.sources set paused_at = null`,
+  ),
+);
+
+async function prove(safeThrough: string, rest: Record<string, unknown> = {}) {
+  const state = {
+    history_since: parseInstant("2026-11-01T00:00:00Z"),
+    safe_through: parseInstant(safeThrough),
+    ...rest,
+  };
+  const names = Object.keys(state);
+  await report.database.pool.query(
+    `insert into mirror.poll_state (source_id, ${names.join(", ")}) values ('live', ${names.map((_, n) => `$${n + 1}`).join(", ")})
+     on conflict (source_id) do update set ${names.map((name) => `${name} = excluded.${name}`).join(", ")}`,
+    Object.values(state),
+  );
+}
+
+async function get(path: string) {
+  const response = await fetch(`${report.url}/v1/${path}`);
+  const text = await response.text();
+  const error = response.ok
+    ? undefined
+    : (JSON.parse(text) as { error: { code: string; message: string } }).error;
+  return { status: response.status, safeThrough: response.headers.get("x-safe-through"), error };
+}
+
+const READS = ["orders", "orders.csv", "orders.ndjson", "orders.parquet", "orders/A"];
+const refused = { status: 412, error: { code: "not_complete" } };
+
+describe.each(READS)("GET /v1/%s with complete", (path) => {
+  it("answers when the mirror is complete up to that instant, to the nanosecond", async () => {
+    await prove(T);
+    expect(await get(`${path}?complete=${T}`)).toMatchObject({ status: 200, safeThrough: T });
+    await prove(BEFORE_T);
+    expect(await get(`${path}?complete=${T}`)).toMatchObject({ ...refused, safeThrough: BEFORE_T });
+  });
+
+  it("answers as soon as the mirror is complete", async () => {
+    await prove(BEFORE_T);
+    const answer = get(`${path}?complete=${T}&wait=20`);
+    await systemClock.sleep(100);
+    await prove(T);
+    expect(await answer).toMatchObject({ status: 200, safeThrough: T });
+  });
+
+  it("refuses after the wait", async () => {
+    const startedMs = performance.now();
+    expect(await get(`${path}?complete=${T}&wait=1`)).toMatchObject(refused);
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it.each(["complete=yesterday", `complete=${T}&wait=31`, `complete=${T}&complete=${T}`])(
+    "refuses %s",
+    async (query) => {
+      expect((await get(`${path}?${query}`)).status).toBe(422);
+    },
+  );
+});
+
+describe("the refusal", () => {
+  const why = async () => (await get(`orders?complete=${T}`)).error?.message;
+
+  it("says that nothing is proved, or that the history begins later", async () => {
+    expect(await why()).toBe("Nothing of live is proved yet. No process polls.");
+    await prove("2026-11-22T00:00:00Z", { history_since: parseInstant("2026-11-21T15:00:00Z") });
+    expect(await why()).toBe("The history of live begins at 2026-11-21T15:00:00.000000Z.");
+  });
+
+  it("says up to when the mirror is complete, and what is not proved after that", async () => {
+    await prove("2026-11-21T13:00:00Z");
+    for (const [since, until] of [
+      ["13:10", "13:20"],
+      ["13:30", "14:30"],
+    ])
+      await report.database.pool.query(
+        `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+         values ('live', $1, $2, 'delayed', true, 1, 1, 0)`,
+        [since, until].map((time) => parseInstant(`2026-11-21T${time}:00Z`)),
+      );
+    expect(await why()).toBe(
+      "live is complete up to 2026-11-21T13:00:00.000000Z. Not proved after that: 2026-11-21T13:00:00.000000Z to 2026-11-21T13:10:00.000000Z, and more in 1 later period. No process polls.",
+    );
+  });
+
+  it.each<[string, string, string]>([
+    [
+      "a pause",
+      "update mirror.sources set paused_at = '2026-11-21 12:00+00'",
+      "Polling has been paused since 2026-11-21T12:00:00.000000Z.",
+    ],
+    [
+      "a leader that has left",
+      "update mirror.leases set expires_at = '2026-11-21 12:30+00'",
+      "No process polls since 2026-11-21T12:30:00.000000Z.",
+    ],
+    [
+      "a failure",
+      "update mirror.poll_state set last_error = 'the provider is away'",
+      "The last poll failed: the provider is away",
+    ],
+    [
+      "the margin",
+      "update mirror.poll_state set settle_seconds = 5, overlap_seconds = 60",
+      "A change is proved 65 s after its time at the earliest.",
+    ],
+  ])("says what holds it up: %s", async (_, cause, sentence) => {
+    await prove(BEFORE_T);
+    await report.database.pool.query(
+      "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'here', 1, now() + interval '1 minute')",
+    );
+    await report.database.pool.query(cause);
+    expect(await why()).toMatch(new RegExp(`${sentence.replaceAll(".", "\\.")}$`));
+  });
+});
+
+it("counts the orders that the promise excepts", async () => {
+  await prove(T);
+  await report.database.pool.query(
+    "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', 'B', 'unreadable_order', 'x')",
+  );
+  const response = await fetch(`${report.url}/v1/orders?complete=${T}`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get("x-safe-through-exceptions")).toBe("1");
+});
+
+it("lets many requests wait for a proof with few statements", async () => {
+  const query = vi.spyOn(report.pool, "query");
+  const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
+  const awaited = { sourceId: "live", reference: null, instant: parseInstant(T) };
+  const waits = Array.from({ length: 400 }, () =>
+    orderWait.wait(awaited, { timeoutMs: 20_000, signal: new AbortController().signal }),
+  );
+  await vi.waitFor(() => expect(query.mock.calls.length).toBeGreaterThan(2), { timeout: 10_000 });
+  await prove(T);
+  expect(await Promise.all(waits)).not.toContain(false);
+  expect(query.mock.calls.length).toBeLessThan(10);
+  orderWait.close();
+});

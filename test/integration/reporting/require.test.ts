@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { readBlocks } from "../../support/mirror/reportingQueries.ts";
+
+const HISTORY_SINCE = "2026-11-01T00:00:00Z";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+});
+afterAll(() => database.drop());
+beforeEach(() => database.pool.query("delete from mirror.poll_state; delete from mirror.quarantine"));
+
+const prove = (safeThrough: string) =>
+  database.pool.query(
+    "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', $1, $2)",
+    [parseInstant(HISTORY_SINCE), parseInstant(safeThrough)],
+  );
+
+/** As a reader, who may see nothing but the schema reporting. */
+async function require(call: string, zone = "UTC"): Promise<string> {
+  const client = await database.pool.connect();
+  try {
+    await client.query(
+      `set role order_mirror_reader; set default_transaction_read_only = on; set time zone '${zone}'`,
+    );
+    const { rows } = await client.query<{ safe: string }>(
+      `select mirror_through::text as safe from ${call} as mirror_through`,
+    );
+    return rows[0]?.safe ?? "";
+  } finally {
+    client.release(true);
+  }
+}
+
+const NOT_COMPLETE = "OM412";
+
+it("returns safe_through once the whole day is proved", async () => {
+  await prove("2026-11-22T00:00:00Z");
+  expect(await require("reporting.require('live', '2026-11-21')")).toBe("2026-11-22 00:00:00+00");
+});
+
+it.each([
+  [
+    "2026-11-21T23:59:59.999999999Z",
+    "live is not complete for 2026-11-21: live is complete up to 2026-11-21",
+  ],
+  ["2026-11-02T00:00:00Z", "Not proved after that: 2026-11-02T00:00:00.000000Z to 2026-11-22"],
+])("raises an error that says what is missing at %s", async (safeThrough, message) => {
+  await prove(safeThrough);
+  await expect(require("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
+    code: NOT_COMPLETE,
+    message: expect.stringContaining(message) as string,
+    hint: expect.stringContaining("safe_through") as string,
+  });
+});
+
+it("refuses days before the history, unknown sources, and missing values", async () => {
+  await prove("2026-11-22T00:00:00Z");
+  await expect(require("reporting.require('live', '2026-10-31')")).rejects.toMatchObject({
+    code: NOT_COMPLETE,
+    message: expect.stringContaining("The history of live begins at 2026-11-01") as string,
+  });
+  await expect(require("reporting.require('shop', '2026-11-21')")).rejects.toMatchObject({
+    code: NOT_COMPLETE,
+  });
+  for (const call of ["null, '2026-11-21'", "'live', null", "'live', '2026-11-21', null"])
+    await expect(require(`reporting.require(${call})`)).rejects.toMatchObject({ code: "22004" });
+  await expect(require("reporting.require('live', 'infinity')")).rejects.toBeDefined();
+});
+
+it("takes the day in the session's time zone", async () => {
+  await prove("2026-11-21T23:00:00Z");
+  expect(await require("reporting.require('live', '2026-11-21')", "Europe/Amsterdam")).toBe(
+    "2026-11-22 00:00:00+01",
+  );
+  await expect(require("reporting.require('live', '2026-11-21')", "UTC")).rejects.toMatchObject({
+    code: NOT_COMPLETE,
+  });
+});
+
+it("refuses orders that could not be read, unless the job may do without them", async () => {
+  await prove("2026-11-22T00:00:00Z");
+  await database.pool.query(
+    "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', 'B', 'unreadable_order', 'x')",
+  );
+  await expect(require("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
+    code: NOT_COMPLETE,
+    message: expect.stringContaining("one order could not be read or confirmed") as string,
+    hint: expect.stringContaining("allow_exceptions => true") as string,
+  });
+  expect(await require("reporting.require('live', '2026-11-21', allow_exceptions => true)")).toBe(
+    "2026-11-22 00:00:00+00",
+  );
+});
+
+it("is called as the documentation says", async () => {
+  const [job = ""] = readBlocks("sql job");
+  const client = await database.pool.connect();
+  try {
+    await client.query("set role order_mirror_reader");
+    await expect(client.query(job)).rejects.toMatchObject({ code: NOT_COMPLETE });
+    await client.query("rollback");
+    await prove("2026-11-22T00:00:00Z");
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+  await expect(client.query(job)).resolves.toBeDefined();
+  client.release(true);
+});
