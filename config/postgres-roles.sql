@@ -91,7 +91,7 @@ grant insert, update on mirror.retention_walks, mirror.lost_events_removed to or
 
 -- Worker: send changes to the business's own systems.
 grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to order_mirror_worker;
-grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
+grant insert, update, delete on mirror.outgoing_deliveries, mirror.outgoing_attempts to order_mirror_worker;
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.
@@ -115,12 +115,8 @@ grant insert, update, delete on mirror.open_order_checks to order_mirror_poller;
 -- The queue, when it is in Postgres. It holds only positions of the inbox.
 -- BullMQ creates the counter of a queue with its first job, but no process has the right to do that: so create it here.
 do $$
-declare
-  queue text;
 begin
-  foreach queue in array array['apply', 'outgoing'] loop
-    execute pg_catalog.format('create sequence if not exists bullmq.%I', 'bullmq_jid_' || pg_catalog.md5(queue));
-  end loop;
+  execute pg_catalog.format('create sequence if not exists bullmq.%I', 'bullmq_jid_' || pg_catalog.md5('apply'));
 end
 $$;
 -- BullMQ moves jobs through temporary tables, which no other role may create.

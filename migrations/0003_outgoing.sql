@@ -2,12 +2,16 @@
 
 create table mirror.outgoing_endpoints (
   endpoint_id     text primary key,
+  listed          text not null default 'active' check (listed in ('active', 'paused', 'removed')),
+  paused_at       timestamptz,
   failures_in_row integer not null default 0,
   paused_until    timestamptz,
   created_at      timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
+comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". removed: no longer listed.';
+comment on column mirror.outgoing_endpoints.paused_at is 'When a person paused the endpoint; null if it is not paused by a person.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
 comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this instant: an endpoint that keeps failing is left alone for a while.';
 comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
@@ -43,7 +47,7 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. The queue only triggers checks; this table determines what is due.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. Senders claim what is due here.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
@@ -59,10 +63,40 @@ comment on column mirror.outgoing_deliveries.delivery_id is 'Number of the deliv
 comment on column mirror.outgoing_deliveries.endpoint_id is 'The endpoint that it is for.';
 comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was last sent; null before.';
 comment on column mirror.outgoing_deliveries.source_id is 'The source; references sources.';
-create index outgoing_due on mirror.outgoing_deliveries (next_attempt_at) where state = 'pending';
+create index outgoing_due on mirror.outgoing_deliveries (endpoint_id, next_attempt_at, delivery_id) where state = 'pending';
+create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
+
+create table mirror.outgoing_attempts (
+  attempt_id  bigint generated always as identity primary key,
+  endpoint_id text not null references mirror.outgoing_endpoints,
+  delivery_id bigint not null,
+  round       integer not null,
+  attempt     integer not null,
+  started_at  timestamptz not null default clock_timestamp(),
+  ended_at    timestamptz,
+  accepted    boolean not null default false,
+  outcome     text,
+  duration_ms integer,
+  answer      text
+);
+comment on table  mirror.outgoing_attempts             is 'Every attempt to send a delivery, kept for a week.';
+comment on column mirror.outgoing_attempts.attempt_id  is 'Number of the attempt.';
+comment on column mirror.outgoing_attempts.endpoint_id is 'The endpoint.';
+comment on column mirror.outgoing_attempts.delivery_id is 'The delivery; references outgoing_deliveries.';
+comment on column mirror.outgoing_attempts.round       is 'The round of the delivery.';
+comment on column mirror.outgoing_attempts.attempt     is 'Number of the attempt within its round, from 1.';
+comment on column mirror.outgoing_attempts.started_at  is 'When a sender claimed the delivery, by the database''s clock.';
+comment on column mirror.outgoing_attempts.ended_at    is 'When its result was recorded; null while it is under way, or if its sender ended before.';
+comment on column mirror.outgoing_attempts.accepted    is 'Whether the endpoint answered 2xx in time.';
+comment on column mirror.outgoing_attempts.outcome     is 'A status, or the kind of error.';
+comment on column mirror.outgoing_attempts.duration_ms is 'Milliseconds from the request to the answer or the error, by the sender''s clock.';
+comment on column mirror.outgoing_attempts.answer      is 'The first characters of the answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
+create index outgoing_attempts_started on mirror.outgoing_attempts (endpoint_id, started_at);
+create index outgoing_attempts_of_delivery on mirror.outgoing_attempts (delivery_id);
+create index outgoing_attempts_under_way on mirror.outgoing_attempts (endpoint_id, started_at) where ended_at is null;
 
 create view reporting.outgoing_webhooks as
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,

@@ -35,8 +35,6 @@ import { guardWrites } from "./auth/writeGuard.ts";
 export interface OpsDeps {
   readonly pool: Pool;
   readonly queue: BoardQueue;
-  /** Shown next to the other queue, if it exists. */
-  readonly outgoingQueue?: BoardQueue | undefined;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn">>;
   readonly loginCode?: LoginCode | undefined;
@@ -72,9 +70,8 @@ const BOARD_POLICY = [
 
 /** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
 export function makeOpsRouter(deps: OpsDeps): Router {
-  const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
+  const { pool, queue, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
-  const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
   const { loginCode } = deps;
   const ops = Router();
@@ -101,8 +98,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makePlainPages({ pool, localTrust }));
   const boards = {
-    operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
-    viewer: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "viewer" }),
+    operator: makeQueueBoard({ queues: [queue], basePath: QUEUES_PATH, role: "operator" }),
+    viewer: makeQueueBoard({ queues: [queue], basePath: QUEUES_PATH, role: "viewer" }),
   };
   ops.use(
     "/queues",

@@ -3,24 +3,28 @@ import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Change } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
+import { inTransaction } from "../database/transaction.ts";
 
-/** A delivery that only this process may attempt, until the attempt counts as lost. */
-export interface ClaimedDelivery {
-  readonly kind: "claimed";
+interface ClaimedAttempt {
+  readonly attemptId: string;
   readonly endpointId: string;
-  readonly type: OutgoingType;
+  readonly deliveryId: string;
   /** Number of this attempt in its round, from 1. */
   readonly attempt: number;
+}
+
+/** A delivery that only this process may attempt, until the attempt counts as lost. */
+export interface ClaimedDelivery extends ClaimedAttempt {
+  readonly kind: "claimed";
+  readonly type: OutgoingType;
   /** The epoch of the change's position. */
   readonly epoch: string;
   readonly change: Change;
 }
 
 /** The word that changes of a source were removed before the endpoint was notified of them. */
-export interface MissedChanges {
+export interface MissedChanges extends ClaimedAttempt {
   readonly kind: "missed";
-  readonly endpointId: string;
-  readonly attempt: number;
   readonly epoch: string;
   readonly sourceId: string;
   /** Position of the last change that the endpoint was notified of. */
@@ -31,17 +35,18 @@ export interface MissedChanges {
   readonly foundAt: Instant;
 }
 
-export type Claim =
-  | ClaimedDelivery
-  | MissedChanges
-  /** To be requested again after this time: it is not due yet, or its endpoint is paused. */
-  | { readonly kind: "wait"; readonly afterMs: number }
-  /** The change is no longer kept: there is nothing to send. */
-  | { readonly kind: "removed" }
-  /** Delivered, dead or gone. */
-  | { readonly kind: "over" };
+/** The change is no longer kept: there is nothing to send. */
+export interface RemovedChange extends ClaimedAttempt {
+  readonly kind: "removed";
+}
+
+export type Claim = ClaimedDelivery | MissedChanges | RemovedChange;
 
 interface ClaimRow {
+  readonly room: number;
+  /** Null when nothing was claimed; then all that follows is. */
+  readonly attempt_id: string | null;
+  readonly delivery_id: string;
   readonly endpoint_id: string;
   readonly event_type: OutgoingType | "changes.missed";
   readonly delivery_source_id: string;
@@ -68,68 +73,122 @@ interface ClaimRow {
   readonly before: string | null;
 }
 
-const CLAIM = `
-  with claimed as (
-    update mirror.outgoing_deliveries d
-    set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
-      next_attempt_at = clock_timestamp() + make_interval(secs => $2)
-    from mirror.outgoing_endpoints e
-    where d.delivery_id = $1 and d.state = 'pending' and d.next_attempt_at <= clock_timestamp()
-      and e.endpoint_id = d.endpoint_id and (e.paused_until is null or e.paused_until <= clock_timestamp())
-    returning d.*
-  )
-  select d.endpoint_id, d.event_type, d.source_id as delivery_source_id, d.position as delivery_position,
-    d.missed_after_position,
-    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts,
-    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
-    c.position, mirror.change_digest(c) as digest, c.source_id, c.reference, c.revision,
-    c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
-    (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
-  from claimed d
-  left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
-  left join mirror.history h on h.history_id = c.history_id
-  left join mirror.history p on p.history_id = c.previous_history_id`;
-
-const WAITING = `
-  select greatest(0, ceil(extract(epoch from
-    greatest(d.next_attempt_at, coalesce(e.paused_until, d.next_attempt_at)) - clock_timestamp()) * 1000))::int as after_ms
-  from mirror.outgoing_deliveries d join mirror.outgoing_endpoints e using (endpoint_id)
-  where d.delivery_id = $1 and d.state = 'pending'`;
-
-/** Claims a delivery for one attempt, which is taken for lost after `lostAfterSeconds`. */
-export async function claimDelivery(
-  pool: Pool,
-  { deliveryId, lostAfterSeconds }: { deliveryId: string; lostAfterSeconds: number },
-): Promise<Claim> {
-  const claimed = await pool.query<ClaimRow>(CLAIM, [deliveryId, lostAfterSeconds]);
-  const [row] = claimed.rows;
-  if (row !== undefined) return toClaim(row);
-  const waiting = await pool.query<{ after_ms: number }>(WAITING, [deliveryId]);
-  const afterMs = waiting.rows[0]?.after_ms;
-  return afterMs === undefined ? { kind: "over" } : { kind: "wait", afterMs };
-}
-
-/** How an attempt ended. */
-export interface AttemptOutcome {
-  readonly deliveryId: string;
-  /** A status or the kind of an error; shown to people. */
-  readonly outcome: string;
-  readonly result: "delivered" | "dead" | { readonly retryAfterMs: number };
-}
-
+/** An endpoint has at most this many attempts under way, whatever the number of processes. */
+export const UNDER_WAY_MAX = 10;
 /** An endpoint with this many failures in a row is paused, at first for PAUSE_SECONDS, then twice as long each time. */
 const FAILURES_BEFORE_PAUSE = 5;
 const PAUSE_SECONDS = 5;
 const PAUSE_DOUBLINGS_MAX = 6;
 
+// The lock serialises the claims of an endpoint. Counts need a statement of their own, which sees all earlier claims.
+const LOCK = `
+  select failures_in_row from mirror.outgoing_endpoints
+  where endpoint_id = $1 and paused_at is null and (paused_until is null or paused_until <= clock_timestamp())
+  for no key update`;
+
+/*
+ * A delivery that an attempt's end is being recorded of is skipped: waiting for it here could deadlock. With $5, an
+ * order's changes are claimed one after the other. $3 is the number of attempts that may be under way.
+ */
+const CLAIM = `
+  with limits as materialized (
+    select greatest(0, least(
+      $2::int,
+      $3::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1 and a.ended_at is null
+        and a.started_at > statement_timestamp() - make_interval(secs => $6)),
+      $4::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1
+        and a.started_at > statement_timestamp() - interval '1 second')))::int as room
+  ), picked as materialized (
+    select d.delivery_id from mirror.outgoing_deliveries d
+    where d.endpoint_id = $1 and d.state = 'pending' and d.next_attempt_at <= statement_timestamp()
+      and not ($5 and exists (
+        select from mirror.outgoing_deliveries earlier
+        where earlier.endpoint_id = d.endpoint_id and earlier.source_id = d.source_id
+          and earlier.reference = d.reference and earlier.position < d.position and earlier.state = 'pending'))
+    order by d.next_attempt_at, d.delivery_id limit (select room from limits)
+    for update of d skip locked
+  ), claimed as (
+    update mirror.outgoing_deliveries d
+    set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
+      next_attempt_at = clock_timestamp() + make_interval(secs => $6)
+    from picked where d.delivery_id = picked.delivery_id
+    returning d.*
+  ), noted as (
+    insert into mirror.outgoing_attempts (endpoint_id, delivery_id, round, attempt)
+    select endpoint_id, delivery_id, round, attempts from claimed order by delivery_id
+    returning attempt_id, delivery_id
+  )
+  select l.room, a.attempt_id, d.delivery_id, d.endpoint_id, d.event_type, d.source_id as delivery_source_id,
+    d.position as delivery_position, d.missed_after_position,
+    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts,
+    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    c.position, mirror.change_digest(c) as digest, c.source_id, c.reference, c.revision,
+    c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
+    (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
+  from limits l
+  left join (claimed d join noted a using (delivery_id)) on true
+  left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
+  left join mirror.history h on h.history_id = c.history_id
+  left join mirror.history p on p.history_id = c.previous_history_id
+  order by d.position`;
+
+export interface ClaimQuery {
+  readonly endpointId: string;
+  readonly limit: number;
+  /** Send the changes of an order one after the other. */
+  readonly ordered: boolean;
+  /** The maximum number of attempts per second; null: any. */
+  readonly rate: number | null;
+  /** An attempt without a recorded end is taken for lost after this time. */
+  readonly lostAfterSeconds: number;
+}
+
+/**
+ * Claims the deliveries of an endpoint that have been due the longest, for one attempt each. `isHeld`: more may be due,
+ * but the endpoint has enough attempts under way or in this second. None while the endpoint is paused.
+ */
+export async function claimDue(
+  pool: Pool,
+  { endpointId, limit, ordered, rate, lostAfterSeconds }: ClaimQuery,
+): Promise<{ claims: Claim[]; isHeld: boolean }> {
+  const rows = await inTransaction(pool, async (client) => {
+    const locked = await client.query<{ failures_in_row: number }>(LOCK, [endpointId]);
+    const [endpoint] = locked.rows;
+    if (endpoint === undefined) return [];
+    // One message shows whether an endpoint that failed works again.
+    const underWayMax = endpoint.failures_in_row < FAILURES_BEFORE_PAUSE ? UNDER_WAY_MAX : 1;
+    const values = [endpointId, limit, underWayMax, rate, ordered, lostAfterSeconds];
+    return (await client.query<ClaimRow>(CLAIM, values)).rows;
+  });
+  const claims = rows.flatMap((row) => (row.attempt_id === null ? [] : [toClaim(row, row.attempt_id)]));
+  return { claims, isHeld: rows[0] !== undefined && claims.length === rows[0].room };
+}
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  readonly attemptId: string;
+  /** A status or the kind of an error; shown to people. */
+  readonly outcome: string;
+  readonly durationMs: number;
+  /** The beginning of the answer, as people may see it; null: empty. */
+  readonly answer: string | null;
+  readonly result: "delivered" | "dead" | { readonly retryAfterMs: number };
+}
+
+// A later attempt or round of the delivery is not disturbed by an earlier one that fails late.
 const RECORD = `
-  with recorded as (
-    update mirror.outgoing_deliveries set
+  with ended as (
+    update mirror.outgoing_attempts
+    set ended_at = clock_timestamp(), accepted = ($2 = 'delivered'), outcome = $3, duration_ms = $5, answer = $6
+    where attempt_id = $1 and ended_at is null
+    returning endpoint_id, delivery_id, round, attempt
+  ), recorded as (
+    update mirror.outgoing_deliveries d set
       state = $2, last_outcome = $3,
       delivered_at = case when $2 = 'delivered' then clock_timestamp() end,
       next_attempt_at = clock_timestamp() + make_interval(secs => $4)
-    where delivery_id = $1 and state = 'pending'
-    returning endpoint_id
+    from ended where d.delivery_id = ended.delivery_id and d.state = 'pending' and d.round = ended.round
+      and ($2 = 'delivered' or d.attempts = ended.attempt)
   )
   update mirror.outgoing_endpoints e set
     failures_in_row = case when $2 = 'delivered' then 0 else failures_in_row + 1 end,
@@ -138,28 +197,26 @@ const RECORD = `
       else clock_timestamp() + make_interval(secs =>
         ${PAUSE_SECONDS} * 2 ^ least(failures_in_row + 1 - ${FAILURES_BEFORE_PAUSE}, ${PAUSE_DOUBLINGS_MAX}))
     end
-  from recorded where e.endpoint_id = recorded.endpoint_id
+  from ended where e.endpoint_id = ended.endpoint_id
     and not ($2 = 'delivered' and e.failures_in_row = 0)`;
 
-/** Records an attempt, and pauses an endpoint that fails again and again. */
-export async function recordAttempt(
-  pool: Pool,
-  { deliveryId, outcome, result }: AttemptOutcome,
-): Promise<void> {
+/** Records the end of an attempt, and pauses an endpoint that fails again and again. */
+export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<void> {
+  const { attemptId, outcome, result, durationMs, answer } = end;
   const state = typeof result === "string" ? result : "pending";
   const waitSeconds = typeof result === "string" ? 0 : result.retryAfterMs / 1_000;
-  await pool.query(RECORD, [deliveryId, state, outcome, waitSeconds]);
+  await pool.query(RECORD, [attemptId, state, outcome, waitSeconds, Math.round(durationMs), answer]);
 }
 
-function toClaim(row: ClaimRow): Claim {
-  const { position, event_type: type } = row;
-  if (type === "changes.missed") return toMissed(row);
-  if (position === null) return { kind: "removed" };
+function toClaim(row: ClaimRow, attemptId: string): Claim {
+  const { position, event_type: type, endpoint_id: endpointId, delivery_id: deliveryId } = row;
+  const claimed = { attemptId, endpointId, deliveryId, attempt: row.attempts };
+  if (type === "changes.missed") return { ...claimed, ...toMissed(row) };
+  if (position === null) return { ...claimed, kind: "removed" };
   return {
+    ...claimed,
     kind: "claimed",
-    endpointId: row.endpoint_id,
     type,
-    attempt: row.attempts,
     epoch: row.epoch,
     change: {
       position: BigInt(position),
@@ -181,11 +238,9 @@ function toClaim(row: ClaimRow): Claim {
   };
 }
 
-function toMissed(row: ClaimRow): MissedChanges {
+function toMissed(row: ClaimRow): Omit<MissedChanges, keyof ClaimedAttempt> {
   return {
     kind: "missed",
-    endpointId: row.endpoint_id,
-    attempt: row.attempts,
     epoch: row.epoch,
     sourceId: row.delivery_source_id,
     after: BigInt(row.missed_after_position),

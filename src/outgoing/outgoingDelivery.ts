@@ -1,19 +1,34 @@
 import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import type { Pool } from "../database/database.ts";
-import { claimDelivery, recordAttempt } from "./outgoingAttempt.sql.ts";
-import type { AttemptOutcome, ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
+import { showAnswer } from "./outgoingAnswer.ts";
+import { recordAttempt } from "./outgoingAttempt.sql.ts";
+import type { AttemptEnd, Claim } from "./outgoingAttempt.sql.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { writeMessage } from "./outgoingMessage.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 
 /** How an endpoint answered. */
-export type SendResult =
-  | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
+export type SendResult = {
+  /** From the request to the head of the answer, or to the failure. */
+  readonly durationMs: number;
+} & (
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly retryAfterMs: number | null;
+      /** The first bytes of the body. */
+      readonly beginning: Buffer;
+    }
   /** No answer; `code` names the kind of failure, never what was sent. */
-  | { readonly kind: "failed"; readonly code: string };
+  | { readonly kind: "failed"; readonly code: string }
+);
+
+type Ending =
+  | Omit<Extract<SendResult, { kind: "answered" }>, "durationMs" | "beginning">
+  | Omit<Extract<SendResult, { kind: "failed" }>, "durationMs">;
 
 /** Any 2xx: the endpoint has the message. */
-export function isAccepted(answer: SendResult): boolean {
+export function isAccepted(answer: Ending): boolean {
   return answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
 }
 
@@ -22,8 +37,15 @@ export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
 /** One of the business's own endpoints, as far as sending matters. */
 export interface OutgoingEndpoint {
+  readonly endpointId: string;
   readonly send: SendMessage;
   readonly fields: OutgoingFields;
+  /** Whether a change waits until earlier ones of the same order are delivered or given up. */
+  readonly ordered: boolean;
+  /** The maximum number of attempts per second; null: any. */
+  readonly rate: number | null;
+  /** Changes are planned, but not sent. */
+  readonly paused: boolean;
 }
 
 /**
@@ -34,46 +56,41 @@ const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_
 /** Random extra share of the wait, so that deliveries that failed together do not retry together. */
 const JITTER = 0.2;
 /** Longer than any attempt takes. */
-const LOST_AFTER_SECONDS = 60;
+export const LOST_AFTER_SECONDS = 60;
 const HTTP_GONE = 410;
 
-export type DeliverResult = "over" | { readonly againAfterMs: number };
-
 /**
- * Makes the function that processes one delivery: claims it, sends it, and records the result. It returns when to
- * process it again, if at all. May be called at any time and concurrently: a delivery that is not due is skipped.
+ * Makes the function that sends a claimed delivery and records the end of the attempt.
  *
  * 2xx counts as delivered. 410 means that the endpoint wants no further messages: the delivery is dead immediately.
- * Throws the database's error; the attempt then counts as lost and is repeated, so an endpoint may get a message twice.
+ * Rejects with the database's error; the attempt then counts as lost and is repeated, so an endpoint may get a message
+ * twice.
  */
 export function makeDeliver(deps: {
   pool: Pool;
-  endpoints: ReadonlyMap<string, OutgoingEndpoint>;
+  endpoint: Pick<OutgoingEndpoint, "send" | "fields">;
   logger: Logger;
   random: () => number;
   /** For tests, which do not wait for the product's spans. */
   retrySeconds?: readonly number[];
-}): (deliveryId: string) => Promise<DeliverResult> {
-  const { pool, endpoints, logger, random, retrySeconds = RETRY_SECONDS } = deps;
-  return async (deliveryId) => {
-    const claim = await claimDelivery(pool, { deliveryId, lostAfterSeconds: LOST_AFTER_SECONDS });
-    if (claim.kind === "over") return "over";
-    if (claim.kind === "wait") return { againAfterMs: claim.afterMs };
+}): (claim: Claim) => Promise<void> {
+  const { pool, endpoint, logger, random, retrySeconds = RETRY_SECONDS } = deps;
+  return async (claim) => {
+    const { attemptId } = claim;
     if (claim.kind === "removed") {
-      await recordAttempt(pool, { deliveryId, outcome: "change_removed", result: "dead" });
-      return "over";
+      const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
+      return recordAttempt(pool, { attemptId, ...end });
     }
-    const endpoint = endpoints.get(claim.endpointId);
-    // No longer configured; it waits in the table until it is again.
-    if (endpoint === undefined) return "over";
-    const answer = await endpoint.send(writeMessage(claim, endpoint.fields));
-    const attempt: AttemptOutcome = {
-      deliveryId,
+    const { id, body } = writeMessage(claim, endpoint.fields);
+    const answer = await endpoint.send({ id, body });
+    const end: AttemptEnd = {
+      attemptId,
+      durationMs: answer.durationMs,
+      answer: answer.kind === "answered" ? showAnswer(answer.beginning, body) : null,
       ...judgeAnswer(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),
     };
-    await recordAttempt(pool, attempt);
-    logAttempt(logger, claim, attempt);
-    return typeof attempt.result === "string" ? "over" : { againAfterMs: attempt.result.retryAfterMs };
+    await recordAttempt(pool, end);
+    logAttempt(logger, claim, end);
   };
 }
 
@@ -82,9 +99,9 @@ export function makeDeliver(deps: {
  * to 1, extends it. @internal
  */
 export function judgeAnswer(
-  answer: SendResult,
+  answer: Ending,
   { waitSeconds, chance }: { waitSeconds: number | undefined; chance: number },
-): Pick<AttemptOutcome, "outcome" | "result"> {
+): Pick<AttemptEnd, "outcome" | "result"> {
   const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
   if (isAccepted(answer)) return { outcome, result: "delivered" };
   const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
@@ -96,10 +113,10 @@ export function judgeAnswer(
 
 function logAttempt(
   logger: Logger,
-  claim: ClaimedDelivery | MissedChanges,
-  { outcome, result, deliveryId }: AttemptOutcome,
+  claim: Exclude<Claim, { kind: "removed" }>,
+  { outcome, result }: AttemptEnd,
 ): void {
-  const { endpointId: endpoint, attempt } = claim;
+  const { endpointId: endpoint, deliveryId, attempt } = claim;
   const reference = claim.kind === "missed" ? null : claim.change.reference;
   const fields = { endpoint, delivery_id: deliveryId, reference, attempt, outcome };
   if (result === "dead")

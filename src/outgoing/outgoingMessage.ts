@@ -22,7 +22,7 @@ type WrittenChange = Pick<
   "sourceId" | "reference" | "revision" | "version" | "verdict" | "changedAt"
 > & { readonly type: OutgoingType; readonly text: string };
 
-type Sent<Claim> = Omit<Claim, "endpointId" | "attempt">;
+type Sent<Claim> = Omit<Claim, "attemptId" | "endpointId" | "deliveryId" | "attempt">;
 
 /** The message about a change, or about changes that were missed. */
 export function writeMessage(

@@ -12,19 +12,13 @@ export interface OutgoingSubscription {
   readonly statuses: readonly string[] | null;
 }
 
-/** A delivery to process, as named in jobs. `round` and `attempts` distinguish consecutive jobs. */
-export interface DueDelivery {
-  readonly deliveryId: string;
-  readonly round: number;
-  readonly attempts: number;
-}
-
 export interface PlannedDeliveries {
   /** Changes that were examined; as many as the limit if there may be more. */
   readonly read: number;
-  /** True if changes were removed before the endpoint was notified of them; one of the deliveries says so. */
+  /** True if changes were removed before the endpoint was notified of them; one of the deliveries reports it. */
   readonly missed: boolean;
-  readonly deliveries: readonly DueDelivery[];
+  /** Deliveries that were made. */
+  readonly planned: number;
 }
 
 /**
@@ -76,7 +70,7 @@ const PLAN = `
     on conflict (endpoint_id, source_id, position) do update set
       reference = null, event_type = excluded.event_type, missed_after_position = excluded.missed_after_position,
       state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
-    returning delivery_id, round
+    returning 1
   ),
   fresh as materialized (
     select c.position, c.reference, c.status,
@@ -96,7 +90,7 @@ const PLAN = `
     on conflict (endpoint_id, source_id, position) do update set
       state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
       where d.state <> 'pending'
-    returning delivery_id, round
+    returning 1
   ),
   moved as (
     update mirror.outgoing_cursors o set
@@ -106,9 +100,8 @@ const PLAN = `
     left join missed m on true
     where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.position, m.position) is not null
   )
-  select (select count(*)::int from fresh) as read, exists (select from missed) as missed, delivery_id, round
-  from (select 1) one left join (select * from notified union all select * from planned) made on true
-  order by delivery_id`;
+  select (select count(*)::int from fresh) as read, exists (select from missed) as missed,
+    ((select count(*) from notified) + (select count(*) from planned))::int as planned`;
 
 /** Makes deliveries of the next changes, at most `limit`; none while another process does. */
 export async function planDeliveries(
@@ -117,39 +110,12 @@ export async function planDeliveries(
   limit: number,
 ): Promise<PlannedDeliveries> {
   const fence = await readFeedFence(pool);
-  const { rows } = await pool.query<{
-    read: number;
-    missed: boolean;
-    delivery_id: string | null;
-    round: number;
-  }>({
+  const { rows } = await pool.query<PlannedDeliveries>({
     name: "plan-deliveries",
     text: PLAN,
     values: [endpointId, sourceId, limit, types, statuses, String(fence)],
   });
-  const deliveries = rows.flatMap(({ delivery_id: deliveryId, round }) =>
-    deliveryId === null ? [] : [{ deliveryId, round, attempts: 0 }],
-  );
-  return { read: rows[0]?.read ?? 0, missed: rows[0]?.missed ?? false, deliveries };
-}
-
-/**
- * Deliveries that have been due for `overdueSeconds` without a job. At most `limit`, the longest due first, and only of
- * endpoints in `endpointIds` that are not paused.
- */
-export async function takeOverdueDeliveries(
-  pool: Pool,
-  query: { endpointIds: readonly string[]; overdueSeconds: number; limit: number },
-): Promise<DueDelivery[]> {
-  const { rows } = await pool.query<{ delivery_id: string; round: number; attempts: number }>(
-    `select d.delivery_id, d.round, d.attempts from mirror.outgoing_deliveries d
-     join mirror.outgoing_endpoints e using (endpoint_id)
-     where d.state = 'pending' and d.next_attempt_at <= clock_timestamp() - make_interval(secs => $2)
-       and d.endpoint_id = any ($1) and (e.paused_until is null or e.paused_until <= clock_timestamp())
-     order by d.next_attempt_at limit $3`,
-    [query.endpointIds, query.overdueSeconds, query.limit],
-  );
-  return rows.map(({ delivery_id: deliveryId, round, attempts }) => ({ deliveryId, round, attempts }));
+  return rows[0] ?? { read: 0, missed: false, planned: 0 };
 }
 
 // A manual retry implies that the endpoint works again, so it ends the pause.
@@ -180,16 +146,6 @@ export async function reviveDead(pool: Pool, endpointId: string): Promise<number
      set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp()
      where endpoint_id = $1 and state = 'dead'`,
     [endpointId],
-  );
-  return rowCount ?? 0;
-}
-
-/** Removes what was delivered longer than `days` ago; returns how many rows. */
-export async function forgetDelivered(pool: Pool, days: number): Promise<number> {
-  const { rowCount } = await pool.query(
-    `delete from mirror.outgoing_deliveries
-     where state = 'delivered' and delivered_at < clock_timestamp() - make_interval(days => $1)`,
-    [days],
   );
   return rowCount ?? 0;
 }

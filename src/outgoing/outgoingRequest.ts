@@ -18,7 +18,7 @@ export interface PostOptions {
 }
 
 /**
- * Posts `body` and resolves with the head of the answer; its body is discarded. The address is checked when the
+ * Posts `body` and resolves with the head of the answer; its body is for readBeginning. The address is checked when the
  * connection is made, not before: a foreign DNS name may change its address a moment later (DNS rebinding).
  */
 export function postOutgoing(
@@ -43,11 +43,34 @@ export function postOutgoing(
     });
     request.once("response", (response) => {
       response.on("error", () => undefined);
-      response.destroy();
       resolve(response);
     });
     request.on("error", reject);
     request.end(body);
+  });
+}
+
+/** An answer may be long or endless: only this much of it is read. */
+const BEGINNING_BYTES = 1_000;
+const BEGINNING_MS = 1_000;
+
+/** Resolves with the first bytes of an answer, and ends its connection. Never rejects. */
+export function readBeginning(response: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    function end(): void {
+      clearTimeout(timer);
+      response.destroy();
+      resolve(Buffer.concat(chunks).subarray(0, BEGINNING_BYTES));
+    }
+    const timer = setTimeout(end, BEGINNING_MS);
+    response.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length >= BEGINNING_BYTES) end();
+    });
+    response.once("close", end);
   });
 }
 

@@ -3,9 +3,9 @@ import { millisFromInstant } from "../domain/order/instant.ts";
 import { parseRetryAfter } from "../provider/rate/retryAfter.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
-import type { SendMessage, SendResult } from "./outgoingDelivery.ts";
+import type { SendMessage } from "./outgoingDelivery.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
-import { postOutgoing } from "./outgoingRequest.ts";
+import { postOutgoing, readBeginning } from "./outgoingRequest.ts";
 
 /** The endpoint has this long to answer; Standard Webhooks asks for 15 to 30 s. */
 const TIMEOUT_MS = 15_000;
@@ -36,19 +36,23 @@ export function makeSend(deps: {
       ...sign({ ...message, nowSeconds }),
     };
     const body = Buffer.from(message.body);
+    const startedAtMs = clock.monotonicMs();
+    const lasted = () => clock.monotonicMs() - startedAtMs;
     try {
-      // The body of an endpoint's answer is not read: it may be long or endless.
-      return readAnswer(await postOutgoing(url, { headers, body, timeoutMs, allowPrivate }), clock);
+      const response = await postOutgoing(url, { headers, body, timeoutMs, allowPrivate });
+      const durationMs = lasted();
+      const beginning = await readBeginning(response);
+      return { kind: "answered", durationMs, beginning, ...readHead(response, clock) };
     } catch (error) {
-      return { kind: "failed", code: nameFailure(error) };
+      return { kind: "failed", durationMs: lasted(), code: nameFailure(error) };
     }
   };
 }
 
-function readAnswer({ statusCode = 0, headers }: IncomingMessage, clock: Clock): SendResult {
+function readHead({ statusCode = 0, headers }: IncomingMessage, clock: Clock) {
   const field = headers["retry-after"];
   const retryAfterMs = field === undefined ? null : parseRetryAfter(field, clock.now());
-  return { kind: "answered", status: statusCode, retryAfterMs };
+  return { status: statusCode, retryAfterMs };
 }
 
 /** An abort hides its reason, the time-out, in a cause. */

@@ -133,6 +133,10 @@ export async function writeErasure(
        update mirror.orders set ${PERSONAL_COLUMNS.map((column) => `${column} = null`).join(", ")}, raw = mirror.redact_order(raw, reference, status)
        where source_id = $1 and reference = $2
      ),
+     answers as (
+       update mirror.outgoing_attempts a set answer = null from mirror.outgoing_deliveries d
+       where d.source_id = $1 and d.reference = $2 and a.delivery_id = d.delivery_id and a.answer is not null
+     ),
      observations as (
        update mirror.history set raw = mirror.redact_order(raw, reference, status)
        where source_id = $1 and reference = $2 and raw is not null returning 1

@@ -181,6 +181,36 @@ export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
     [String(cutoff), limit],
   );
 
+/** Attempts to send outgoing webhooks. */
+export const removeOutgoingAttempts: RetentionRule = (pool, { cutoff, limit }) =>
+  readStep(
+    pool,
+    `with batch as materialized (
+       select attempt_id, started_at from mirror.outgoing_attempts order by attempt_id limit $2
+     ), old as (
+       select attempt_id from batch where started_at < ${CUTOFF}
+     ), gone as (
+       delete from mirror.outgoing_attempts a using old where a.attempt_id = old.attempt_id returning 1
+     )`,
+    [String(cutoff), limit],
+  );
+
+/** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
+export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
+  readStep(
+    pool,
+    `with batch as materialized (
+       select delivery_id, delivered_at from mirror.outgoing_deliveries
+       where state = 'delivered' order by delivered_at limit $2
+     ), old as (
+       select delivery_id from batch where delivered_at < ${CUTOFF}
+     ), gone as (
+       delete from mirror.outgoing_deliveries d using old
+       where d.delivery_id = old.delivery_id and d.state = 'delivered' returning 1
+     )`,
+    [String(cutoff), limit],
+  );
+
 /** Continues after the last examined row, up to the first row more recent than `until`. */
 function walkOn(
   pool: Pool,

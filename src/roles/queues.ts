@@ -1,14 +1,10 @@
 import { makeApplyQueue } from "../queue/applyQueue.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
-import { makeOutgoingQueue } from "../outgoing/outgoingQueue.ts";
-import type { OutgoingQueue } from "../outgoing/outgoingQueue.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** The queues of a process. */
 export interface Queues {
   readonly queue: ApplyQueue;
-  /** Absent when no outgoing webhooks are configured. */
-  readonly outgoingQueue?: OutgoingQueue | undefined;
 }
 
 /** Opens the queues that the configuration asks for; they end with the process. */
@@ -17,8 +13,5 @@ export async function openQueues(deps: RoleDeps): Promise<Queues> {
   const where = { databaseUrl, redisUrls: config.redisUrls, logger };
   const queue = await makeApplyQueue({ ...where, tracing });
   shutdown.onShutdown("queue", () => queue.close());
-  if (config.outgoingWebhooks.length === 0) return { queue };
-  const outgoingQueue = await makeOutgoingQueue(where);
-  shutdown.onShutdown("outgoing queue", () => outgoingQueue.close());
-  return { queue, outgoingQueue };
+  return { queue };
 }

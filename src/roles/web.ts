@@ -92,7 +92,6 @@ export async function startWeb(
   shutdown.onShutdown("change announcements", () => announcements.close());
   const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
-  if (deps.outgoingQueue) meterQueue(metrics, deps.outgoingQueue);
   const { health = openHealth(deps) } = deps;
   meterHealth(metrics, health);
   const opsPool = openPool(deps, OPS_POOL);
@@ -201,10 +200,9 @@ function composeApp(
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
-  const outgoingQueue = deps.outgoingQueue?.bull;
   const { bull, notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
-  const queues = { queue: bull, outgoingQueue, notify };
+  const queues = { queue: bull, notify };
   app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;

@@ -49,7 +49,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
     meterJob({ metrics, clock, queue: queue.bull.name }, () => traced(seqs.length, [], () => applyJob(seqs))),
   );
   shutdown.onShutdown("queue consumer", () => consumer.close());
-  await startOutgoing(deps);
+  startOutgoing(deps);
   startRetention(deps);
   logger.info({ sources: [...modes.keys()] }, "worker is ready");
 }

@@ -114,9 +114,8 @@ async function sendTest(name: string, { json }: Answer): Promise<void> {
   const { url, secrets, allowPrivate, sourceIds } = endpoint;
   const send = makeSend({ url, sign: makeStandardSigner(secrets), clock: systemClock, allowPrivate });
   const message = writeTestMessage({ sourceId: sourceIds[0] ?? "", now: systemClock.now() });
-  const startedAtMs = systemClock.monotonicMs();
   const answer = await send(message);
-  const durationMs = Math.round(systemClock.monotonicMs() - startedAtMs);
+  const durationMs = Math.round(answer.durationMs);
   const accepted = isAccepted(answer);
   const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
   if (json === true) printJson({ endpoint: name, id: message.id, accepted, outcome, durationMs });

@@ -6,9 +6,11 @@ import {
   makeRemoveChanges,
   removeCoverage,
   removeCoverageThatStayed,
+  removeDelivered,
   removeEvents,
   removeEventsThatStayed,
   removeHistory,
+  removeOutgoingAttempts,
   removeSuperseded,
   removeUnannounced,
 } from "../../retention/retention.sql.ts";
@@ -35,6 +37,8 @@ const READ_SECONDS_MAX = 900;
 const COVERAGE_KEPT_FOR = "P2D";
 /** Longer than any page looks back. */
 const UNANNOUNCED_KEPT_FOR = "P30D";
+/** Long enough to explain a message that was given up after three days. */
+const OUTGOING_KEPT_FOR = "P7D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
@@ -86,6 +90,8 @@ function listRules({ changesKeptFor, changesWaitDays, historyKeptFor, eventsKept
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
+    { what: "attempts of outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeOutgoingAttempts },
+    { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
     { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(changesWaitDays * DAY_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },

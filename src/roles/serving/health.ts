@@ -9,15 +9,14 @@ const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 
 /** The process's reader of the mirror's state: one for page, metrics, readiness and alerts. */
 export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
-  const { config, clock, queue, outgoingQueue } = deps;
+  const { config, clock, queue } = deps;
   const sources = [...config.sources];
   deps.reloadableSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
-  const queues = queue && [queue, ...(outgoingQueue === undefined ? [] : [outgoingQueue])];
   return makeHealthReader({
     pool: openPool(deps, HEALTH_POOL),
     replicaPool: openReplicaPool(deps, HEALTH_POOL),
     clock,
     sources: () => sources,
-    readQueues: queues && (() => Promise.all(queues.map(readQueueFacts))),
+    readQueues: queue && (async () => [await readQueueFacts(queue)]),
   });
 }

@@ -22,10 +22,16 @@ export interface OutgoingWebhook {
   /** Only changes to one of these statuses; null: all. */
   readonly statuses: readonly string[] | null;
   readonly fields: OutgoingFields;
+  /** Whether a change waits until earlier ones of the same order are delivered or given up. */
+  readonly ordered: boolean;
+  /** The maximum number of attempts per second; null: any. */
+  readonly rate: number | null;
+  readonly paused: boolean;
 }
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
+const RATE_MAX = 1_000;
 /** A seed of 32 bytes, or the seed followed by the public key. */
 const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
@@ -42,6 +48,9 @@ const webhookSchema = z.strictObject({
   statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).optional(),
   // Whoever wants people's names and addresses in another system has to say so.
   fields: z.enum(OUTGOING_FIELDS).default("redacted"),
+  ordered: z.boolean().default(false),
+  rate: z.int().min(1).max(RATE_MAX).nullable().default(null),
+  paused: z.boolean().default(false),
 });
 
 /** The endpoints in OUTGOING_WEBHOOKS_FILE. File names in it are relative to its folder. */
@@ -56,6 +65,7 @@ export function readOutgoingFile(deps: {
   const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems });
   const names = new Set<string>();
   return listed.flatMap((webhook) => {
+    const { fields, ordered, rate, paused } = webhook;
     const place = `${VARIABLE}, endpoint ${webhook.name},`;
     const before = problems.length;
     if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
@@ -81,7 +91,10 @@ export function readOutgoingFile(deps: {
       sourceIds: [...new Set(webhook.sources)],
       types: webhook.events ?? null,
       statuses: webhook.statuses ?? null,
-      fields: webhook.fields,
+      fields,
+      ordered,
+      rate,
+      paused,
     };
   });
 }

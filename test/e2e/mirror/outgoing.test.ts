@@ -77,10 +77,9 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
 
   const board = await fetch(`http://127.0.0.1:${env["PORT"]}/ops/queues/api/queues`);
   const { queues } = (await board.json()) as { queues: { name: string }[] };
-  expect(queues.map(({ name }) => name).sort()).toEqual(["apply", "outgoing"]);
+  expect(queues.map(({ name }) => name).sort()).toEqual(["apply"]);
   const metrics = await (await fetch(`http://127.0.0.1:${env["PORT"]}/metrics`)).text();
   expect(metrics).toMatch(/order_mirror_outgoing_pending\{endpoint="erp"\} \d+/);
-  expect(metrics).toMatch(/order_mirror_queue_jobs\{queue="outgoing",state="active"\} \d+/);
 
   status = 410;
   await vi.waitFor(async () => expect((await endpoint()).dead).toBeGreaterThan(0), {

@@ -9,18 +9,15 @@ import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
-import { claimDelivery } from "../../../src/outgoing/outgoingAttempt.sql.ts";
+import { claimDue } from "../../../src/outgoing/outgoingAttempt.sql.ts";
 import {
-  forgetDelivered,
   planDeliveries,
   recordSubscriptions,
   replayFrom,
   reviveDead,
 } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import type { OutgoingSubscription } from "../../../src/outgoing/outgoingPlan.sql.ts";
-import { makeOutgoingQueue } from "../../../src/outgoing/outgoingQueue.ts";
-import { makeDeliver } from "../../../src/outgoing/outgoingDelivery.ts";
-import { makeOutgoingDispatch } from "../../../src/outgoing/outgoingDispatch.ts";
+import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
@@ -33,8 +30,9 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
-import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
+import { removeDelivered, removeOutgoingAttempts } from "../../../src/retention/retention.sql.ts";
+import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -89,7 +87,7 @@ beforeEach(async () => {
   received = [];
   answers = [];
   await pool.query(
-    `truncate mirror.outgoing_deliveries, mirror.outgoing_cursors, mirror.outgoing_endpoints, mirror.orders,
+    `truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors, mirror.outgoing_endpoints, mirror.orders,
       mirror.history, mirror.changes`,
   );
 });
@@ -111,33 +109,28 @@ async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise
 
 async function start(
   subscriptions: OutgoingSubscription[] = [ALL],
-  options: { redisUrls?: string[]; timeoutMs?: number; address?: string } = {},
+  options: { timeoutMs?: number; address?: string } = {},
 ) {
-  const { redisUrls = [], timeoutMs = 2_000, address = url } = options;
-  const common = { clock: systemClock, logger: silentLogger };
-  const queue = await makeOutgoingQueue({ databaseUrl: database.url, redisUrls, ...common });
+  const { timeoutMs = 2_000, address = url } = options;
+  const common = { pool, clock: systemClock, logger: silentLogger, random: () => 0 };
   const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: SECRET });
-  const ids = new Set(subscriptions.map(({ endpointId }) => endpointId));
   const send = makeSend({ url: address, sign, clock: systemClock, timeoutMs });
-  const endpoints = new Map([...ids].map((id) => [id, { send, fields: "all" }] as const));
-  const deliver = makeDeliver({ pool, endpoints, random: () => 0, retrySeconds: RETRY_SECONDS, ...common });
-  const consumer = await queue.consume(deliver);
-  const dispatch = makeOutgoingDispatch({
-    pool,
-    subscriptions,
-    enqueue: queue.enqueue,
-    overdueSeconds: 0.5,
-    overdueIntervalMs: 500,
-    ...common,
-  });
-  closes.push(
-    () => queue.close(),
-    () => consumer.close(),
-    () => dispatch.close(),
-  );
-  await dispatch.runOnce();
-  return { queue, dispatch, deliver };
+  for (const subscription of subscriptions) {
+    const { endpointId } = subscription;
+    const endpoint = { endpointId, send, fields: "all", ordered: false, rate: null, paused: false } as const;
+    const lane = makeOutgoingLane({
+      ...common,
+      endpoint,
+      subscriptions: [subscription],
+      retrySeconds: RETRY_SECONDS,
+    });
+    closes.push(() => lane.close());
+    await lane.runOnce();
+    lane.start();
+  }
 }
+const claim = (lostAfterSeconds = 60) =>
+  claimDue(pool, { endpointId: "erp", limit: 10, ordered: false, rate: null, lostAfterSeconds });
 
 const seen = () => received.map(({ message }) => `${message.data.reference}${message.data.revision}`).sort();
 const arrived = (...wanted: string[]) => vi.waitFor(() => expect(seen()).toEqual(wanted), 60_000);
@@ -153,8 +146,7 @@ const settled = (...wanted: string[]) =>
 describe("outgoing webhooks", () => {
   it("notify an endpoint once of every change after it was configured, signed as Standard Webhooks", async () => {
     await see("live", { reference: "OLD", updatedAt: at(1) });
-    const { dispatch } = await start();
-    dispatch.start();
+    await start();
     await see("live", { reference: "A", updatedAt: at(1) });
     await see(
       "live",
@@ -180,7 +172,7 @@ describe("outgoing webhooks", () => {
   });
 
   it("are sent for the sources, kinds and statuses that an endpoint subscribes to", async () => {
-    const { dispatch } = await start([
+    await start([
       { ...ALL, types: ["order.status_changed"], statuses: ["picked_up"] },
       { ...ALL, endpointId: "bi", sourceId: "test" },
     ]);
@@ -189,16 +181,14 @@ describe("outgoing webhooks", () => {
     await see("live", { reference: "B", updatedAt: at(1) }, { reference: "C", updatedAt: at(1) });
     await see("live", { reference: "B", updatedAt: at(2), status: "picked_up" });
     await see("test", { reference: "T", updatedAt: at(1) });
-    await dispatch.runOnce();
     await arrived("B2", "T1");
     expect(received.map(({ message }) => message.source).sort()).toEqual(["live", "test"]);
   });
 
   it("are retried under the same id after a failure, until they are delivered", async () => {
-    const { dispatch } = await start();
+    await start();
     answers = [500, 404];
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await arrived("A1", "A1", "A1");
     expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
     expect(new Set(received.map(({ headers }) => headers["webhook-signature"])).size).toBeGreaterThan(0);
@@ -206,43 +196,35 @@ describe("outgoing webhooks", () => {
   });
 
   it("are dead after the last attempt, and can be sent again by hand", async () => {
-    const { dispatch, queue } = await start();
+    await start();
     answers = [500, 501, 502, 503];
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await settled("dead 4 status 503");
     expect(received).toHaveLength(4);
     await pool.query("update mirror.outgoing_endpoints set paused_until = now() + interval '1 hour'");
     expect(await reviveDead(pool, "erp")).toBe(1);
-    const { rows } = await pool.query<{ delivery_id: string; round: number }>(
-      "select * from mirror.outgoing_deliveries",
-    );
-    await queue.enqueue([{ deliveryId: rows[0]!.delivery_id, round: rows[0]!.round, attempts: 0 }]);
     await settled("delivered 1 status 200");
   });
 
   it("are dead immediately when the endpoint answers that it is gone", async () => {
-    const { dispatch } = await start();
+    await start();
     answers = [410];
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await settled("dead 1 status 410");
     expect(received).toHaveLength(1);
   });
 
   it("follow no redirect and time out", async () => {
-    const { dispatch } = await start([ALL], { timeoutMs: 1_500 });
+    await start([ALL], { timeoutMs: 1_500 });
     answers = ["redirect", "hang"];
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await settled("delivered 3 status 200");
     expect(received).toHaveLength(3);
   });
 
   it("record the cause when nothing listens at the address", async () => {
-    const { dispatch } = await start([ALL], { address: `http://127.0.0.1:${await findFreePort()}/` });
+    await start([ALL], { address: `http://127.0.0.1:${await findFreePort()}/` });
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await settled("dead 4 ECONNREFUSED");
     const { rows } = await pool.query("select * from reporting.outgoing_webhooks");
     expect(rows).toMatchObject([
@@ -250,34 +232,23 @@ describe("outgoing webhooks", () => {
     ]);
   });
 
-  it("are sent although the queue lost their jobs", async () => {
-    const { dispatch, queue } = await start();
-    await queue.bull.pause();
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
-    await queue.bull.obliterate({ force: true });
-    await queue.bull.resume();
-    dispatch.start();
-    await vi.waitFor(() => expect(seen()).toEqual(["A1"]), 60_000);
-  });
-
   it("are planned once by any number of processes, and again from an earlier position on request", async () => {
     await recordSubscriptions(pool, [ALL]);
     const begin = await readFeedFence(pool);
     for (let n = 0; n < 40; n += 1) await see("live", { reference: `R${n}`, updatedAt: at(1) });
     const plans = await Promise.all(Array.from({ length: 20 }, () => planDeliveries(pool, ALL, 7)));
-    let count = plans.flatMap(({ deliveries }) => deliveries).length;
+    let count = plans.reduce((sum, { planned }) => sum + planned, 0);
     for (;;) {
-      const { read, deliveries } = await planDeliveries(pool, ALL, 7);
-      count += deliveries.length;
+      const { read, planned } = await planDeliveries(pool, ALL, 7);
+      count += planned;
       if (read === 0) break;
     }
     expect(count).toBe(40);
     await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
     expect(await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: begin })).toBe(true);
-    const again = await planDeliveries(pool, ALL, 100);
-    expect(again.deliveries).toHaveLength(40);
-    expect(again.deliveries[0]).toMatchObject({ round: 2 });
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 40 });
+    const { rows } = await pool.query("select distinct state, round from mirror.outgoing_deliveries");
+    expect(rows).toEqual([{ state: "pending", round: 2 }]);
     expect(await replayFrom(pool, { endpointId: "none", sourceId: "live", from: begin })).toBe(false);
   });
 
@@ -286,22 +257,20 @@ describe("outgoing webhooks", () => {
     await see("live", { reference: "A", updatedAt: at(1) });
     const client = await pool.connect();
     await client.query("begin");
-    const first = await planDeliveries(asPool(client), ALL, 10);
-    expect(first.deliveries).toHaveLength(1);
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+    expect(await planDeliveries(asPool(client), ALL, 10)).toMatchObject({ planned: 1 });
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
     await client.query("commit");
     client.release();
-    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
   });
 
   it("miss nothing when the database is moved to another server", async () => {
     await recordSubscriptions(pool, [ALL]);
     for (const reference of ["A", "B", "C"]) await see("live", { reference, updatedAt: at(1) });
-    const planned = await planDeliveries(pool, ALL, 1);
-    expect(planned.deliveries).toHaveLength(1);
+    expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
     await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(true);
-    expect((await planDeliveries(pool, ALL, 10)).deliveries).toHaveLength(2);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
     const { rows } = await pool.query<{ reference: string }>(
       "select reference from mirror.outgoing_deliveries order by position",
     );
@@ -310,20 +279,14 @@ describe("outgoing webhooks", () => {
 
   it("pause for an endpoint that fails repeatedly, and count no attempt meanwhile", async () => {
     answers = Array.from({ length: 20 }, () => 500);
-    const { dispatch } = await start();
+    await start();
     await see("live", ...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
-    await dispatch.runOnce();
     await vi.waitFor(async () => {
       const { rows } = await pool.query("select 1 from mirror.outgoing_endpoints where paused_until > now()");
       expect(rows).toHaveLength(1);
     }, 60_000);
-    const { rows } = await pool.query<{ delivery_id: string }>(
-      "select delivery_id from mirror.outgoing_deliveries where state = 'pending' limit 1",
-    );
     const before = await states();
-    const claim = await claimDelivery(pool, { deliveryId: rows[0]!.delivery_id, lostAfterSeconds: 60 });
-    expect(claim).toMatchObject({ kind: "wait" });
-    expect((claim as { afterMs: number }).afterMs).toBeGreaterThan(0);
+    expect(await claim()).toEqual({ claims: [], isHeld: false });
     expect(await states()).toEqual(before);
     answers = [];
     await settled(
@@ -334,70 +297,32 @@ describe("outgoing webhooks", () => {
   it("are claimed by one process at a time, and claimed again after a lost attempt", async () => {
     await recordSubscriptions(pool, [ALL]);
     await see("live", { reference: "A", updatedAt: at(1) });
-    const [due] = (await planDeliveries(pool, ALL, 10)).deliveries;
-    const claim = (lostAfterSeconds: number) =>
-      claimDelivery(pool, { deliveryId: due!.deliveryId, lostAfterSeconds });
-    const claims = await Promise.all([claim(60), claim(60), claim(60)]);
-    expect(claims.map(({ kind }) => kind).sort()).toEqual(["claimed", "wait", "wait"]);
+    await planDeliveries(pool, ALL, 10);
+    const claims = await Promise.all([claim(), claim(), claim()]);
+    expect(claims.flatMap((each) => each.claims)).toHaveLength(1);
     await pool.query("update mirror.outgoing_deliveries set next_attempt_at = now()");
-    expect(await claim(60)).toMatchObject({ kind: "claimed", attempt: 2 });
+    expect((await claim()).claims).toMatchObject([{ kind: "claimed", attempt: 2 }]);
   });
 
   it("are dead when their change was removed, and are deleted some days after delivery", async () => {
-    const { dispatch, deliver } = await start([ALL, { ...ALL, endpointId: "bi" }]);
+    await start([ALL, { ...ALL, endpointId: "bi" }]);
     await see("live", { reference: "A", updatedAt: at(1) });
-    await dispatch.runOnce();
     await settled("delivered 1 status 200", "delivered 1 status 200");
+    await pool.query("truncate mirror.changes");
     await pool.query(
       "update mirror.outgoing_deliveries set state = 'pending', next_attempt_at = now() where endpoint_id = 'bi'",
     );
-    await pool.query("truncate mirror.changes");
-    const { rows } = await pool.query<{ delivery_id: string }>(
-      "select delivery_id from mirror.outgoing_deliveries where state = 'pending'",
+    await vi.waitFor(async () =>
+      expect((await states()).sort()).toEqual(["dead 2 change_removed", "delivered 1 status 200"]),
     );
-    expect(await deliver(rows[0]!.delivery_id)).toBe("over");
-    expect((await states()).sort()).toEqual(["dead 2 change_removed", "delivered 1 status 200"]);
-    expect(await forgetDelivered(pool, 1)).toBe(0);
-    await pool.query(
-      "update mirror.outgoing_deliveries set delivered_at = now() - interval '2 days' where state = 'delivered'",
-    );
-    expect(await forgetDelivered(pool, 1)).toBe(1);
+    const remove = async (rule: RetentionRule) => (await removeOlder(pool, [rule], { keptDays: 1 })).removed;
+    expect(await remove(removeDelivered)).toBe(0);
+    expect(await remove(removeOutgoingAttempts)).toBe(0);
+    await pool.query("update mirror.outgoing_deliveries set delivered_at = now() - interval '2 days'");
+    await pool.query("update mirror.outgoing_attempts set started_at = now() - interval '2 days'");
+    expect(await remove(removeDelivered)).toBe(1);
     expect(await states()).toEqual(["dead 2 change_removed"]);
-  });
-});
-
-describe.skipIf(!redisAvailable)("outgoing webhooks with the queue in Redis", () => {
-  let redis: TestRedis;
-  beforeAll(async () => {
-    redis = await startRedis("--maxmemory-policy", "noeviction");
-  });
-  afterAll(() => redis.stop());
-
-  it("are retried after a failure and delivered", async () => {
-    const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
-    answers = [500];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    dispatch.start();
-    await arrived("A1", "A1");
-    await settled("delivered 2 status 200");
-    expect(received).toHaveLength(2);
-  });
-
-  it("are sent after the queue was emptied", async () => {
-    const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
-    answers = [503, 503];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await vi.waitFor(async () => {
-      // Repeats, because nothing is enqueued before the connection to Redis is ready.
-      await dispatch.runOnce();
-      expect(received.length).toBeGreaterThan(0);
-    }, 60_000);
-    await redis.flush();
-    dispatch.start();
-    await vi.waitFor(
-      async () => expect(await states()).toEqual([expect.stringMatching(/^delivered/)]),
-      60_000,
-    );
+    expect(await remove(removeOutgoingAttempts)).toBe(3);
   });
 });
 

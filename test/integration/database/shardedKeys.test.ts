@@ -12,8 +12,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   leases: "one row per thing that is led; its name has the source in it",
   ops_actions: SMALL,
   ops_sessions: "of people, who see all sources",
-  outgoing_deliveries:
-    "also unique by endpoint, source and position; its number is only a name for the queue",
+  outgoing_attempts: "a log, by number",
+  outgoing_deliveries: "also unique by endpoint, source and position; attempts refer to its number",
   retention_walks: "one row per table: where retention goes on",
   outgoing_endpoints: "an endpoint is notified of all its sources",
 };

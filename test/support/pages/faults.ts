@@ -5,7 +5,8 @@ const MINUTE = 60_000_000_000n;
 export const WELL = `
   truncate mirror.inbox, mirror.pending, mirror.history, mirror.coverage_breaches, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
     mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
-    mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries;
+    mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries,
+    mirror.outgoing_attempts;
   delete from mirror.outgoing_endpoints;
   update mirror.sources set created_at = now() - interval '30 days', paused_at = null;
   insert into mirror.leases (name, holder, fence, expires_at)

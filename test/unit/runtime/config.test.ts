@@ -667,6 +667,9 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       events,
       statuses: ["picked_up"],
       fields: "thin",
+      ordered: true,
+      rate: 5,
+      paused: true,
     });
     expect(load(env).outgoingWebhooks).toEqual([
       {
@@ -678,6 +681,9 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: null,
         statuses: null,
         fields: "redacted",
+        ordered: false,
+        rate: null,
+        paused: false,
       },
       {
         endpointId: "bi",
@@ -688,6 +694,9 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: events,
         statuses: ["picked_up"],
         fields: "thin",
+        ordered: true,
+        rate: 5,
+        paused: true,
       },
     ]);
   });

@@ -1,0 +1,261 @@
+import { createServer } from "node:http";
+import type { ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { UNDER_WAY_MAX } from "../../../src/outgoing/outgoingAttempt.sql.ts";
+import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
+import { reviveDead } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeStandardSigner } from "../../../src/signature/signStandard.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const TIMEOUT_MS = 3_000;
+const RETRY_SECONDS = [0.1, 0.1, 0.1];
+
+type Answer = (response: ServerResponse, change: { reference: string; revision: number }) => void;
+
+let database: TestDatabase;
+let pool: Pool;
+const closes: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
+    mirror.outgoing_endpoints, mirror.orders, mirror.history, mirror.changes`);
+});
+afterEach(async () => {
+  for (const close of closes.splice(0).reverse()) await close();
+});
+
+async function see(...orders: OrderSketch[]): Promise<void> {
+  const snapshots = orders.map((order) => makeSnapshot(order));
+  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
+}
+/** A change of the status for each of the statuses, one order after the other. */
+async function change(references: readonly string[], statuses: readonly string[]): Promise<void> {
+  for (const [index, status] of statuses.entries())
+    await see(...references.map((reference) => ({ reference, status, updatedAt: at(index + 1) })));
+}
+
+interface Endpoint {
+  /** What arrived, in sequence, as reference and revision. */
+  readonly received: string[];
+  readonly times: number[];
+  mostUnderWay: () => number;
+}
+
+/** An endpoint, with the lanes of as many senders as there are processes. */
+async function open(
+  endpointId: string,
+  answer: Answer,
+  options: { senders?: number; ordered?: boolean; rate?: number | null } = {},
+): Promise<Endpoint> {
+  const { senders = 1, ordered = false, rate = null } = options;
+  const received: string[] = [];
+  const times: number[] = [];
+  let underWay = 0;
+  let most = 0;
+  const server = createServer((request, response) => {
+    most = Math.max(most, (underWay += 1));
+    response.once("close", () => (underWay -= 1));
+    let text = "";
+    request.on("data", (part: Buffer) => (text += part.toString()));
+    request.on("end", () => {
+      const { data } = JSON.parse(text) as { data: { reference: string; revision: number } };
+      received.push(`${data.reference}${data.revision}`);
+      times.push(Date.now());
+      answer(response, data);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const common = { clock: systemClock, logger: silentLogger, random: () => 0, retrySeconds: RETRY_SECONDS };
+  const sign = makeStandardSigner([WEBHOOK_SECRET]);
+  const send = makeSend({ url, sign, clock: systemClock, timeoutMs: TIMEOUT_MS });
+  const subscription = { endpointId, sourceId: "live", types: null, statuses: null };
+  for (let number = 0; number < senders; number += 1) {
+    const own = makePool({ url: database.url, purpose: "sender", max: 3, statementTimeoutMs: 10_000 });
+    const lane = makeOutgoingLane({
+      ...common,
+      pool: own,
+      endpoint: { endpointId, send, fields: "all", ordered, rate, paused: false },
+      subscriptions: [subscription],
+    });
+    closes.push(async () => {
+      server.closeAllConnections();
+      await lane.close();
+      server.close();
+      await own.end();
+    });
+    await lane.runOnce();
+    lane.start();
+  }
+  return { received, times, mostUnderWay: () => most };
+}
+
+const accept: Answer = (response) => void response.writeHead(204).end();
+const hang: Answer = () => undefined;
+const references = (count: number) => Array.from({ length: count }, (_, number) => `R${number}-`);
+const deliveredAll = (count: number) =>
+  vi.waitFor(async () => {
+    const { rows } = await pool.query("select from mirror.outgoing_deliveries where state = 'delivered'");
+    expect(rows).toHaveLength(count);
+  }, 60_000);
+
+describe("a lane of outgoing webhooks", () => {
+  it("is not delayed by another endpoint that hangs until the time-out", async () => {
+    const bad = await open("bad", hang);
+    const good = await open("good", accept);
+    const startedAtMs = Date.now();
+    await change(references(40), ["created"]);
+    await vi.waitFor(() => expect(good.received).toHaveLength(40), 60_000);
+    // The other one has all its senders waiting, and none of its attempts has ended.
+    expect(Date.now() - startedAtMs).toBeLessThan(TIMEOUT_MS);
+    expect(bad.received.length).toBe(UNDER_WAY_MAX);
+  });
+
+  it("has a limited number of attempts under way, whatever the number of senders", async () => {
+    const slow: Answer = (response) => void setTimeout(() => response.writeHead(204).end(), 100);
+    const endpoint = await open("slow", slow, { senders: 3 });
+    await change(references(60), ["created"]);
+    await deliveredAll(60);
+    expect(endpoint.mostUnderWay()).toBeLessThanOrEqual(UNDER_WAY_MAX);
+    expect(endpoint.mostUnderWay()).toBeGreaterThan(UNDER_WAY_MAX / 2);
+    expect(new Set(endpoint.received).size).toBe(endpoint.received.length);
+  });
+
+  it("sends at most as many messages per second as the endpoint allows, with several senders", async () => {
+    const endpoint = await open("limited", accept, { senders: 2, rate: 5 });
+    await change(references(16), ["created"]);
+    await deliveredAll(16);
+    const { times } = endpoint;
+    // Claims are at least a second apart; their requests arrive a few milliseconds apart from that.
+    for (let index = 5; index < times.length; index += 1)
+      expect(times[index]! - times[index - 5]!).toBeGreaterThan(800);
+  });
+
+  it("sends one message after a pause, and the others when it was accepted", async () => {
+    let works = false;
+    const endpoint = await open("moody", (response) => void response.writeHead(works ? 204 : 500).end());
+    await change(references(UNDER_WAY_MAX), ["created"]);
+    const failures = async () => {
+      const { rows } = await pool.query<{ failures_in_row: number }>(
+        "select failures_in_row from mirror.outgoing_endpoints",
+      );
+      return rows[0]!.failures_in_row;
+    };
+    await vi.waitFor(async () => expect(await failures()).toBe(UNDER_WAY_MAX), 60_000);
+    const before = endpoint.received.length;
+    await pool.query("update mirror.outgoing_endpoints set paused_until = now()");
+    await vi.waitFor(async () => expect(await failures()).toBe(UNDER_WAY_MAX + 1), 60_000);
+    expect(endpoint.received.length - before).toBe(1);
+    works = true;
+    await pool.query("update mirror.outgoing_endpoints set paused_until = now()");
+    await deliveredAll(UNDER_WAY_MAX);
+  });
+});
+
+describe("an ordered endpoint", () => {
+  const statuses = ["created", "assigned", "picked_up", "delivered"];
+
+  it("gets the changes of each order one after the other, with several senders and failures", async () => {
+    let count = 0;
+    const accepted: string[] = [];
+    const endpoint = await open(
+      "erp",
+      (response, { reference, revision }) => {
+        const fails = (count += 1) % 4 === 0;
+        if (!fails) accepted.push(`${reference}${revision}`);
+        setTimeout(() => response.writeHead(fails ? 500 : 204).end(), Math.random() * 20);
+      },
+      { senders: 3, ordered: true },
+    );
+    await change(references(8), statuses);
+    await deliveredAll(32);
+    for (const reference of references(8)) {
+      const own = (all: readonly string[]) => all.filter((each) => each.startsWith(reference));
+      expect(own(accepted)).toEqual([1, 2, 3, 4].map((revision) => `${reference}${revision}`));
+      // A retried change is not overtaken, either.
+      expect(own(endpoint.received)).toEqual(own(endpoint.received).toSorted());
+    }
+  });
+
+  it("waits for no other order, and skips a change that was given up", async () => {
+    const endpoint = await open(
+      "erp",
+      (response, { reference, revision }) =>
+        void response.writeHead(reference === "A" && revision === 1 ? 410 : 204).end(),
+      { ordered: true },
+    );
+    await pool.query("update mirror.outgoing_endpoints set paused_at = now()");
+    await change(["A", "B"], ["created", "assigned"]);
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query("select from mirror.outgoing_deliveries");
+      expect(rows).toHaveLength(4);
+    }, 60_000);
+    // As after a failure: A1 is retried much later.
+    await pool.query(`update mirror.outgoing_deliveries set next_attempt_at = now() + interval '1 hour'
+      where reference = 'A' and position = (select min(position) from mirror.outgoing_deliveries where reference = 'A')`);
+    await pool.query("update mirror.outgoing_endpoints set paused_at = null");
+    await deliveredAll(2);
+    expect(endpoint.received).toEqual(["B1", "B2"]);
+    await pool.query("update mirror.outgoing_deliveries set next_attempt_at = now() where state = 'pending'");
+    await deliveredAll(3);
+    expect(endpoint.received).toEqual(["B1", "B2", "A1", "A2"]);
+    // A change that is sent again by hand arrives late: its revision says so.
+    expect(await reviveDead(pool, "erp")).toBe(1);
+    await vi.waitFor(() => expect(endpoint.received).toEqual(["B1", "B2", "A1", "A2", "A1"]), 60_000);
+  });
+});
+
+describe("an attempt", () => {
+  it("is recorded with its outcome, duration and the first characters of the answer", async () => {
+    const answers: Answer[] = [
+      (response, { reference }) =>
+        void response
+          .writeHead(422)
+          .end(`<b>no</b>\u001b[31m ${reference} of Jansen: +31612345678\nkey whsec_MfKQ9r8GKYqrTwjU`),
+      (response) => void response.destroy(),
+      hang,
+      // Never ends its answer.
+      (response) => void response.writeHead(200).write("x".repeat(5_000)),
+    ];
+    await open("erp", (response, data) => answers.shift()!(response, data));
+    await see({
+      reference: "A",
+      updatedAt: at(1),
+      more: { customer: { name: "Jansen", phone: "+31612345678" } },
+    });
+    await deliveredAll(1);
+    const { rows } = await pool.query(
+      `select attempt, accepted, outcome, answer, duration_ms as "durationMs", ended_at is not null as ended
+       from mirror.outgoing_attempts order by attempt_id`,
+    );
+    expect(rows).toMatchObject([
+      { attempt: 1, accepted: false, outcome: "status 422", answer: "<b>no</b> [31m A of […]: […] key […]" },
+      { attempt: 2, accepted: false, outcome: "ECONNRESET", answer: null },
+      { attempt: 3, accepted: false, outcome: "TimeoutError", answer: null },
+      { attempt: 4, accepted: true, outcome: "status 200", answer: "x".repeat(200), ended: true },
+    ]);
+    const durations = rows.map((row) => (row as { durationMs: number }).durationMs);
+    expect(durations[2]).toBeGreaterThanOrEqual(TIMEOUT_MS - 100);
+    expect(durations[0]).toBeLessThan(TIMEOUT_MS);
+  });
+});
