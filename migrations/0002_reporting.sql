@@ -403,40 +403,6 @@ comment on column mirror.exceptions.kind is 'Why safe_through does not cover it.
 comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
 comment on column mirror.exceptions.source_id is 'The source; references sources.';
 
-create view reporting.sync_status as
-select
-  s.source_id, s.mode,
-  mirror.instant_at(p.safe_through) as safe_through,
-  extract(epoch from now() - mirror.instant_at(p.safe_through))::double precision as safe_through_age_seconds,
-  mirror.instant_at(p.polled_through) as polled_through,
-  p.last_cycle_started_at, p.last_cycle_ended_at, p.last_error, p.last_error_at, s.branches_read_at,
-  (select mirror.instant_at(o.version) from mirror.orders o
-    where o.source_id = s.source_id order by o.version desc, o.reference desc limit 1) as newest_updated_at,
-  (select count(*) from mirror.pending w where w.source_id = s.source_id) as pending_event_count,
-  (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined_count,
-  (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count,
-  (select count(*) from mirror.exceptions e where e.source_id = s.source_id) as exceptions,
-  (select count(*) from mirror.coverage_breaches b where b.source_id = s.source_id) as breaches
-from mirror.sources s
-left join mirror.poll_state p on p.source_id = s.source_id;
-comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
-comment on column reporting.sync_status.source_id                is 'Name of the source.';
-comment on column reporting.sync_status.mode                     is 'live or test.';
-comment on column reporting.sync_status.safe_through             is 'The mirror has every change that the provider dates before this instant, as far as all evidence shows, except for the orders counted in exceptions. Goes back only with a new row in coverage_breaches. Null until the first proof.';
-comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
-comment on column reporting.sync_status.polled_through           is 'How far the last quick poll reached.';
-comment on column reporting.sync_status.last_cycle_started_at    is 'Start of the last poll.';
-comment on column reporting.sync_status.last_cycle_ended_at      is 'End of the last poll.';
-comment on column reporting.sync_status.last_error               is 'Why the last poll failed; null when it did not fail.';
-comment on column reporting.sync_status.last_error_at            is 'When a poll last failed.';
-comment on column reporting.sync_status.branches_read_at         is 'The branches are as the provider had them at this time. Null until they were first read.';
-comment on column reporting.sync_status.newest_updated_at        is 'Latest updatedAt of all orders in the mirror.';
-comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
-comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
-comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
-comment on column reporting.sync_status.exceptions               is 'Orders that were seen but could not be read, and changes from events that no read has confirmed yet: safe_through does not cover them.';
-comment on column reporting.sync_status.breaches                 is 'How often a proof was withdrawn: see coverage_breaches.';
-
 create view reporting.coverage as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,

@@ -1,6 +1,7 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
+import { makeKeepFacts } from "./keepFacts.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
 import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
 import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
@@ -42,6 +43,7 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
   return makeLeaderTasks(deps, [
     ...watching,
     makeWatchBreaches(deps),
+    makeKeepFacts(deps),
     makeMirrorBranches(deps),
     makeRecheckOpenOrders(deps),
     makeReleaseDatedAhead(deps),

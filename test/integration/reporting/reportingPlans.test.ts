@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { keepFacts } from "../../support/mirror/facts.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { readBlocks, readDashboard } from "../../support/mirror/reportingQueries.ts";
 
@@ -32,7 +33,8 @@ beforeAll(async () => {
     `insert into mirror.branches (source_id, branch_id, name, raw) select 'live', 'b' || n, 'Branch', '{}'
      from generate_series(1, 50) n`,
   );
-  await read("analyze mirror.orders, mirror.history, mirror.branches");
+  await keepFacts(database.pool);
+  await read("analyze mirror.orders, mirror.history, mirror.branches, mirror.order_facts");
 });
 afterAll(() => database.drop());
 
@@ -76,13 +78,20 @@ const TYPICAL = [
    where learned_at between '2026-02-01' and '2026-02-01 03:00' group by 1`,
   `select * from reporting.orders_as_of('2026-02-01') where ${LIVE} and reference = 'R7'`,
   `select * from reporting.sync_status`,
+  `select * from reporting.order_facts where ${LIVE} and reference = 'R7'`,
+  `select fleet_name, avg(delivery_delay_seconds) from reporting.order_facts where ${LIVE} and pickup_time ${DAY} group by 1`,
+  `select reference from reporting.order_facts where ${LIVE} and delivery_time ${DAY} and is_late`,
 ];
-/** Views of windows, certificates and endpoints, which do not grow with the orders and are read completely. */
-const WITHOUT_ORDERS = [
+/**
+ * Views of windows, certificates and endpoints, which do not grow with the orders, and the totals per day, which add up
+ * narrow rows.
+ */
+const READ_COMPLETELY = [
   "certificates",
   "coverage",
   "coverage_breaches",
   "coverage_gaps",
+  "daily",
   "outgoing_webhooks",
 ];
 
@@ -99,7 +108,7 @@ it("every view has a typical query", async () => {
   );
   const silent = views
     .map(({ name }) => String(name))
-    .filter((name) => !WITHOUT_ORDERS.includes(name))
+    .filter((name) => !READ_COMPLETELY.includes(name))
     .filter((name) => !TYPICAL.some((query) => new RegExp(`reporting\\.${name}\\b`).test(query)));
   expect(silent).toEqual([]);
 });
@@ -112,7 +121,7 @@ describe.each([
     const plan = await read(`explain ${query}`);
     const scans = plan.map((line) => String(line["QUERY PLAN"])).filter((line) => line.includes(" Scan"));
     expect(scans.some((scan) => /Index/.test(scan))).toBe(true);
-    expect(scans.filter((scan) => /Seq Scan on (?:orders|history)/.test(scan))).toEqual([]);
+    expect(scans.filter((scan) => /Seq Scan on (?:orders|history|order_facts)/.test(scan))).toEqual([]);
   });
 });
 
