@@ -67,6 +67,7 @@ const SOURCES: readonly CommandSource[] = [
 export async function makeProgram(name?: string): Promise<Command> {
   const program = makeBareProgram();
   const source = SOURCES.find(({ names }) => name !== undefined && names.includes(name));
+  if (name === "--version" || name === "-V") return program;
   // A completion script lists all commands.
   const sources = source === undefined || name === "completion" ? SOURCES : [source];
   for (const { load } of sources) (await load())(program);

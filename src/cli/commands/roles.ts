@@ -4,7 +4,8 @@ import type { HealthReader } from "../../health/health.ts";
 import type { Queues } from "../../roles/queues.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { requireSources } from "../../runtime/config/config.ts";
-import { readConfig, runService } from "../input/session.ts";
+import { runService } from "../input/service.ts";
+import { readConfig } from "../input/session.ts";
 
 /**
  * `up`, `web`, `worker`, `poller`: the parts of the product, in one process or several. Each loads only its own code,

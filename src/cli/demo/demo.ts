@@ -17,7 +17,8 @@ import { enterDemoFolder } from "./demoFolder.ts";
 import type { DemoHold } from "./demoFolder.ts";
 import { startClosed } from "../output/firstLogin.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
-import { readConfig, runService } from "../input/session.ts";
+import { runService } from "../input/service.ts";
+import { readConfig } from "../input/session.ts";
 import { makePaint, printLine } from "../output/terminal.ts";
 
 /** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */

@@ -1,4 +1,3 @@
-import knex from "knex";
 import type { Knex } from "knex";
 import type pg from "pg";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
@@ -119,6 +118,8 @@ async function runAll(
 ): Promise<void> {
   // The caller reports errors.
   const log = { warn: () => undefined, error: () => undefined };
+  // A process that finds nothing to migrate does not load it.
+  const { default: knex } = await import("knex");
   const connection = knex({ client: "pg", connection: databaseUrl, pool: { min: 0, max: 1 }, log });
   const config = makeConfig(deps.known);
   try {

@@ -2,7 +2,8 @@ import type { Decision } from "../../../src/apply/applySubjects.ts";
 import type { RoleDeps } from "../../../src/roles/role.ts";
 import { startWeb } from "../../../src/roles/web.ts";
 import { startWorker } from "../../../src/roles/worker.ts";
-import { readConfig, runService } from "../../../src/cli/input/session.ts";
+import { runService } from "../../../src/cli/input/service.ts";
+import { readConfig } from "../../../src/cli/input/session.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 
 /**

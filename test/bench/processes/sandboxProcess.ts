@@ -1,4 +1,5 @@
-import { readConfig, runService } from "../../../src/cli/input/session.ts";
+import { runService } from "../../../src/cli/input/service.ts";
+import { readConfig } from "../../../src/cli/input/session.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 
 /** The provider as a separate process, with its real rate limits, at rest. Sends its address first. */

@@ -1,0 +1,111 @@
+import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
+import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
+import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
+import type { RoleDeps } from "../../roles/role.ts";
+import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
+import type { Group } from "../../database/logins/loginRights.ts";
+import { withPool } from "../../database/database.ts";
+import { isConnectionLost } from "../../database/databaseErrors.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import type { Logger, LogLevel } from "../../runtime/telemetry/logger.ts";
+import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
+import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { startTracing } from "../../runtime/telemetry/tracing.ts";
+import { VERSION } from "../../runtime/version.ts";
+
+const COMMAND_TIMEOUT_MS = 30_000;
+
+/**
+ * Runs a long-lived command: opens the database, starts the roles, and runs until a signal. If the start fails, closes
+ * everything it opened before it throws.
+ */
+export async function runService(options: {
+  service: string;
+  config: Config;
+  /** Migrate an older schema instead of refusing it. */
+  migrates: boolean;
+  logLevel?: LogLevel;
+  /**
+   * The groups of config/postgres-roles.sql whose rights the process needs; all groups if absent. The process starts
+   * without them and logs which rights it lacks.
+   */
+  groups?: readonly Group[];
+  /** Inspects the database before anything changes; an error ends the start. */
+  examine?: (databaseUrl: string) => Promise<void>;
+  /** Called again on SIGHUP; without it, SIGHUP ends the process, as usual. */
+  readSources?: () => readonly SourceConfig[];
+  start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
+}): Promise<void> {
+  const { service, config, migrates, start } = options;
+  const logger = makeLogger({
+    level: options.logLevel ?? config.logLevel,
+    format: config.logFormat,
+    service,
+  });
+  for (const file of listReadableSecrets(ENVIRONMENT, ENV_FILE)) {
+    logger.warn(
+      { file },
+      "a file with secrets is readable by every account on this machine; run chmod 600 on it",
+    );
+  }
+  const shutdown = makeShutdown({ logger });
+  shutdown.listen();
+  try {
+    // Opened first and so closed last: what the others do while they close is still traced.
+    const tracing = await startTracing(ENVIRONMENT, { service, version: VERSION, logger });
+    if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
+    const database = await openDatabase(config, logger);
+    shutdown.onShutdown("database", () => database.close());
+    await options.examine?.(database.url);
+    if (migrates || database.embedded)
+      await migrateAll(database.url, logger, { roles: database.embedded ? "when new" : null });
+    else await assertMigrated(database.url, logger);
+    const groups = options.groups ?? ALL_GROUPS;
+    const databaseUrl = await database.enterAs(service, groups);
+    await tellOfRights({ groups, databaseUrl, logger });
+    const metrics = makeMetrics({ version: VERSION });
+    const reloadableSources =
+      options.readSources && listenForSources(options.readSources, { config, logger });
+    const clock = systemClock;
+    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableSources };
+    await start(deps, { databaseUrl: database.url });
+  } catch (error) {
+    // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
+    // own.
+    if (shutdown.signal.aborted) return;
+    await shutdown.run("the start failed");
+    if (!isConnectionLost(error)) throw error;
+    throw new UnavailableError("A connection was lost during the start.", {
+      cause: error,
+      fix: "Start the process again; `order-mirror doctor` checks Postgres and the queue.",
+    });
+  }
+}
+
+async function tellOfRights(deps: {
+  groups: readonly Group[];
+  databaseUrl: string;
+  logger: Logger;
+}): Promise<void> {
+  const options = {
+    url: deps.databaseUrl,
+    purpose: "rights",
+    max: 1,
+    statementTimeoutMs: COMMAND_TIMEOUT_MS,
+  };
+  const rights = await withPool(options, (pool) => examineLogin(pool, deps.groups));
+  for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
+}
+
+function listenForSources(
+  readSources: () => readonly SourceConfig[],
+  { config, logger }: { config: Config; logger: Logger },
+): ReloadableSources {
+  const reloadableSources = makeReloadableSources({ sources: config.sources, readSources, logger });
+  process.on("SIGHUP", () => void reloadableSources.reload());
+  return reloadableSources;
+}
