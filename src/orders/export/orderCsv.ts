@@ -19,9 +19,10 @@ const COLUMNS = Object.entries(EXPORT_COLUMNS);
 
 /**
  * A spreadsheet runs a cell that begins like this as a formula; some skip white space first, and some accept the
- * full-width signs of East Asian keyboards.
+ * full-width signs of East Asian keyboards. A quote before it counts as part of it, so that the written quote can be
+ * removed again.
  */
-const FORMULA = /^\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/;
+const FORMULA = /^'*(?:\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/;
 /**
  * Texts that Excel would convert to a number or a date, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4,
  * SEP-2.
@@ -73,6 +74,12 @@ function writeCell(value: ExportCell | undefined, { type, excel }: { type: strin
   // Spreadsheets themselves write this quote before a text that would otherwise be a formula.
   if (FORMULA.test(text)) return `'${text}`;
   return excel && LOOKS_NUMERIC.test(text) ? `="${text}"` : text;
+}
+
+/** The text that a cell was written for, without what protects it from spreadsheets. */
+export function restoreText(cell: string): string {
+  if (cell.startsWith("'") && FORMULA.test(cell.slice(1))) return cell.slice(1);
+  return /^="(.*)"$/s.exec(cell)?.[1] ?? cell;
 }
 
 /** Converts Postgres' text in UTC to ISO 8601. */

@@ -42,6 +42,11 @@ beforeAll(async () => {
   const provider = makeMemoryProvider();
   for (let order = 0; order < 50; order += 1)
     provider.put(`R${order}`, secondsAgo(1_900 + order * 7), { ...ODD, order });
+  for (const [name, age] of [
+    ["EARLY", 4_000],
+    ["LATE", 600],
+  ] as const)
+    provider.put(name, secondsAgo(age));
   const poller = makeLivePoller({
     client: provider,
     pool,
@@ -65,9 +70,11 @@ afterAll(async () => {
 
 describe("certify and certificate", () => {
   let key: string;
+  const since = formatInstant(secondsAgo(3_600));
+  const until = formatInstant(secondsAgo(1_850));
 
   it("issue a certificate with its orders, and the chain, signed by a key that only this account can read", async () => {
-    const period = ["--since", formatInstant(secondsAgo(3_600)), "--until", formatInstant(secondsAgo(1_850))];
+    const period = ["--since", since, "--until", until];
     const issued = await run(
       "certify",
       ...period,
@@ -89,8 +96,6 @@ describe("certify and certificate", () => {
   });
 
   it("are checked offline, and say what differs row by row", async () => {
-    const check = (...more: string[]) =>
-      runOffline("certificate", "check", inFolder("chain.ndjson"), "--key", key, ...more);
     const states = ["--states", inFolder("states.csv")];
     expect(await check("--orders", inFolder("orders.ndjson"))).toMatchObject({ code: 0, stdout: "" });
     expect(await check("--orders", inFolder("states.csv"))).toMatchObject({ code: 0 });
@@ -108,7 +113,7 @@ describe("certify and certificate", () => {
     expect(told.stdout.trim().split("\n").toSorted()).toEqual([
       "R7: missing",
       "R8: the same updatedAt, different content",
-      "orders: 49 in the file, 50 certified; they differ",
+      "orders: 49 of the period in the file, 50 certified; they differ",
     ]);
     expect((await check("--orders", inFolder("changed.ndjson"))).stdout).toContain(
       "--states FILE would name",
@@ -119,6 +124,51 @@ describe("certify and certificate", () => {
       code: 3,
       stdout: expect.stringContaining("not signed by the key") as string,
     });
+  });
+
+  const check = (...options: string[]) =>
+    runOffline("certificate", "check", inFolder("chain.ndjson"), "--key", key, ...options);
+
+  it.each([
+    ["csv", []],
+    ["csv", ["--excel", "--separator", "semicolon"]],
+    ["ndjson", []],
+    ["parquet", []],
+  ])("are checked with an export of all orders as %s %j", async (format, more) => {
+    const file = inFolder(`export.${format}`);
+    expect(await run("export", "--format", format, ...more, "--output", file)).toMatchObject({ code: 0 });
+    const right = await check("--orders", file);
+    expect(right).toMatchObject({ code: 0, stdout: "" });
+    expect(right.stderr).toContain("The orders of the period are exactly the certified ones.");
+    expect(right.stderr).toContain("2 orders with an updatedAt outside the period were left out.");
+    expect(right.stderr.includes("its other columns were not checked")).toBe(format !== "ndjson");
+  });
+
+  it("say what an export lacks, by any file that has the certified states", async () => {
+    const [file, middle] = [inFolder("fewer.parquet"), formatInstant(secondsAgo(2_000))];
+    await run(
+      "export",
+      "--format",
+      "parquet",
+      "--updated-since",
+      since,
+      "--updated-until",
+      middle,
+      "--output",
+      file,
+    );
+    for (const certified of ["states.csv", "export.parquet"]) {
+      const told = await check("--orders", file, "--states", inFolder(certified));
+      expect(told.code).toBe(3);
+      expect(told.stdout).toMatch(/^R0: missing$/m);
+    }
+  });
+
+  it("say which column is missing", async () => {
+    await writeFile(inFolder("few.csv"), "reference,status\r\nR1,created\r\n");
+    const told = await check("--orders", inFolder("few.csv"));
+    expect(told.code).toBe(2);
+    expect(told.stderr).toContain("few.csv has no column version, content_hash.");
   });
 
   it.runIf(hasPython)(

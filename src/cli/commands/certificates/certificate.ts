@@ -1,11 +1,11 @@
-import { createReadStream, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { readChain } from "../../../certificates/certificates.sql.ts";
 import { checkChain } from "../../../certificates/checkCertificate.ts";
 import type { CheckedCertificate } from "../../../certificates/checkCertificate.ts";
-import type { OrderState } from "../../../certificates/multisetHash.ts";
 import { provideSigningKeys, readPublicKey, rotateSigningKey } from "../../../certificates/signingKey.ts";
-import { compareStates, listDifferences, readStates } from "../../../certificates/states.ts";
+import { readStates } from "../../../certificates/readStates.ts";
+import { compareStates, listDifferences } from "../../../certificates/states.ts";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import { configureHere } from "../../demo/demoFolder.ts";
 import { ProblemsFoundError } from "../../input/failure.ts";
@@ -30,8 +30,11 @@ export function addCertificateCommand(program: Command): void {
     .argument("<file>", "one or several consecutive certificates, one per line")
     .description("verify signatures and chain, and compare orders with a certificate, without a database")
     .requiredOption("--key <key>", "public key of the installation, in base64 or in a file")
-    .option("--orders <file>", "orders to compare: NDJSON, or the CSV of certify --states")
-    .option("--states <file>", "the CSV of certify --states: names the orders that differ")
+    .option("--orders <file>", "orders to compare, as export or certify writes them: CSV, NDJSON or Parquet")
+    .option(
+      "--states <file>",
+      "the certified states, as certify --states writes them: names the orders that differ",
+    )
     .option("--day <date>", "the certificate of this day; default: the last one in the file")
     .option("--json", "print JSON")
     .action(check);
@@ -65,10 +68,15 @@ async function check(file: string, options: CheckOptions): Promise<void> {
     ({ predicate }) => day === undefined || predicate.since === `${day}T00:00:00Z`,
   );
   const problems = problem === undefined ? [] : [`chain: ${problem}`];
+  let notice = "No orders were compared.";
   if (certificate === undefined) problems.push("the file has no such certificate");
   else {
     if (certificate.revoked) problems.push("certificate: revoked by a later statement");
-    if (orders !== undefined) problems.push(...(await compare(certificate, orders, states)));
+    if (orders !== undefined) {
+      const compared = await compare(certificate, orders, states);
+      problems.push(...compared.problems);
+      notice = compared.notice;
+    }
   }
   const { predicate = null } = certificate ?? {};
   if (json === true) printJson({ statements, certificate: predicate, problems });
@@ -79,55 +87,56 @@ async function check(file: string, options: CheckOptions): Promise<void> {
         `${predicate.source}, ${predicate.since} to ${predicate.until}: ${predicate.orders} orders, ${predicate.exceptions.length} exceptions, ${predicate.gone} gone, ${predicate.claimed} only claimed by events; statement ${predicate.serial}, issued ${predicate.issuedAt}.`,
       );
     }
-    if (problems.length === 0) {
-      const compared =
-        orders === undefined ? "No orders were compared." : "The orders are exactly the certified ones.";
-      printNotice(`Signatures and links of ${statements} statements are right. ${compared}`);
-    }
+    if (problems.length === 0) printNotice(`Signatures and links of ${statements} statements are right.`);
+    if (predicate !== null) printNotice(notice);
   }
   if (problems.length > 0) throw new ProblemsFoundError("the certificate or the orders are not right");
 }
 
-/** What is wrong with the orders of a file, row by row if the certified states are given. */
+interface Compared {
+  /** What is wrong, row by row if the certified states are given. */
+  readonly problems: readonly string[];
+  /** What to know about the comparison. */
+  readonly notice: string;
+}
+
 async function compare(
   certificate: CheckedCertificate,
   orders: string,
-  states: string | undefined,
-): Promise<string[]> {
-  const given = await readStateFile(orders);
-  const found = compareStates(given, certificate);
-  if (found.equal) return [];
-  const count = `orders: ${found.orders} in the file, ${certificate.predicate.orders} certified; they differ`;
-  if (states === undefined)
-    return [count, ...found.unfit, "--states FILE would name each one that is missing or differs"];
-  const certified = await readStateFile(states);
+  statesFile: string | undefined,
+): Promise<Compared> {
+  const given = await readStates(orders);
+  const found = compareStates(given.states, certificate);
+  const notice = describeComparison({ ...found, hasContent: given.hasContent });
+  if (found.equal) return { problems: [], notice };
+  const count = `orders: ${found.orders} of the period in the file, ${certificate.predicate.orders} certified; they differ`;
+  const repeated = found.repeated.map((reference) => `${reference}: occurs more than once`);
+  const more = (texts: readonly string[]) => ({ problems: [count, ...repeated, ...texts], notice });
+  if (statesFile === undefined) return more(["--states FILE would name each one that is missing or differs"]);
+  const { states: certified } = await readStates(statesFile);
   if (!compareStates(certified, certificate).equal) {
-    return [count, ...found.unfit, `${states} does not hold the certified states either`];
+    return more([`${statesFile} does not hold the certified states either`]);
   }
-  return [count, ...listDifferences(given, certified)];
+  return more(listDifferences(given.states, certified, certificate));
 }
 
-function readStateFile(file: string): Promise<OrderState[]> {
-  const refuse = (line: number) =>
-    new ConfigurationError(`Line ${line} of ${file} is not an order.`, {
-      fix: "Give NDJSON with an order per line, or the CSV of certify --states.",
-    });
-  return readStates(readLines(file), refuse);
-}
-
-/** Only at line feeds: JSON may contain other separators of lines. */
-async function* readLines(file: string): AsyncGenerator<string> {
-  let rest = "";
-  try {
-    for await (const chunk of createReadStream(file, "utf8") as AsyncIterable<string>) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop() ?? "";
-      yield* lines;
-    }
-  } catch (error) {
-    throw unreadable(file, error);
-  }
-  if (rest !== "") yield rest;
+function describeComparison({
+  equal,
+  outside,
+  hasContent,
+}: {
+  equal: boolean;
+  outside: number;
+  hasContent: boolean;
+}): string {
+  const texts = [
+    equal ? "The orders of the period are exactly the certified ones." : "",
+    outside > 0 ? `${outside} orders with an updatedAt outside the period were left out.` : "",
+    hasContent
+      ? ""
+      : "They were compared by the content hashes that the file states; its other columns were not checked. NDJSON would be, too.",
+  ];
+  return texts.filter((text) => text !== "").join(" ");
 }
 
 function readText(file: string): string {
