@@ -69,6 +69,8 @@ export interface Condition {
   readonly measures: string;
   /** How long it must hold before it is shown and notified. */
   readonly forSeconds: number;
+  /** From this age on, if it is less than forSeconds, the overview no longer says that all is good. */
+  readonly noticedAfterSeconds?: number;
   readonly remedy: string;
   /** The ops page with details. */
   readonly page: string;

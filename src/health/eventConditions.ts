@@ -21,6 +21,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "worker",
     measures: "an event has waited for 6 minutes: no worker applies it",
     forSeconds: 360,
+    noticedAfterSeconds: 30,
     remedy: "Start `order-mirror worker`, or restart the one that hangs; nothing is lost.",
     page: "/ops/waiting",
     judge: ({ sourceId, pending, oldestPendingAt }) =>
@@ -109,6 +110,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "webhook calls could not be stored and were answered 5xx, for two minutes",
     forSeconds: 120,
+    noticedAfterSeconds: 0,
     remedy:
       "`/readyz?verbose` and the log of the web process give the reason. Polling repairs events that are not sent again.",
     page: "/ops/lost",
@@ -159,6 +161,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "more than one event in a hundred was lost within a day",
     forSeconds: 900,
+    noticedAfterSeconds: 0,
     remedy: "Polling has repaired the affected orders. Compare with the provider's delivery log.",
     page: "/ops/lost",
     judge: ({ sourceId, configured, lost, announced, firstLostAt }) => {

@@ -16,6 +16,8 @@ export interface Holding {
 export interface Judgement {
   /** Critical ones first, then the longest first. */
   readonly holding: readonly Holding[];
+  /** Those that have not held long enough to be reported, but long enough to be noticed, in the same order. */
+  readonly beginning: readonly Holding[];
   /** Names of the conditions whose facts are unknown here; nothing is reported about them. */
   readonly unjudged: readonly string[];
 }
@@ -43,13 +45,17 @@ export function judge(facts: Facts, firstSeen: FirstSeen = new Map()): Judgement
     }
   }
   for (const key of firstSeen.keys()) if (!seen.has(key)) firstSeen.delete(key);
-  return { holding: begun.filter(isDue(facts.now)).toSorted(byUrgency), unjudged };
+  begun.sort(byUrgency);
+  const hasHeldFor = ({ since }: Holding, seconds: number) =>
+    Number(facts.now - since) / Number(NANOS_PER_SECOND) >= seconds;
+  const isDue = (each: Holding) => hasHeldFor(each, each.condition.forSeconds);
+  const isNoticed = (each: Holding) => hasHeldFor(each, each.condition.noticedAfterSeconds ?? Infinity);
+  return {
+    holding: begun.filter(isDue),
+    beginning: begun.filter((each) => !isDue(each) && isNoticed(each)),
+    unjudged,
+  };
 }
-
-const isDue =
-  (now: Instant) =>
-  ({ condition, since }: Holding): boolean =>
-    now - since >= BigInt(condition.forSeconds) * NANOS_PER_SECOND;
 
 function byUrgency(one: Holding, other: Holding): number {
   if (one.condition.severity !== other.condition.severity)

@@ -18,7 +18,10 @@ const later = (one: Instant, other: Instant) => (one > other ? one : other);
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   trouble: PollTrouble,
-  condition: Pick<Condition, "name" | "severity" | "measures" | "forSeconds" | "remedy"> & {
+  condition: Pick<
+    Condition,
+    "name" | "severity" | "measures" | "forSeconds" | "noticedAfterSeconds" | "remedy"
+  > & {
     readonly sentence: (source: SourceFacts) => string;
   },
 ): Condition {
@@ -42,6 +45,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "no poller leads, so nothing is polled",
     forSeconds: 120,
+    noticedAfterSeconds: 15,
     remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
     page: "/ops/walks",
     judge: ({ sourceId, leaderlessSince, pausedAt }) =>
@@ -55,6 +59,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "no poll has ended for 5 minutes, although a poller leads",
     forSeconds: 300,
+    noticedAfterSeconds: 150,
     remedy: "Restart the poller; its log says what it waits for.",
     page: "/ops/walks",
     judge: ({ sourceId, leader, lastCycleEndedAt, createdAt, pausedAt }) =>
@@ -87,6 +92,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "critical",
     measures: "the provider refuses the API key",
     forSeconds: 60,
+    noticedAfterSeconds: 0,
     remedy: "Put the key from the provider's dashboard into the configuration and restart the poller.",
     sentence: ({ sourceId }) => `The provider refuses the API key of ${sourceId}.`,
   }),
@@ -95,6 +101,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider cannot be reached or answers 5xx",
     forSeconds: 600,
+    noticedAfterSeconds: 0,
     remedy: "Check the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId, baseUrl }) => `The provider of ${sourceId} does not work (${baseUrl}).`,
   }),
@@ -103,6 +110,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider does not answer in time",
     forSeconds: 600,
+    noticedAfterSeconds: 0,
     remedy: "Check the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId }) => `The provider of ${sourceId} is too slow.`,
   }),
@@ -112,6 +120,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "the provider keeps answering 429",
     forSeconds: 60,
+    noticedAfterSeconds: 0,
     remedy:
       "Find the other program that uses the organization's keys, which share the limit. Or lower RATE_SHARE_PERCENT.",
     page: "/ops/requests",
@@ -127,6 +136,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "polls fail",
     forSeconds: 600,
+    noticedAfterSeconds: 0,
     remedy: "`order-mirror doctor` tests the key and the provider; the poller's log has the whole error.",
     sentence: ({ sourceId }) => `Polls of ${sourceId} fail.`,
   }),
@@ -136,6 +146,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "coverage",
     measures: "no progress in completeness for more than an hour",
     forSeconds: HOUR_SECONDS + 300,
+    noticedAfterSeconds: 900,
     remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
     page: "/ops/walks",
     judge: ({ sourceId, safeThrough, createdAt }) =>
@@ -153,6 +164,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "coverage",
     measures: "a period could not be verified as read",
     forSeconds: 900,
+    noticedAfterSeconds: 0,
     remedy:
       "The poller reads gaps automatically; `order-mirror doctor` prints the command that does so immediately.",
     page: "/ops/walks",
@@ -190,6 +202,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "coverage",
     measures: "an order could not be read, or no read confirmed it, for 30 minutes",
     forSeconds: 1_800,
+    noticedAfterSeconds: 300,
     remedy:
       "Check the orders in quarantine, and ask the provider why they cannot be read; they are retried automatically.",
     page: "/ops/quarantine",

@@ -61,6 +61,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "endpoint",
     measures: "webhooks to one of your endpoints fail and wait",
     forSeconds: 600,
+    noticedAfterSeconds: 60,
     remedy:
       "`order-mirror outgoing list` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
     page: "/ops/queues",
@@ -148,6 +149,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: null,
     measures: "the replica for readers is down, or more than two minutes behind",
     forSeconds: 120,
+    noticedAfterSeconds: 30,
     remedy: "Check replication on both servers. Without DATABASE_READ_URL, readers use the primary.",
     page: "/ops",
     find: ({ replica, sources }) => {

@@ -31,7 +31,15 @@ export function viewerOf(response: Response): Viewer {
 
 /** Whether this operator may act on a source; null: on all of them together. */
 export function mayActOn(response: Response, sourceId: string | null): boolean {
-  const { sources } = viewerOf(response);
+  return isTheirs(viewerOf(response), sourceId);
+}
+
+/** The same for anybody: viewers may act on nothing. */
+export function mayAct(viewer: Viewer, sourceId: string | null): boolean {
+  return viewer.role === "operator" && isTheirs(viewer, sourceId);
+}
+
+function isTheirs({ sources }: Viewer, sourceId: string | null): boolean {
   return sources === null || (sourceId !== null && sources.includes(sourceId));
 }
 

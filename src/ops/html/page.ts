@@ -34,7 +34,7 @@ const SECTIONS = {
 export type Section = keyof typeof SECTIONS;
 
 /** What the tab's icon says. */
-export type Mood = "good" | "warning" | "critical";
+export type Mood = "good" | "neither" | "warning" | "critical";
 
 export interface PageParts {
   readonly title: string;
@@ -90,6 +90,7 @@ function renderTimeLine(live: boolean): Html {
 function drawIcon(mood: Mood): string {
   const [colour, shape] = {
     good: ["#1c6b34", "<circle cx='8' cy='8' r='7'/>"],
+    neither: ["#6d7885", "<path d='M1 5h14v6H1z'/>"],
     warning: ["#b98a1d", "<path d='M8 1 15 15H1z'/>"],
     critical: ["#c2371c", "<path d='M1 1h14v14H1z'/>"],
   }[mood] as [string, string];

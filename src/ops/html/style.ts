@@ -95,6 +95,7 @@ ul.diff { list-style: none; margin: 0.25rem 0; padding: 0 0 0 0.75rem; border-le
 .badge { font-size: 0.75rem; font-weight: 600; border: 1px solid var(--edge); border-radius: 999px; padding: 0.05rem 0.5rem; vertical-align: 0.1em; white-space: nowrap; }
 #verdict { position: sticky; top: 0; z-index: 2; background: var(--page); clear: both; padding: 0.25rem 0; }
 .verdict-line { font-size: 1.125rem; margin: 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--good-back); border-radius: 0 8px 8px 0; max-width: none; }
+.verdict-line.neither { border-left-color: var(--open); background: var(--card); }
 .verdict-line.warning { border-left-color: var(--warn); background: var(--warn-back); }
 .verdict-line.critical { border-left-color: var(--alert); background: var(--alert-back); }
 ul.tiles { list-style: none; margin: 0.5rem 0; padding: 0; display: grid; gap: 0.5rem; grid-template-columns: repeat(4, minmax(0, 1fr)); }

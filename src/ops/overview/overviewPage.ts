@@ -27,8 +27,8 @@ export const TAIL_DECISIONS = 200;
 export function renderOverview({ overview, lines, filter, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
     <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
-    <div id="verdict" data-live>${renderVerdict(overview)}</div>
-    <div id="state" data-live>${renderState(overview)}</div>
+    <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
+    <div id="state" data-live>${renderState(overview, viewer)}</div>
     <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
     <div id="trends" data-live>${renderTrends(overview)}</div>
     ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}

@@ -6,11 +6,11 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 
 /** Colour and symbol, so that neither is needed alone. */
-export function renderAlert(text: string): Html {
+export function renderAlert(text: string | Html): Html {
   return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
 }
 
-export function renderWarning(text: string): Html {
+export function renderWarning(text: string | Html): Html {
   return html`<span class="warn"><span aria-hidden="true">▲</span> ${text}</span>`;
 }
 
@@ -108,8 +108,13 @@ export function sourceQuery(sourceId: string): string {
   return `?source=${encodeURIComponent(sourceId)}`;
 }
 
-/** A sentence with commands between backticks. */
+/** A sentence with commands between backticks, and with instants as ISO 8601, which are shown as all other times. */
 export function renderSentence(text: string): Html {
   const parts = text.split("`");
-  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;
+  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : renderInstants(part)))}`;
+}
+
+function renderInstants(text: string): Html {
+  const parts = text.split(/(\d{4}-\d{2}-\d{2}T[\d:.]+Z)/);
+  return html`${parts.map((part, index) => (index % 2 === 1 ? renderTime(part) : part))}`;
 }

@@ -22,6 +22,8 @@ import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
 import type { CoverageDay } from "./coverageStrip.ts";
+import { readPace } from "./pace.sql.ts";
+import type { Pace } from "./pace.sql.ts";
 
 /** The figures of one source. */
 export interface SourceView {
@@ -45,6 +47,9 @@ export interface Overview {
   readonly sources: readonly SourceView[];
   /** The conditions that hold, the most urgent first. */
   readonly holding: readonly Holding[];
+  /** Those that begin to hold. */
+  readonly beginning: readonly Holding[];
+  readonly pace: Pace;
 }
 
 /** The last reading, at most HOLD_MS old; rejects with the database's error. */
@@ -73,7 +78,7 @@ export function makeOverviewReader(deps: OverviewReaderDeps): ReadOverview {
 async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
   const { pool, health } = deps;
   // One statement after another, so that a page does not take all connections of the pool.
-  const { facts, holding } = await health.read();
+  const { facts, holding, beginning } = await health.read();
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);
   const quarantinedReasons = await readQuarantinedReasons(pool, COUNT_MAX);
@@ -94,7 +99,7 @@ async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
       coverage: await readCoverageDay(pool, standing),
     });
   }
-  return { now: facts.now, sources, holding };
+  return { now: facts.now, sources, holding, beginning, pace: await readPace(pool) };
 }
 
 async function readListReads({ pool, listRate }: OverviewReaderDeps, sourceId: string) {

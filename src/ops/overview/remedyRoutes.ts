@@ -7,19 +7,26 @@ import { isPaused, setPaused } from "../../sources/sources.sql.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { actorOf, mayAct, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
 import { beginAction, endAction } from "../lists/opsActions.sql.ts";
 import { describeCount, describeMinute } from "./phrases.ts";
+import { hastenExcepted, readExcepted } from "./remedies.sql.ts";
+
+interface Plan {
+  readonly lines: readonly string[];
+  /** Exactly how much there is. */
+  readonly count: number;
+}
 
 /** A remedy that an operator can apply to a source from these pages. */
 interface Remedy {
   readonly title: string;
   readonly action: string;
-  /** What it would affect; nothing to do while it is empty. */
-  readonly plan: (pool: Pool, sourceId: string) => Promise<readonly string[]>;
+  /** What it would affect, the first lines of it; nothing to do while it is empty. */
+  readonly plan: (pool: Pool, sourceId: string) => Promise<Plan>;
   readonly button: (count: number) => string;
   readonly effect: string;
   /** Resolves with the number of things affected. */
@@ -28,12 +35,13 @@ interface Remedy {
 
 /** More gaps than anybody reads; the next press reads the rest. */
 const GAPS_MAX = 50;
+const ORDERS_SHOWN = 20;
 
 const REMEDIES: Readonly<Record<string, Remedy>> = {
   "/resume": {
     title: "Resume polling",
     action: "resume",
-    plan: async (pool, sourceId) => ((await isPaused(pool, sourceId)) ? ["Polling is paused."] : []),
+    plan: async (pool, sourceId) => makePlan((await isPaused(pool, sourceId)) ? ["Polling is paused."] : []),
     button: () => "Resume polling",
     effect: "The poller continues where it stopped, within its next cycle.",
     apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: false })),
@@ -42,8 +50,10 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
     title: "Read gaps",
     action: "read_gaps",
     plan: async (pool, sourceId) =>
-      (await findGaps(pool, sourceId)).map(
-        ({ since, until }) => `${describeMinute(since)} to ${describeMinute(until)}`,
+      makePlan(
+        (await findGaps(pool, sourceId)).map(
+          ({ since, until }) => `${describeMinute(since)} to ${describeMinute(until)}`,
+        ),
       ),
     button: (count) => `Read ${describeCount(count)} ${count === 1 ? "gap" : "gaps"} now`,
     effect: "Each becomes a backfill, which runs next to current polling and within the same request rate.",
@@ -53,7 +63,21 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
       return gaps.length;
     },
   },
+  "/reread": {
+    title: "Read orders again",
+    action: "reread",
+    plan: async (pool, sourceId) => {
+      const { references, count } = await readExcepted(pool, { sourceId, limit: ORDERS_SHOWN });
+      return { lines: references, count };
+    },
+    button: (count) => `Read ${describeCount(count)} ${count === 1 ? "order" : "orders"} again now`,
+    effect:
+      "The poller reads them one by one, next to current polling, without waiting for their next attempt.",
+    apply: hastenExcepted,
+  },
 };
+
+const makePlan = (lines: readonly string[]): Plan => ({ lines, count: lines.length });
 
 /** Unproved periods that proved time follows, oldest first; none for an unknown source. */
 async function findGaps(pool: Pool, sourceId: string) {
@@ -83,7 +107,7 @@ function carryOut(pool: Pool, { action, plan, apply }: Remedy): RequestHandler {
   return async (request: Request, response) => {
     const sourceId = readField((request.body as Record<string, unknown> | undefined)?.["source"]);
     if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
-    if ((await plan(pool, sourceId)).length === 0)
+    if ((await plan(pool, sourceId)).count === 0)
       return refuse(response, 409, "There is nothing left to do.");
     const target = `source ${sourceId}`;
     const actionId = await beginAction(pool, { ...actorOf(response), action, sourceId, target });
@@ -93,14 +117,14 @@ function carryOut(pool: Pool, { action, plan, apply }: Remedy): RequestHandler {
 }
 
 function renderPlan(
-  page: { remedy: Remedy; path: string; sourceId: string; plan: readonly string[] },
+  page: { remedy: Remedy; path: string; sourceId: string; plan: Plan },
   response: Response,
 ): string {
   const { remedy, path, sourceId, plan } = page;
   const { title, button, effect } = remedy;
   const viewer = viewerOf(response);
-  const isAllowed = viewer.role === "operator" && mayActOn(response, sourceId);
-  const label = button(plan.length);
+  const isAllowed = mayAct(viewer, sourceId);
+  const label = button(plan.count);
   const act: Html = isAllowed
     ? html`<form method="post" action="/ops${path}" class="row">
         <input type="hidden" name="source" value="${sourceId}" />
@@ -111,10 +135,11 @@ function renderPlan(
       </p>`;
   const body = html`<h1>${title} <span class="dim">source ${sourceId}</span></h1>
     ${
-      plan.length === 0
+      plan.count === 0
         ? html`<p class="empty">There is nothing to do.</p>`
         : html`<ul>
-              ${plan.map((each) => html`<li>${each}</li>`)}
+              ${plan.lines.map((each) => html`<li>${each}</li>`)}
+              ${plan.lines.length < plan.count ? html`<li>and ${describeCount(plan.count - plan.lines.length)} more</li>` : html``}
             </ul>
             <p>${effect}</p>
             ${act}`

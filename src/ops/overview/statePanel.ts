@@ -2,6 +2,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
 import { renderCoverage } from "./coverageStrip.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -28,10 +29,10 @@ import { renderTroubles } from "./verdict.ts";
 const HUNDRED = 100;
 
 /** The answers: four tiles, what is wrong, a line for each source, and all figures, folded. */
-export function renderState(overview: Overview): Html {
+export function renderState(overview: Overview, viewer: Viewer): Html {
   const { sources } = overview;
   if (sources.length === 0) return html`<p class="empty">No source is configured yet.</p>`;
-  return html`${renderTiles(overview)}${renderTroubles(overview)}${renderSourceTable(sources)}${sources.map(renderSource)}`;
+  return html`${renderTiles(overview)}${renderTroubles(overview, viewer)}${renderSourceTable(sources)}${sources.map(renderSource)}`;
 }
 
 /** One line per source. */

@@ -1,28 +1,61 @@
 import type { Area } from "../../health/condition.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeAge, describeBoundedCount, describeCount, secondsSince } from "./phrases.ts";
+import type { Mood } from "../html/page.ts";
+import { estimateCatchUp } from "./catchUp.ts";
+import { describeAge, describeBoundedCount, describeCount, describeSpan, secondsSince } from "./phrases.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
+
+/** The answer to one of the four questions. */
+export interface Answer {
+  readonly question: string;
+  readonly mood: Mood;
+  /** A few words that are the answer. */
+  readonly words: string;
+  readonly detail: string;
+  readonly address: string;
+}
 
 interface Tile {
   readonly question: string;
   /** The conditions of these areas make the answer. */
   readonly areas: readonly Area[];
-  readonly good: string;
-  readonly bad: string;
-  /** The answer while no condition holds and yet it is not good; undefined: it is good. */
-  readonly between?: (overview: Overview) => string | undefined;
+  /** The answer while none of them holds or begins: good, or neither good nor bad. */
+  readonly otherwise: (overview: Overview) => { readonly mood: "good" | "neither"; readonly words: string };
   readonly address: string;
   readonly detail: (overview: Overview) => string;
 }
 
 const HUNDRED = 100;
 
+/** The answer while a condition of the area holds, and while one begins. */
+const WORDS: Readonly<Record<Area, readonly [holds: string, begins: string]>> = {
+  coverage: ["Not certain", "Catching up"],
+  events: ["Check webhooks", "Check webhooks"],
+  worker: ["Stuck", "Waiting"],
+  database: ["Stuck", "Waiting"],
+  quarantine: ["Some stuck", "Some stuck"],
+  queue: ["Queue fails", "Queue fails"],
+  outgoing: ["Outgoing stuck", "Outgoing waits"],
+  provider: ["Yes, but it changed", "Yes"],
+  poller: ["No", "Interrupted"],
+};
+/** The same for conditions about which their area says too little. */
+const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]>> = {
+  OrderMirrorIncomplete: ["Behind", "Catching up"],
+  OrderMirrorGaps: ["Not certain", "Closing a gap"],
+  OrderMirrorEventsStopped: ["Webhooks stopped", ""],
+  OrderMirrorWebhooksRefused: ["Webhooks refused", ""],
+  OrderMirrorEventsRefused: ["Webhooks fail", "Some refused"],
+  OrderMirrorEventsLost: ["Some missed", "Some missed"],
+  OrderMirrorEventsLate: ["Some late", ""],
+  OrderMirrorReplicaBehind: ["Replica behind", "Replica behind"],
+};
+
+const good = (words: string) => ({ mood: "good", words }) as const;
+const neither = (words: string) => ({ mood: "neither", words }) as const;
 const sum = (sources: readonly SourceView[], of: (standing: SourceView["standing"]) => number) =>
   sources.reduce((total, { standing }) => total + of(standing), 0);
-
-/** The delayed sweep proves what is a few minutes old; longer than this means that something is being caught up. */
-const FRESH_SECONDS = 900;
 
 /** Seconds since the mirror was complete, of the source that is furthest behind; null: one never was. */
 function worstAge({ sources, now }: Overview): number | null {
@@ -33,14 +66,8 @@ function worstAge({ sources, now }: Overview): number | null {
 const TILES: readonly Tile[] = [
   {
     question: "Fresh?",
-    areas: ["coverage", "poller"],
-    good: "Up to date",
-    bad: "Behind",
-    between: (overview) => {
-      const age = worstAge(overview);
-      if (age === null) return "Starting";
-      return age > FRESH_SECONDS ? "Catching up" : undefined;
-    },
+    areas: ["coverage"],
+    otherwise: (overview) => (worstAge(overview) === null ? neither("Starting") : good("Up to date")),
     address: "/ops/walks",
     detail: (overview) => {
       const age = worstAge(overview);
@@ -50,8 +77,7 @@ const TILES: readonly Tile[] = [
   {
     question: "Lost?",
     areas: ["events"],
-    good: "Webhooks arrive",
-    bad: "Webhooks fail",
+    otherwise: () => good("Webhooks arrive"),
     address: "/ops/lost",
     detail: ({ sources }) => {
       const lost = sum(sources, (standing) => standing.lost);
@@ -63,8 +89,7 @@ const TILES: readonly Tile[] = [
   {
     question: "Stuck?",
     areas: ["worker", "quarantine", "queue", "database", "outgoing"],
-    good: "Nothing stuck",
-    bad: "Stuck",
+    otherwise: () => good("Nothing stuck"),
     address: "/ops/waiting",
     detail: ({ sources }) => {
       const waiting = describeBoundedCount(sum(sources, (standing) => standing.pending));
@@ -74,40 +99,63 @@ const TILES: readonly Tile[] = [
   },
   {
     question: "Able to catch up?",
-    areas: ["provider"],
-    good: "Yes",
-    bad: "Not now",
+    areas: ["poller", "provider"],
+    otherwise: (overview) => {
+      const { seconds } = estimateCatchUp(overview);
+      if (seconds === Infinity) return neither("Not at this pace");
+      return good(seconds === null || seconds === 0 ? "Yes" : `Yes, in about ${describeEstimate(seconds)}`);
+    },
     address: "/ops/requests",
-    detail: ({ sources }) => {
-      const shares = sources.map(({ listReads: { sent, allowed } }) => sent / allowed);
+    detail: (overview) => {
+      const { parts, seconds } = estimateCatchUp(overview);
+      const shares = overview.sources.map(({ listReads: { sent, allowed } }) => sent / allowed);
       const free = Math.max(0, HUNDRED - Math.ceil(Math.max(0, ...shares) * HUNDRED));
-      const running = sources.reduce((total, { tasks }) => total + tasks.length, 0);
-      const work = running === 0 ? "" : `, ${running} larger ${running === 1 ? "read" : "reads"} under way`;
-      return `${free} % of the request rate free${work}`;
+      const rate = `${free} % of the request rate free`;
+      if (parts.length === 0) return `no backlog, ${rate}`;
+      const time = seconds === null ? ", time not known yet" : "";
+      return `backlog: ${parts.slice(0, 2).join(", ")}${parts.length > 2 ? ` and ${parts.length - 2} more` : ""}${time}; ${rate}`;
     },
   },
 ];
 
-/** Four answers, whose colour and words come from the conditions that hold. */
-export function renderTiles(overview: Overview): Html {
-  return html`<ul class="tiles">
-    ${TILES.map((tile) => renderTile(tile, overview))}
-  </ul>`;
+/** Rounded up, so that an estimate does not look like a measurement. */
+function describeEstimate(seconds: number): string {
+  if (seconds <= 50) return `${Math.ceil(seconds / 10) * 10}\u00a0s`;
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 60 ? `${minutes}\u00a0min` : describeSpan(minutes * 60);
 }
 
-function renderTile(tile: Tile, overview: Overview): Html {
-  const { question, areas, good, bad, between, address, detail } = tile;
-  const worst = overview.holding.find(({ condition }) => areas.includes(condition.area));
-  const neither = worst === undefined ? between?.(overview) : undefined;
-  const mood = worst?.condition.severity ?? (neither === undefined ? "good" : "neither");
-  const symbol = { good: "✔", warning: "▲", critical: "✖", neither: "…" }[mood];
-  return html`<li class="${mood}">
-    <h2>${question}</h2>
-    <p class="answer">
-      <a href="${address}"
-        ><span aria-hidden="true">${symbol}</span> ${worst === undefined ? (neither ?? good) : bad}</a
-      >
-    </p>
-    <p class="dim">${detail(overview)}</p>
-  </li> `;
+/** The four answers, from the conditions that hold or begin. */
+export function answerQuestions(overview: Overview): Answer[] {
+  return TILES.map(({ question, areas, otherwise, address, detail }) => {
+    const isIts = ({ condition }: Overview["holding"][number]) => areas.includes(condition.area);
+    const worst = overview.holding.find(isIts);
+    const first = worst ?? overview.beginning.find(isIts);
+    const common = { question, address, detail: detail(overview) };
+    if (first === undefined) return { ...common, ...otherwise(overview) };
+    const { condition, subject } = first;
+    const words = (WORDS_OF[condition.name] ?? WORDS[condition.area])[worst === undefined ? 1 : 0];
+    const mood = worst?.condition.severity ?? "neither";
+    // The free rate says nothing while nobody can use it.
+    const why = condition.area === "poller" ? `${subject}: ${condition.measures}` : common.detail;
+    return { ...common, mood, words, detail: why };
+  });
+}
+
+const SYMBOL: Readonly<Record<Mood, string>> = { good: "✔", warning: "▲", critical: "✖", neither: "…" };
+
+/** The answers as tiles, whose colour and words say all. */
+export function renderTiles(overview: Overview): Html {
+  return html`<ul class="tiles">
+    ${answerQuestions(overview).map(
+      ({ question, mood, words, detail, address }) =>
+        html`<li class="${mood}">
+          <h2>${question}</h2>
+          <p class="answer">
+            <a href="${address}"><span aria-hidden="true">${SYMBOL[mood]}</span> ${words}</a>
+          </p>
+          <p class="dim">${detail}</p>
+        </li> `,
+    )}
+  </ul>`;
 }

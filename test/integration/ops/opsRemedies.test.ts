@@ -84,6 +84,29 @@ describe("remedies on the overview", () => {
     expect(page).not.toContain('action="/ops/gap"');
     expect(text).toContain("Only operators of this source may do this.");
     expect((await post("/ops/gap", "viewer")).status).toBe(405);
+    const overview = await read("/ops", "viewer");
+    expect(overview.page).not.toContain('href="/ops/gap');
+    expect(overview.text).toContain("Read this gap now… only for operators of this source");
+  });
+
+  it("makes the single reads due of orders that the proof excludes, after naming them", async () => {
+    await database.pool.query(
+      `insert into mirror.refetches (source_id, reference, reason, claim_version, attempts, requested_at, next_attempt_at)
+       select 'live', 'LATE-' || n, 'late event', 1, 3, now() - interval '40 minutes', now() + interval '1 hour'
+       from generate_series(1, 21) n`,
+    );
+    await expect
+      .poll(async () => (await read("/ops")).page)
+      .toMatch(/data-condition="OrderMirrorExceptions"[^]*href="\/ops\/reread\?source=live"/);
+    const { text } = await read("/ops/reread?source=live");
+    expect(text).toMatch(/LATE-1 .* and 1 more .* Read 21 orders again now/);
+    const { to } = await post("/ops/reread");
+    expect((await read(to ?? "")).text).toContain("Done: reread, source live: 21 affected.");
+    const { rows } = await database.pool.query(
+      "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
+    );
+    expect(rows).toEqual([{ due: 21 }]);
+    await database.pool.query("truncate mirror.refetches");
   });
 
   it("offers nothing for a source that does not exist", async () => {

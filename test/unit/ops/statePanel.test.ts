@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { SourceFacts } from "../../../src/health/condition.ts";
+import type { Viewer } from "../../../src/ops/auth/viewer.ts";
+import { estimateCatchUp } from "../../../src/ops/overview/catchUp.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
@@ -15,15 +17,29 @@ function read(page: string): string {
   const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/&nbsp;|\u00a0/g, " ");
   return text.replaceAll(/\s+/g, " ").replaceAll("&#39;", "'");
 }
-const collect = (...parts: Parameters<typeof makeSourceView>) => ({
-  now: ago(0),
-  sources: [makeSourceView(...parts)],
-  holding: judge(makeFacts(parts[0]?.standing)).holding,
-});
+const OPERATOR: Viewer = { role: "operator", person: null, sources: null };
+const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
+const collect = (...parts: Parameters<typeof makeSourceView>) => {
+  const { holding, beginning } = judge(makeFacts(parts[0]?.standing));
+  const pace = { arrivingPerSecond: 0, decidedPerSecond: 0 };
+  return { now: ago(0), sources: [makeSourceView(...parts)], holding, beginning, pace };
+};
 const show = (...parts: Parameters<typeof makeSourceView>) => {
   const overview = collect(...parts);
-  return read(renderVerdict(overview).markup + renderState(overview).markup);
+  return read(renderVerdict(overview, OPERATOR).markup + renderState(overview, OPERATOR).markup);
 };
+const TASK = {
+  kind: "backfill",
+  id: "12",
+  sourceId: "live",
+  since: 0n,
+  until: 100n * NANOS,
+  running: true,
+  share: 0.25,
+  orders: 500,
+  elapsedSeconds: 50,
+  lastError: null,
+} as const;
 /** A source of which nothing is known yet. */
 const NEW: Partial<SourceFacts> = {
   createdAt: ago(60),
@@ -79,6 +95,7 @@ describe("the state of a source", () => {
         },
         quarantinedReasons: [{ sourceId: "live", reason: "not_json", count: 2 }],
       }),
+      OPERATOR,
     );
     expect(read(markup)).toContain("Stuck? 1,234 events waiting, now Oldest waiting, now 1 min 15 s");
     expect(read(markup)).toContain("In quarantine, open, all time 3 · Not JSON 2");
@@ -96,20 +113,7 @@ describe("the state of a source", () => {
         { policy: "order-list", purpose: "backfill", requests: 30 },
       ],
       listReads: { sent: 109, allowed: 1_080 },
-      tasks: [
-        {
-          kind: "backfill",
-          id: "12",
-          sourceId: "live",
-          since: 0n,
-          until: 100n * NANOS,
-          running: true,
-          share: 0.25,
-          orders: 500,
-          elapsedSeconds: 50,
-          lastError: null,
-        },
-      ],
+      tasks: [TASK],
     });
     expect(text).toContain("Budget? 89 % left of our rate of order lists, last 10 min");
     expect(text).toContain("109 of 1,080 All requests by purpose, last hour poll 125 · backfill 30");
@@ -129,7 +133,7 @@ describe("the state of a source", () => {
   it("shows up to when everything is good", () => {
     const text = show({ standing: { safeThrough: ago(70) } });
     expect(text).toContain("✔ All good. Complete up to 09:59 (1 min 10 s ago).");
-    expect(show({ standing: NEW })).toContain("Starting : live not verified yet.");
+    expect(show({ standing: NEW })).toContain("Starting: live not verified yet.");
   });
 
   it("shows what is wrong, since when, and the remedy, critical conditions first", () => {
@@ -139,14 +143,14 @@ describe("the state of a source", () => {
       leader: null,
       leaderlessSince: ago(180),
     };
-    const { markup } = renderState(collect({ standing }));
+    const { markup } = renderState(collect({ standing }), OPERATOR);
     const text = read(markup);
     expect(text).not.toContain("All good");
     expect(text).toMatch(
-      /✖ No poller runs for live\. Details Since 2025-11-20 09:57:30\.000 \(3 min 0 s\)\. Start order-mirror poller/,
+      /✖ No poller runs for live\. Details Since 2025-11-20 09:57:30 \(3 min 0 s\)\. Start order-mirror poller/,
     );
     expect(text).toMatch(
-      /▲ 2 events of live could not be processed\. Details Since 2025-11-20 09:00:30\.000 \(1 h 0 min\)/,
+      /▲ 2 events of live could not be processed\. Details Since 2025-11-20 09:00:30 \(1 h 0 min\)/,
     );
     expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
     expect(markup).toContain('href="/ops/quarantine?source=live"');
@@ -155,12 +159,69 @@ describe("the state of a source", () => {
   it("answers each question in words, from the conditions that hold", () => {
     expect(show()).toContain("Fresh? ✔ Up to date complete up to");
     expect(show({ standing: NEW })).toContain("Fresh? … Starting not complete yet");
-    expect(show({ standing: { safeThrough: ago(1_800) } })).toContain(
-      "Fresh? … Catching up complete up to 30 min 0 s ago",
-    );
     const stuck = show({ standing: { pending: 5, oldestPendingAt: ago(600) } });
     expect(stuck).toContain("Stuck? ✖ Stuck 5 waiting, 0 in quarantine");
-    expect(stuck).toContain("Able to catch up? ✔ Yes 100 % of the request rate free");
+    expect(show()).toContain("Able to catch up? ✔ Yes no backlog, 100 % of the request rate free");
+    const dead = show({ standing: { leader: null, leaderlessSince: ago(180) } });
+    expect(dead).toContain("Able to catch up? ✖ No live: no poller leads");
+  });
+
+  it.each<[string, Parameters<typeof makeSourceView>[0], string, string]>([
+    [
+      "while polling catches up",
+      { standing: { safeThrough: ago(1_800) } },
+      "… Not a problem yet: Data of live may be missing since 2025-11-20 09:30:30 . for 30 min 0 s; reported after 1 h 5 min",
+      "Fresh? … Catching up complete up to 30 min 0 s ago",
+    ],
+    [
+      "while a gap is new",
+      { standing: { gaps: 1, oldestGap: { since: ago(9_000), until: ago(8_000) }, gapFoundAt: ago(60) } },
+      "… Not a problem yet: Changes of live may be missing between",
+      "Fresh? … Closing a gap",
+    ],
+    [
+      "when a poll has failed",
+      { standing: { trouble: "away", lastError: "502", failingSince: ago(20) } },
+      "… Not a problem yet: The provider of live does not work",
+      "Able to catch up? … Interrupted live: the provider cannot be reached or answers 5xx",
+    ],
+    [
+      "while more arrives than is decided",
+      { standing: { pending: 500, oldestPendingAt: ago(15) } },
+      "… Able to catch up? Not at this pace: backlog: 500 events",
+      "Able to catch up? … Not at this pace",
+    ],
+  ])("does not say that all is good %s", (_when, parts, verdict, tile) => {
+    const text = show(parts);
+    expect(text).toContain(verdict);
+    expect(text).toContain(tile);
+    expect(text).not.toContain("All good");
+  });
+
+  it("estimates the time to catch up from the pace, the request rate and the progress of tasks", () => {
+    const estimate = (parts: Parameters<typeof makeSourceView>[0], decidedPerSecond = 0) =>
+      estimateCatchUp({ ...collect(parts), pace: { arrivingPerSecond: 10, decidedPerSecond } });
+    expect(estimate({})).toEqual({ parts: [], seconds: 0 });
+    const waiting = { standing: { pending: 600, oldestPendingAt: ago(20) } };
+    expect(estimate(waiting, 30)).toEqual({ parts: ["600 events"], seconds: 30 });
+    expect(estimate(waiting, 10)).toEqual({ parts: ["600 events"], seconds: Infinity });
+    // 400 changes a day are a page in twelve hours, which a poll reads at once.
+    const behind = estimate({ standing: { safeThrough: ago(7_200) } });
+    expect(behind.parts.map(read)).toEqual(["2 h 0 min of changes of live"]);
+    expect(behind.seconds).toBe(60);
+    expect(estimate({ tasks: [TASK] })).toEqual({ parts: ["backfill 12"], seconds: 150 });
+    expect(estimate({ tasks: [TASK, { ...TASK, running: false }] }).seconds).toBeNull();
+  });
+
+  it("puts the worst condition's button into the verdict, disabled for those who may not press it", () => {
+    const overview = collect({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
+    const button = '<a class="button" href="/ops/resume?source=live">Resume polling…</a>';
+    expect(renderVerdict(overview, OPERATOR).markup).toContain(button);
+    const { markup } = renderVerdict(overview, VIEWER);
+    expect(markup).not.toContain(button);
+    expect(read(markup)).toContain("Resume polling… only for operators of this source");
+    const ofOthers = { ...OPERATOR, sources: ["test"] };
+    expect(renderVerdict(overview, ofOthers).markup).toContain("<button disabled>");
   });
 
   it("explains how to resume a paused source, instead of starting a poller", () => {
@@ -177,7 +238,7 @@ describe("the overview", () => {
       overview: collect({ standing: { lastError } }),
       lines: [],
       filter: { source: null, via: null, verdict: null },
-      viewer: { role: "viewer", person: null, sources: null },
+      viewer: VIEWER,
     });
 
   it("shows a provider's error as text", () => {
