@@ -24,7 +24,7 @@ import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
-import { makeRemedyRoutes } from "./overview/remedyRoutes.ts";
+import { makeRemedyRoutes } from "./remedies/remedyRoutes.ts";
 import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeQueueBoard } from "./lists/queueBoard.ts";

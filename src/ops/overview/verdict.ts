@@ -16,7 +16,7 @@ import {
   sourceQuery,
 } from "./phrases.ts";
 import type { Overview } from "./readOverview.ts";
-import { renderRemedy } from "./remedies.ts";
+import { renderRemedy } from "../remedies/remedies.ts";
 import { answerQuestions } from "./tiles.ts";
 
 /** The one line that answers whether anybody is needed, with the button that helps; it stays in sight. */

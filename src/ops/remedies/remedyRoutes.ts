@@ -12,7 +12,7 @@ import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
 import { beginAction, endAction } from "../lists/opsActions.sql.ts";
-import { describeCount, describeMinute } from "./phrases.ts";
+import { describeCount, describeMinute } from "../overview/phrases.ts";
 import { hastenExcepted, readExcepted } from "./remedies.sql.ts";
 
 interface Plan {

@@ -4,7 +4,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { describeBoundedCount, sourceQuery } from "./phrases.ts";
+import { describeBoundedCount, sourceQuery } from "../overview/phrases.ts";
 
 /** The page that says what would be done, and does it; with the words of the button that leads there. */
 type Remedy = readonly [page: string, label: string];
