@@ -40,6 +40,21 @@ language sql volatile as $$
 $$;
 comment on function mirror.newest_feed_position is 'The last position that was given out, committed or not; 0 when there was none.';
 
+-- What safe_through claims was committed before it moves, or is written by the same transaction: no position of it is
+-- beyond the newest one at that moment.
+create function mirror.note_safe_position() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op = 'INSERT' or new.safe_through is distinct from old.safe_through then
+    new.safe_position := case when new.safe_through is not null then mirror.newest_feed_position() end;
+  end if;
+  return new;
+end
+$$;
+comment on function mirror.note_safe_position is 'Notes the feed''s newest position whenever safe_through moves.';
+create trigger poll_state_notes_position before insert or update of safe_through on mirror.poll_state
+  for each row execute function mirror.note_safe_position();
+
 -- Runs first on a new server, before its first change is written or read, so that after_position is exact. The row lock
 -- makes all others wait until the epoch is committed. A restart of the same server begins no epoch, and nobody waits
 -- for it to be recorded.

@@ -13,7 +13,7 @@ import {
 } from "../wire/api.ts";
 import { envelopeSchema } from "../wire/envelope.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
-import { changeSchema } from "../changes/changeJson.ts";
+import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 import { INCOMING, OUTGOING } from "./openapiWebhooks.ts";
@@ -32,11 +32,18 @@ export const SCHEMAS = {
   }),
   BranchPage: listBranchesResponseSchema,
   Change: changeSchema,
-  StreamedChange: z.object({
-    event: z.literal("change"),
-    id: z.string().describe("The position of the change."),
-    data: changeSchema,
-  }),
+  StreamedEvent: z.union([
+    z.object({
+      event: z.literal("change"),
+      id: z.string().describe("The position of the change."),
+      data: changeSchema,
+    }),
+    z.object({
+      event: z.literal("complete"),
+      id: z.string().describe("The position of the last change."),
+      data: completenessSchema.extend({ position: z.string() }),
+    }),
+  ]),
   OutgoingMessage: z.object({
     type: z.enum(OUTGOING_TYPES),
     timestamp: z.string().describe("The mirror's time of the change."),
@@ -55,6 +62,9 @@ export const SCHEMAS = {
     data: z.array(changeSchema),
     hasMore: z.boolean(),
     next: z.string().describe("For `after`, even if there is nothing new."),
+    complete: completenessSchema
+      .nullable()
+      .describe("What holds at `next`; null while not everything that is proved has been given."),
     request_id: z.string(),
   }),
   TestMessage: z.object({

@@ -131,11 +131,11 @@ const FEED: readonly ApiEndpoint[] = [
     tag: "Changes",
     summary: "Follow the change feed",
     description:
-      "Server-sent events `change`, whose data is a Change and whose id is its position. The first block has only an id, the position of the start, and the wait before a reconnection. A comment every 15 s shows that the stream is alive. After a lost connection, continue with the last id.",
+      "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. A comment every 15 s shows that the stream is alive. After a lost connection, continue with the last id.",
     query: feedParametersSchema,
     headers: { "Last-Event-ID": "Continues after this position; overrides after." },
     answers: {
-      200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedChange" },
+      200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedEvent" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
       429: refusal(

@@ -46,6 +46,14 @@ export interface Change {
   readonly before: string | null;
 }
 
+/** A claim about what a reader has been given up to a position of the feed. */
+export interface Completeness {
+  /** Every change of the source with an earlier updatedAt is at the position or before it. */
+  readonly through: Instant;
+  /** Orders excluded from this claim: see mirror.exceptions. Counted up to 1,000. */
+  readonly exceptions: number;
+}
+
 export interface FeedPage {
   /** The epoch of the positions in `changes`. */
   readonly epoch: string;
@@ -59,6 +67,8 @@ export interface FeedPage {
   readonly changes: readonly Change[];
   /** True if there is more to read immediately. */
   readonly hasMore: boolean;
+  /** What holds at the end of the page; null if nothing is proved, or not everything that is proved was given yet. */
+  readonly complete: Completeness | null;
 }
 
 /** A page ends early beyond this much text, whatever its limit; it always has at least one change. */
@@ -88,8 +98,11 @@ const PAGE = `
     feed.server_started = pg_postmaster_start_time() as current, place.position as place,
     page.position, page.digest, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
     page.event_id, page.event_type, page.version, page.after, page.before, page.found,
+    proof.safe_through, proof.safe_position, (select count(*)::int from (
+      select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions,
     (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
   from mirror.feed cross join place
+  left join mirror.poll_state proof on proof.source_id = $1
   left join page on page.nth <= $6 and (page.nth = 1 or page.bytes_through <= ${PAGE_BYTES_MAX})
   order by page.position`;
 
@@ -97,6 +110,9 @@ interface FeedRow {
   readonly epoch: string;
   readonly current: boolean;
   readonly place: string | null;
+  readonly safe_through: string | null;
+  readonly safe_position: string | null;
+  readonly exceptions: number;
 }
 
 interface ChangeRow extends FeedRow {
@@ -147,7 +163,19 @@ export async function readChanges(
   );
   const { epoch, current } = first;
   const place = first.place === null ? null : BigInt(first.place);
-  return { epoch, current, place, changes, hasMore: Number(first.found ?? 0) > changes.length };
+  const hasMore = Number(first.found ?? 0) > changes.length;
+  const given = hasMore ? (changes.at(-1)?.position ?? 0n) : fence;
+  return { epoch, current, place, changes, hasMore, complete: claimAt(given, first) };
+}
+
+/**
+ * What can be claimed to a reader who has been given every change up to position `given`. The fence was read before the
+ * proof, so a change that the proof was made from is either before the fence or beyond it, never skipped.
+ */
+function claimAt(given: bigint, proof: FeedRow): Completeness | null {
+  const { safe_through: through, safe_position: position, exceptions } = proof;
+  if (through === null || position === null || given < BigInt(position)) return null;
+  return { through: BigInt(through), exceptions };
 }
 
 /** The cursor after the last change up to `fence`, or after the removed changes; its epoch is the current one. */

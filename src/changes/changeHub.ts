@@ -1,27 +1,37 @@
 import { UnavailableError } from "../domain/errors.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Loop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readFeed } from "./feedReader.ts";
-import type { FeedEntry } from "./feedReader.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
-import type { FeedTail } from "./feedTail.ts";
+import type { FeedBatch, FeedTail } from "./feedTail.ts";
 
 /** How often the table is read while there are readers: for announcements that were lost. @internal */
 export const LOOK_MS = 400;
 const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
 
+export interface NextOptions {
+  /** Up to which instant the reader was last told that it has everything. */
+  readonly told: Instant | undefined;
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
+const NOTHING: FeedBatch = { entries: [], complete: null };
+
 /** One reader of a source's changes. */
 export interface FeedSubscription {
   /**
-   * The next changes behind `after`, at least one; none when nothing came within `waitMs`, or when the hub is closed.
-   * Throws what readFeed throws; rejects with the signal's reason when that is aborted.
+   * The next changes behind `after`, at least one, or a proof up to another instant than `told`; neither when nothing
+   * came within `waitMs`, or when the hub is closed. Throws what readFeed throws; rejects with the signal's reason when
+   * that is aborted.
    */
-  next(after: FeedCursor, options: { waitMs: number; signal: AbortSignal }): Promise<readonly FeedEntry[]>;
+  next(after: FeedCursor, options: NextOptions): Promise<FeedBatch>;
   close(): void;
 }
 
@@ -59,26 +69,27 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   async function next(
     { sourceId, tail }: { sourceId: string; tail: FeedTail },
     after: FeedCursor,
-    { waitMs, signal }: { waitMs: number; signal: AbortSignal },
-  ): Promise<readonly FeedEntry[]> {
+    { told, waitMs, signal }: NextOptions,
+  ): Promise<FeedBatch> {
     const untilMs = clock.monotonicMs() + waitMs;
     while (!closing.signal.aborted) {
       signal.throwIfAborted();
       const seen = tail.news.count();
-      const entries = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
+      const batch = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
       const leftMs = untilMs - clock.monotonicMs();
-      if (entries.length > 0 || leftMs <= 0) return entries;
+      const isProof = batch.complete !== null && batch.complete.through !== told;
+      if (batch.entries.length > 0 || isProof || leftMs <= 0) return batch;
       await waitForNews({ tail, seen, clock, leftMs, signal });
     }
-    return [];
+    return NOTHING;
   }
 
   /** Empty while the database is unavailable: the next successful query is news. */
-  async function readBehind(sourceId: string, after: FeedCursor): Promise<readonly FeedEntry[]> {
+  async function readBehind(sourceId: string, after: FeedCursor): Promise<FeedBatch> {
     try {
-      return (await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT })).entries;
+      return await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT });
     } catch (error) {
-      if (error instanceof UnavailableError) return [];
+      if (error instanceof UnavailableError) return NOTHING;
       throw error;
     }
   }

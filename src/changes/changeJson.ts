@@ -2,7 +2,7 @@ import { z } from "zod";
 import { changedFields } from "../domain/order/changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
-import type { Change } from "./changeFeed.sql.ts";
+import type { Change, Completeness } from "./changeFeed.sql.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import { orderSchema } from "../wire/order.ts";
 
@@ -29,6 +29,23 @@ export const changeSchema = z.object({
   before: orderSchema.nullable(),
   after: orderSchema.nullable(),
 });
+
+/** A Completeness as written by showCompleteness. */
+export const completenessSchema = z.object({
+  through: z
+    .string()
+    .describe(
+      "Every change with an earlier updatedAt is at this position of the feed or before it. An earlier time than in the last record means that a proof was withdrawn.",
+    ),
+  exceptions: z
+    .number()
+    .int()
+    .describe("Orders excluded from this: they could not be read. Counted up to 1,000."),
+});
+
+export function showCompleteness({ through, exceptions }: Completeness): z.infer<typeof completenessSchema> {
+  return { through: formatInstant(through), exceptions };
+}
 
 /**
  * A change as JSON text. `before` and `after` are the provider's unchanged orders, so the text is concatenated instead

@@ -3,6 +3,7 @@ import type { Pool } from "../database/database.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
 import type { FeedQuery } from "./changeQuery.ts";
+import { showCompleteness } from "./changeJson.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
@@ -13,7 +14,7 @@ import { sendJson } from "../http/respond.ts";
  * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
  *
  * `after` is a position from an answer, `latest`, or absent for the beginning. `next` continues from the end of the
- * answer, even if it is empty. 410 feed_restarted if the position is no longer valid.
+ * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if the position is no longer valid.
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {
   const { pool, authenticate } = deps;
@@ -27,7 +28,11 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }
     });
     const next = writeFeedCursor(section.next);
     const data = section.entries.map(({ text }) => text).join(",");
-    sendJson(response, `{"data":[${data}],"hasMore":${section.hasMore},"next":${JSON.stringify(next)}}`);
+    const complete = JSON.stringify(section.complete && showCompleteness(section.complete));
+    sendJson(
+      response,
+      `{"data":[${data}],"hasMore":${section.hasMore},"next":${JSON.stringify(next)},"complete":${complete}}`,
+    );
   };
 }
 

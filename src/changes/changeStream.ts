@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { RequestHandler, Response } from "express";
 import { OrderMirrorError } from "../domain/errors.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -11,7 +12,8 @@ import { parseFeedQuery } from "./changeQuery.ts";
 import { findStart } from "./changeRoutes.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
-import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import type { Completeness, WrittenCursor } from "./changeFeed.sql.ts";
+import { showCompleteness } from "./changeJson.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
@@ -51,7 +53,8 @@ export interface StreamDeps {
 }
 
 /**
- * GET /v1/changes/stream: the change feed as server-sent events, `event: change`, `id` being the position.
+ * GET /v1/changes/stream: the change feed as server-sent events, `event: change`, `id` being the position. An
+ * `event: complete` says up to when every change is at its position or before it.
  *
  * A client resumes by `Last-Event-ID`, or starts by `after`. At most one section of changes is on its way to a client
  * at a time, so a slow one costs no memory; one that takes nothing for 30 s is let go. 503 too_many_streams beyond
@@ -96,16 +99,21 @@ async function runStream(
   const subscription = hub.subscribe(sourceId);
   // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
   let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
-  let after: FeedCursor = start;
+  let after: WrittenCursor = start;
+  let told: Instant | undefined;
   try {
     for (;;) {
       await writeChunk(deps, { response, chunk, signal: gone.signal });
       const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
-      const entries = await subscription.next(after, { waitMs, signal: gone.signal });
+      const { entries, complete } = await subscription.next(after, { told, waitMs, signal: gone.signal });
       if (hub.isClosed()) break;
-      const last = entries.at(-1);
-      if (last !== undefined) after = last.place;
-      chunk = last === undefined ? ": heartbeat\n\n" : entries.map(frameOf).join("");
+      after = entries.at(-1)?.place ?? after;
+      chunk = entries.map(frameOf).join("");
+      if (complete !== null && complete.through !== told) {
+        chunk += frameCompleteness(after, complete);
+        told = complete.through;
+      }
+      if (chunk === "") chunk = ": heartbeat\n\n";
     }
     response.end();
   } catch (error) {
@@ -160,6 +168,12 @@ function frameOf(entry: FeedEntry): string {
 /** The lines of an order's text are lines of the event; the client joins them again. */
 function writeFrame({ cursor, text }: FeedEntry): string {
   return `id: ${cursor}\nevent: change\ndata: ${text.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
+}
+
+function frameCompleteness(place: WrittenCursor, complete: Completeness): string {
+  const position = writeFeedCursor(place);
+  const record = { position, ...showCompleteness(complete) };
+  return `id: ${position}\nevent: complete\ndata: ${JSON.stringify(record)}\n\n`;
 }
 
 function readLastEventId(request: IncomingMessage): string | undefined {

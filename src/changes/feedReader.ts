@@ -1,5 +1,5 @@
 import { readChanges, readFeedEnd, readFeedFence } from "./changeFeed.sql.ts";
-import type { Change, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { beginFeedEpoch } from "./feedEpoch.sql.ts";
 import { writeChange } from "./changeJson.ts";
@@ -25,6 +25,8 @@ export interface FeedSection {
   /** Behind the last entry, or `start`. */
   readonly next: WrittenCursor;
   readonly hasMore: boolean;
+  /** What holds at `next`; see FeedPage. */
+  readonly complete: Completeness | null;
 }
 
 /**
@@ -45,14 +47,14 @@ export async function readFeed(
     await readOrUnavailable(beginFeedEpoch(pool));
     page = await readOrUnavailable(read());
   }
-  const { epoch, place, changes, hasMore } = page;
+  const { epoch, place, changes, hasMore, complete } = page;
   if (place === null) throw refuseCursor();
   const entries = changes.map((change): FeedEntry => {
     const behind = { epoch, position: change.position, digest: change.digest };
     return { place: behind, cursor: writeFeedCursor(behind), change, text: writeChange(change, epoch) };
   });
   const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
-  return { start, entries, next: entries.at(-1)?.place ?? start, hasMore };
+  return { start, entries, next: entries.at(-1)?.place ?? start, hasMore, complete };
 }
 
 /** The cursor behind the last change that can be read now. */

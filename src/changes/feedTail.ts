@@ -1,8 +1,8 @@
-import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import type { Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
-import type { FeedEntry } from "./feedReader.ts";
+import type { FeedEntry, FeedSection } from "./feedReader.ts";
 import { makeNews } from "./news.ts";
 import type { News } from "./news.ts";
 
@@ -11,20 +11,27 @@ const KEPT_ENTRIES_MAX = 2_000;
 const KEPT_LENGTH_MAX = 8_000_000;
 const LOOK_LIMIT = 500;
 
+/** Changes for a reader. */
+export interface FeedBatch {
+  /** Oldest first. */
+  readonly entries: readonly FeedEntry[];
+  /** What holds behind the last entry; see FeedPage. */
+  readonly complete: Completeness | null;
+}
+
 /** The end of one source's feed, kept in memory while anyone reads it. */
 export interface FeedTail {
-  /** Checks for changes and notifies waiting readers; returns true if there were some. Throws what readFeed throws. */
+  /** Checks for changes and proofs and notifies waiting readers; returns true if there were some. Throws what readFeed throws. */
   look(): Promise<boolean>;
-  /** Cached entries after `after`, oldest first, at most `limit`; undefined if the next one is not cached. */
-  take(after: FeedCursor, limit: number): readonly FeedEntry[] | undefined;
+  /** Cached entries after `after`, at most `limit`; undefined if the next one is not cached. */
+  take(after: FeedCursor, limit: number): FeedBatch | undefined;
   readonly news: News;
 }
 
-/** The entries after `start` are cached, up to `end`. */
-interface Kept {
+/** The entries after `start` are cached, up to `end`. `complete` holds at `end`. */
+interface Kept extends FeedBatch {
   readonly start: WrittenCursor;
   readonly end: WrittenCursor;
-  readonly entries: readonly FeedEntry[];
   /** Characters of all entries. */
   readonly length: number;
 }
@@ -37,15 +44,18 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
   async function look(): Promise<boolean> {
     if (kept === undefined) {
       const end = await readFeedTail(pool, sourceId);
-      kept = { start: end, end, entries: [], length: 0 };
+      kept = { start: end, end, entries: [], length: 0, complete: null };
       return true;
     }
     try {
-      const { start, entries, next } = await readFeed(pool, { sourceId, after: kept.end, limit: LOOK_LIMIT });
+      const section = await readFeed(pool, { sourceId, after: kept.end, limit: LOOK_LIMIT });
+      const { start, entries } = section;
       // On another server what was kept may be lost.
-      if (start.epoch !== kept.end.epoch) kept = { start, end: start, entries: [], length: 0 };
-      if (entries.length === 0) return false;
-      kept = keep(kept, entries, next);
+      if (start.epoch !== kept.end.epoch)
+        kept = { start, end: start, entries: [], length: 0, complete: null };
+      const isProof = section.complete !== null && section.complete.through !== kept.complete?.through;
+      if (entries.length === 0 && !isProof) return false;
+      kept = keep(kept, section);
     } catch (error) {
       // Readers find out when they read.
       if (!(error instanceof RefusedRequestError)) throw error;
@@ -66,13 +76,15 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
       // Ahead of the last look; or its change is gone, which only a read of the reader's own finds out.
       if (after.position > kept.end.position) return undefined;
       const first = kept.entries.findLastIndex(({ place }) => place.position <= after.position) + 1;
-      return kept.entries.slice(first, first + limit);
+      const isEnd = first + limit >= kept.entries.length;
+      return { entries: kept.entries.slice(first, first + limit), complete: isEnd ? kept.complete : null };
     },
     news,
   };
 }
 
-function keep({ start, entries, length }: Kept, added: readonly FeedEntry[], end: WrittenCursor): Kept {
+function keep(kept: Kept, { entries: added, next: end, complete }: FeedSection): Kept {
+  const { start, entries, length } = kept;
   const all = [...entries, ...added];
   let total = added.reduce((sum, { text }) => sum + text.length, length);
   let dropped = 0;
@@ -87,5 +99,7 @@ function keep({ start, entries, length }: Kept, added: readonly FeedEntry[], end
     end,
     entries: all.slice(dropped),
     length: total,
+    // While another writer holds up what the next one needs, the last one still holds.
+    complete: complete ?? kept.complete,
   };
 }

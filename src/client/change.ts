@@ -32,3 +32,18 @@ export interface Change {
   /** Null for a gone order, and if it is no longer kept. */
   readonly after: Order | null;
 }
+
+/** Up to when the loop has had everything. */
+export interface CompleteRecord {
+  /**
+   * Every change with an earlier `updatedAt` was given before this record. An earlier time than in the last record means
+   * that a proof was withdrawn, because a change was found that it had missed.
+   */
+  readonly through: string;
+  /** Orders excluded from this: they could not be read. Counted up to 1,000. */
+  readonly exceptions: number;
+  /** The position of the record in the feed. */
+  readonly position: string;
+}
+
+export type OnComplete = (record: CompleteRecord) => void | Promise<void>;

@@ -4,7 +4,7 @@ import { toUnavailable } from "../provider/http/exchange.ts";
 import { ProviderUnavailableError } from "../provider/errors.ts";
 import type { Unavailability } from "../provider/errors.ts";
 import { unlessLate } from "../runtime/lifecycle/abort.ts";
-import type { Change } from "./change.ts";
+import type { Change, CompleteRecord, OnComplete } from "./change.ts";
 import { get } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 
@@ -18,6 +18,7 @@ export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Called when the stream has begun. */
   readonly onOpen: () => void;
+  readonly onComplete?: OnComplete | undefined;
   /** For tests, which do not wait for the product's spans. */
   readonly silenceMaxMs?: number | undefined;
 }
@@ -29,7 +30,7 @@ export interface StreamOptions {
  */
 export async function* streamChanges(
   connection: Connection,
-  { after, signal, onOpen, silenceMaxMs = SILENCE_MAX_MS }: StreamOptions,
+  { after, signal, onOpen, onComplete, silenceMaxMs = SILENCE_MAX_MS }: StreamOptions,
 ): AsyncGenerator<Change & { readonly position: string }, void, void> {
   const request = get(ROUTE, { query: new URLSearchParams({ after }) });
   const abort = new AbortController();
@@ -50,8 +51,10 @@ export async function* streamChanges(
       if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");
       if (chunk.done) return;
       parser.feed(decoder.decode(chunk.value, { stream: true }));
-      for (const { event, data } of messages.splice(0))
+      for (const { event, data } of messages.splice(0)) {
         if (event === "change") yield JSON.parse(data) as Change & { position: string };
+        if (event === "complete") await onComplete?.(JSON.parse(data) as CompleteRecord);
+      }
     }
   } catch (error) {
     signal.throwIfAborted();

@@ -4,7 +4,7 @@ import type { ProviderRequest, ProviderAnswer } from "../provider/http/request.t
 import { parseAnswer } from "../provider/orderAnswer.ts";
 import { backoffMs } from "../provider/rate/retrying.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { Change } from "./change.ts";
+import type { Change, OnComplete } from "./change.ts";
 import { streamChanges } from "./changeStream.ts";
 import { get } from "./connection.ts";
 import type { Connection } from "./connection.ts";
@@ -24,6 +24,11 @@ export interface ChangesOptions {
   readonly follow?: boolean | undefined;
   /** Ends the loop, without an error. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Called, and waited for, between two changes: when the loop has had every change up to an instant, and your program
+   * has asked for the one after. The same record may come again after a reconnection.
+   */
+  readonly onComplete?: OnComplete | undefined;
   readonly onState?: ((state: FollowState) => void) | undefined;
   /** For tests, which do not wait for the product's spans. @internal */
   readonly silenceMaxMs?: number | undefined;
@@ -49,6 +54,7 @@ const pageSchema = z.looseObject({
   data: z.array(z.custom<Change & { position: string }>(isChange)),
   hasMore: z.boolean(),
   next: z.string(),
+  complete: z.object({ through: z.string(), exceptions: z.number() }).nullish(),
 });
 
 /** One loop over the changes. */
@@ -137,7 +143,7 @@ async function* readFrom(reading: Reading, after: string, shown?: Shown): AsyncG
 }
 
 /** The changes that exist. */
-async function* readPages({ ask }: Reading, after: string) {
+async function* readPages({ ask, options }: Reading, after: string) {
   let position = after;
   let hasMore = true;
   while (hasMore) {
@@ -146,6 +152,7 @@ async function* readPages({ ask }: Reading, after: string) {
     yield* page.data;
     position = page.next;
     ({ hasMore } = page);
+    if (page.complete && !hasMore) await options.onComplete?.({ ...page.complete, position });
   }
 }
 
@@ -158,8 +165,9 @@ async function* readStream({ connection, options, signal, waitAfter }: Reading, 
       options.onState?.({ state: "following" });
     };
     try {
-      const { silenceMaxMs } = options;
-      for await (const change of streamChanges(connection, { after, signal, onOpen, silenceMaxMs })) {
+      const { silenceMaxMs, onComplete } = options;
+      const stream = streamChanges(connection, { after, signal, onOpen, onComplete, silenceMaxMs });
+      for await (const change of stream) {
         after = change.position;
         yield change;
       }

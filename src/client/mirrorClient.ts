@@ -20,7 +20,7 @@ export { fileStore } from "./cursorStore.ts";
 export { postgresStore } from "./postgresStore.sql.ts";
 export { verifyWebhook, WebhookRefusedError } from "./webhook.ts";
 export type { Freshness, Order, Time } from "./answers.ts";
-export type { Change } from "./change.ts";
+export type { Change, CompleteRecord, OnComplete } from "./change.ts";
 export type { ConnectionOptions } from "./connection.ts";
 export type { CursorStore } from "./cursorStore.ts";
 export type { ChangesOptions, FollowState } from "./follow.ts";

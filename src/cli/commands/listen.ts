@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Option } from "commander";
 import type { Command } from "commander";
 import { createMirrorClient } from "../../client/mirrorClient.ts";
-import type { Change, FollowState, Order } from "../../client/mirrorClient.ts";
+import type { Change, CompleteRecord, FollowState, Order } from "../../client/mirrorClient.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { parseInstant } from "../../domain/order/instant.ts";
 import { OUTGOING_FIELDS, outgoingTypeOf } from "../../domain/order/outgoing.ts";
@@ -50,7 +50,7 @@ export function addListenCommand(program: Command): void {
         .choices(OUTGOING_FIELDS)
         .default("redacted"),
     )
-    .option("--json", "print each message as a line of JSON")
+    .option("--json", "print each message, and up to when they are complete, as a line of JSON")
     .action((options: Options) => runUntilInterrupted((signal) => listen(options, signal)));
 }
 
@@ -67,7 +67,8 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
   const send = makeSend({ url, sign, clock: systemClock, allowPrivate: true });
   printNotice(`Changes of ${source} on ${baseUrl} go to ${url}. Signing secret: ${secret}`);
   try {
-    for await (const change of mirror.changes({ after, store, signal, onState: printState })) {
+    const onComplete = (record: CompleteRecord) => printComplete(record, options.json === true);
+    for await (const change of mirror.changes({ after, store, signal, onState: printState, onComplete })) {
       const message = writeChangeMessage(change, { sourceId: source, fields });
       await deliver({ change, message, send, signal, json: options.json === true });
     }
@@ -130,6 +131,13 @@ function print(sent: { change: Change; message: OutgoingMessage; answer: SendRes
   const { reference, revision, status } = change;
   const fields = { id: message.id, type: outgoingTypeOf(change), reference, revision, status, outcome };
   printLine(sent.json ? JSON.stringify(fields) : `${fields.type}  ${reference}  ${status}  ${outcome}`);
+}
+
+/** Everything before it was sent and accepted. */
+function printComplete({ through, exceptions }: CompleteRecord, json: boolean): void {
+  if (json) printLine(JSON.stringify({ type: "complete", through, exceptions }));
+  else
+    printNotice(`Complete up to ${through}${exceptions === 0 ? "" : `, except for ${exceptions} orders`}.`);
 }
 
 function printState(state: FollowState): void {

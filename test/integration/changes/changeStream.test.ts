@@ -42,7 +42,9 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query("truncate mirror.orders, mirror.history, mirror.changes restart identity");
+  await pool.query(
+    "truncate mirror.orders, mirror.history, mirror.changes restart identity; delete from mirror.poll_state",
+  );
 });
 afterEach(async () => {
   for (const close of closes.splice(0).reverse()) await close();
@@ -140,6 +142,37 @@ describe("a stream of changes", () => {
     const { next } = await openStream(server);
     await next();
     expect(JSON.parse((await next())!.data!)).toMatchObject({ after: { reference: "A", updatedAt: at(1) } });
+  });
+
+  it("says up to when every change has been sent, once for each proof, also to a reader that resumes", async () => {
+    const prove = (through: string) =>
+      database.pool.query(
+        "insert into mirror.poll_state (source_id, safe_through) values ('live', $1) on conflict (source_id) do update set safe_through = excluded.safe_through",
+        [parseInstant(through)],
+      );
+    await see({ reference: "A", updatedAt: at(1) });
+    await prove(at(2));
+    const { server } = await startServer();
+    const { next, abort } = await openStream(server);
+    await next();
+    const change = await next();
+    expect(referenceOf(change)).toBe("A");
+    const record = { event: "complete", id: change!.id };
+    const first = await next();
+    expect(first).toMatchObject(record);
+    expect(JSON.parse(first!.data!)).toEqual({ position: change!.id, through: at(2), exceptions: 0 });
+    await prove(at(3));
+    expect(JSON.parse((await next())!.data!)).toMatchObject({ through: at(3) });
+    // A proof is withdrawn.
+    await prove(at(1));
+    expect(JSON.parse((await next())!.data!)).toMatchObject({ through: at(1) });
+    await see({ reference: "B", updatedAt: at(4) });
+    expect(referenceOf(await next())).toBe("B");
+    abort.abort();
+    const again = await openStream(server, "", { "last-event-id": change!.id! });
+    await again.next();
+    expect(referenceOf(await again.next())).toBe("B");
+    expect(JSON.parse((await again.next())!.data!)).toMatchObject({ through: at(1) });
   });
 
   it("sends heartbeats while nothing happens", async () => {

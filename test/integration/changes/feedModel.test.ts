@@ -23,6 +23,7 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: WRITERS + 1, statementTimeoutMs: 20_000 });
   await addSource(pool, "live");
+  await pool.query("insert into mirror.poll_state (source_id) values ('live')");
   clients = await Promise.all(Array.from({ length: WRITERS }, () => pool.connect()));
 });
 afterAll(async () => {
@@ -36,11 +37,15 @@ interface Model {
   readonly open: (string[] | undefined)[];
   readonly committed: string[];
   readonly revisions: Map<string, number>;
+  /** What was committed when safe_through moved to an instant. */
+  readonly proofs: Map<bigint, readonly string[]>;
 }
 interface Real {
   after: FeedCursor;
   readonly seen: Change[];
   version: number;
+  /** Up to when the last page said that everything was given. */
+  told: bigint | undefined;
 }
 type Command = fc.AsyncCommand<Model, Real>;
 
@@ -64,26 +69,51 @@ const write = (writer: number, order: number): Command => ({
   toString: () => `writer ${writer} changes order ${order}`,
 });
 
-const end = (writer: number, how: "commit" | "rollback"): Command => ({
+/** Moves safe_through, as the commit of a window does. */
+async function prove(client: Pick<pg.PoolClient, "query">, { proofs }: Model): Promise<bigint> {
+  const through = BigInt(proofs.size + 1);
+  await client.query("update mirror.poll_state set safe_through = $1", [through]);
+  proofs.set(through, []);
+  return through;
+}
+
+const proveNow: Command = {
+  check: () => true,
+  run: async (model) => {
+    model.proofs.set(await prove(pool, model), [...model.committed]);
+  },
+  toString: () => "prove",
+};
+
+const end = (writer: number, how: "commit" | "rollback", proves: boolean): Command => ({
   check: ({ open }) => open[writer] !== undefined,
   run: async (model) => {
-    await clients[writer]?.query(how);
+    const client = clients[writer]!;
+    const through = proves && how === "commit" ? await prove(client, model) : undefined;
+    await client.query(how);
     for (const reference of how === "commit" ? (model.open[writer] ?? []) : []) {
       const revision = (model.revisions.get(reference) ?? 0) + 1;
       model.revisions.set(reference, revision);
       model.committed.push(`${reference}/${revision}`);
     }
     model.open[writer] = undefined;
+    if (through !== undefined) model.proofs.set(through, [...model.committed]);
   },
-  toString: () => `writer ${writer}: ${how}`,
+  toString: () => `writer ${writer}: ${how}${proves ? " with a proof" : ""}`,
 });
 
 const read = (limit: number): Command => ({
   check: () => true,
-  run: async (_model, real) => {
+  run: async ({ proofs }, real) => {
     const fence = await readFeedFence(pool);
-    const { changes, epoch } = await readChanges(pool, { sourceId: "live", after: real.after, fence, limit });
+    const page = await readChanges(pool, { sourceId: "live", after: real.after, fence, limit });
+    const { changes, epoch, complete } = page;
     real.seen.push(...changes);
+    real.told = complete?.through;
+    if (complete !== null) {
+      const seen = new Set(real.seen.map(name));
+      expect(proofs.get(complete.through)?.filter((change) => !seen.has(change))).toEqual([]);
+    }
     const last = changes.at(-1);
     if (last !== undefined) real.after = { epoch, position: last.position, digest: last.digest };
   },
@@ -92,13 +122,14 @@ const read = (limit: number): Command => ({
 
 const name = ({ reference, revision }: Change) => `${reference}/${revision}`;
 
-it("shows exactly the committed changes, each once, however transactions overlap, end or fail", async () => {
+it("shows exactly the committed changes, each once, and claims no proof before all that it was made from was shown", async () => {
   const writer = fc.nat(WRITERS - 1);
   const commands = fc.commands(
     [
       fc.tuple(writer, fc.nat(1)).map(([who, order]) => write(who, order)),
-      writer.map((who) => end(who, "commit")),
-      writer.map((who) => end(who, "rollback")),
+      fc.tuple(writer, fc.boolean()).map(([who, proves]) => end(who, "commit", proves)),
+      writer.map((who) => end(who, "rollback", false)),
+      fc.constant(proveNow),
       fc.integer({ min: 1, max: 5 }).map(read),
     ],
     // The default prefers short sequences, in which two transactions rarely overlap.
@@ -106,9 +137,11 @@ it("shows exactly the committed changes, each once, however transactions overlap
   );
   await fc.assert(
     fc.asyncProperty(commands, async (sequence) => {
-      await pool.query("truncate mirror.orders, mirror.changes, mirror.history");
-      const model: Model = { open: [], committed: [], revisions: new Map() };
-      const real: Real = { after: FEED_BEGINNING, seen: [], version: 0 };
+      await pool.query(
+        "truncate mirror.orders, mirror.changes, mirror.history; update mirror.poll_state set safe_through = null",
+      );
+      const model: Model = { open: [], committed: [], revisions: new Map(), proofs: new Map() };
+      const real: Real = { after: FEED_BEGINNING, seen: [], version: 0, told: undefined };
       try {
         await fc.asyncModelRun(() => ({ model, real }), sequence);
       } finally {
@@ -120,6 +153,8 @@ it("shows exactly the committed changes, each once, however transactions overlap
       }
       const seen = real.seen.map(name);
       expect(seen.toSorted()).toEqual(model.committed.toSorted());
+      // Nobody writes any more, so the last proof holds for the reader.
+      expect(real.told).toBe(model.proofs.size === 0 ? undefined : BigInt(model.proofs.size));
       // The changes of one order come in the sequence in which they happened.
       for (const reference of model.revisions.keys()) {
         const revisions = real.seen

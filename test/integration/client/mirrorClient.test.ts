@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { z } from "zod";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
 import type { changeSchema } from "../../../src/changes/changeJson.ts";
 import {
@@ -269,6 +270,28 @@ describe("changes", () => {
     }
     expect(seen.slice(0, 2).sort()).toEqual(["DO-1 2 snapshot", "DO-2 1 snapshot"]);
     expect(seen.slice(2).sort()).toEqual(["DO-2 2 applied", "DO-3 1 applied"]);
+  });
+
+  it.each([true, false])("come with the time up to which they are complete (follow: %s)", async (follow) => {
+    const world = makeWorld();
+    await world.change(1, 2);
+    await pool.query("insert into mirror.poll_state (source_id, safe_through) values ('live', $1)", [
+      parseInstant(at(5)),
+    ]);
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const changes = mirror.changes({
+      follow,
+      signal: stop.signal,
+      onComplete({ through, exceptions, position }) {
+        seen.push(`complete ${through} ${exceptions}`);
+        expect(position).toMatch(/\./);
+        stop.abort();
+      },
+    });
+    for await (const change of changes) seen.push(brief(change));
+    expect(seen.slice(0, 2).sort()).toEqual(["DO-1 1 snapshot", "DO-2 1 snapshot"]);
+    expect(seen[2]).toBe(`complete ${at(5)} 0`);
   });
 
   it("have no gap and no repetition when orders change while the snapshot is read", async () => {
