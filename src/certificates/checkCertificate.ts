@@ -1,3 +1,4 @@
+import { parseInstant } from "../domain/order/instant.ts";
 import { openEnvelope } from "./envelope.ts";
 import type { Opened } from "./envelope.ts";
 import { readPublicKey } from "./signingKey.ts";
@@ -69,4 +70,15 @@ export function checkChain(lines: readonly string[], trusted: VerifyingKey): Che
 function isOwnKey(opened: Opened, { subject, predicate }: Extract<Statement, { kind: "key" }>): boolean {
   const named = readPublicKey(predicate.publicKey);
   return named.keyId === subject && opened.isSignedBy(named);
+}
+
+/** Whether the windows that a certificate lists cover its period without a gap. */
+export function isCoveredByWindows({ since, until, proof }: Completeness): boolean {
+  let reached = parseInstant(since);
+  for (const window of proof.windows) {
+    if (parseInstant(window.since) > reached) return false;
+    const end = parseInstant(window.until);
+    if (end > reached) reached = end;
+  }
+  return reached >= parseInstant(until);
 }

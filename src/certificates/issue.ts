@@ -154,17 +154,16 @@ function makeForgotten(): PeriodNotProvedError {
 }
 
 function describeProof(proof: CoveringProof): Completeness["proof"] {
-  const { provider, database, settleSeconds, overlapSeconds, windows, requests, fences } = proof;
+  const { provider, database, runs } = proof;
   return {
     provider,
     database,
     historySince: formatInstant(proof.historySince),
     safeThrough: formatInstant(proof.safeThrough),
     marginSeconds: lookbackFor(proof.tailSeconds),
-    settleSeconds,
-    overlapSeconds,
-    windows,
-    requests,
-    fences: [...fences],
+    windows: runs.map(({ since, until, ...rest }) => ({
+      ...describeWindow({ since: BigInt(since), until: BigInt(until) }),
+      ...rest,
+    })),
   };
 }

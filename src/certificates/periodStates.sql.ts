@@ -21,6 +21,22 @@ export interface FoundBreach {
   readonly reprovedAt: string | null;
 }
 
+/** Windows that follow each other or overlap, read by one sweep under the same circumstances. */
+export interface ProvedRun {
+  /** Decimal nanoseconds, like `until`; the windows may reach beyond the period. */
+  readonly since: string;
+  readonly until: string;
+  readonly sweep: string;
+  readonly provider: string;
+  readonly database: string;
+  readonly fence: string;
+  /** The smallest margins under which one of them was read. */
+  readonly settleSeconds: number;
+  readonly overlapSeconds: number;
+  readonly windows: number;
+  readonly requests: number;
+}
+
 /** What the ledger says about a period. */
 export interface PeriodProof {
   /** The proof reaches from historySince (inclusive) to safeThrough (exclusive); null before the first proof. */
@@ -34,9 +50,8 @@ export interface PeriodProof {
   readonly database: string;
   /** Last breach of the source, 0 if there was none. */
   readonly lastBreach: string;
-  readonly windows: number;
-  readonly requests: number;
-  readonly fences: readonly string[];
+  /** The windows of the period that the ledger still has, except what an earlier breach has kept of others. */
+  readonly runs: readonly ProvedRun[];
   readonly exceptions: readonly { readonly reference: string | null; readonly kind: string }[];
   readonly breaches: readonly FoundBreach[];
 }
@@ -49,6 +64,29 @@ const BREACHES = `coalesce((
   from mirror.coverage_breaches
   where source_id = $1 and since < $3::bigint and until > $2::bigint and breach_id > $4::bigint), '[]')`;
 
+/** Proved windows that touch the period from $2 to $3, those with the same circumstances joined. */
+const RUNS = `coalesce((
+  select json_agg(json_build_object('since', since::text, 'until', until::text, 'sweep', sweep,
+    'provider', coalesce(provider, ''), 'database', coalesce(server, ''), 'fence', fence::text, 'settleSeconds', coalesce(settle, 0),
+    'overlapSeconds', coalesce(overlap, 0), 'windows', windows,
+    'requests', requests) order by since, until, fence, sweep)
+  from (
+    select provider, server, fence, sweep, min(since) as since, max(until) as until, min(settle_seconds) as settle,
+      min(overlap_seconds) as overlap, count(*) as windows, sum(requests) as requests
+    from (
+      select *, count(*) filter (where reach is null or reach < since) over (same order by since, until, coverage_id) as run
+      from (
+        select *, max(until) over (same order by since, until, coverage_id
+          rows between unbounded preceding and 1 preceding) as reach
+        from mirror.coverage c
+        where c.source_id = $1 and c.proved and c.sweep <> 'kept' and c.since < $3::bigint and c.until > $2::bigint
+        window same as (partition by provider, server, fence, sweep)
+      ) c
+      window same as (partition by provider, server, fence, sweep)
+    ) c
+    group by provider, server, fence, sweep, run
+  ) runs), '[]')`;
+
 /** Undefined if the source was never polled. */
 export async function readPeriodProof(
   database: Queryable,
@@ -56,21 +94,14 @@ export async function readPeriodProof(
 ): Promise<PeriodProof | undefined> {
   const { rows } = await database.query<Record<"since" | "safe", string | null> & PeriodProof>(
     `select p.history_since as since, p.safe_through as safe, coalesce(p.late_tail_seconds, 0)::float8 as "tailSeconds",
-       coalesce(w.settle, p.settle_seconds, 0)::float8 as "settleSeconds",
-       coalesce(w.overlap, p.overlap_seconds, 0)::float8 as "overlapSeconds",
+       coalesce(p.settle_seconds, 0)::float8 as "settleSeconds",
+       coalesce(p.overlap_seconds, 0)::float8 as "overlapSeconds",
        coalesce(s.provider, s.base_url) as provider, mirror.server_identity() as database,
        (select coalesce(max(breach_id), 0)::text from mirror.coverage_breaches b where b.source_id = $1) as "lastBreach",
-       w.windows, w.requests, w.fences,
        coalesce((select json_agg(json_build_object('reference', reference, 'kind', kind) order by reference, kind)
          from mirror.exceptions e where e.source_id = $1), '[]') as exceptions,
-       ${BREACHES} as breaches
+       ${RUNS} as runs, ${BREACHES} as breaches
      from mirror.poll_state p join mirror.sources s using (source_id)
-     cross join lateral (
-       select count(*)::int as windows, coalesce(sum(requests), 0)::int as requests, min(settle_seconds) as settle,
-         min(overlap_seconds) as overlap, coalesce(array_agg(distinct fence::text), '{}') as fences
-       from mirror.coverage c
-       where c.source_id = $1 and c.proved and c.sweep <> 'kept' and c.since < $3 and c.until > $2
-     ) w
      where p.source_id = $1`,
     [sourceId, since, until, 0],
   );

@@ -23,6 +23,18 @@ const breach = z.strictObject({
   reprovedAt: time.nullable(),
 });
 
+const windows = z.strictObject({
+  ...period,
+  sweep: z.string(),
+  provider: z.string(),
+  database: z.string(),
+  fence: z.string(),
+  settleSeconds: z.number(),
+  overlapSeconds: z.number(),
+  windows: count,
+  requests: count,
+});
+
 const predicates = {
   key: z.strictObject({ ...link, publicKey: z.string().regex(PUBLIC_KEY), replaces: digest.nullable() }),
   completeness: z.strictObject({
@@ -39,12 +51,8 @@ const predicates = {
       historySince: time,
       safeThrough: time,
       marginSeconds: count,
-      settleSeconds: z.number(),
-      overlapSeconds: z.number(),
-      /** The windows of the period that the ledger still had. */
-      windows: count,
-      requests: count,
-      fences: z.array(z.string()),
+      /** The windows of the period that the ledger still had; those with the same circumstances are joined. */
+      windows: z.array(windows),
     }),
     exceptions: z.array(z.strictObject({ reference: z.string().nullable(), kind: z.string() })),
     breaches: z.array(breach),

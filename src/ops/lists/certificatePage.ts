@@ -71,6 +71,20 @@ function renderDetails(
       "Only claimed by events": describeCount(predicate.claimed),
       "Previous statement": mono(predicate.previous ?? "none"),
     })}
+    <h2>Windows</h2>
+    <p>
+      ${proof.windows.length === 0 ? "The ledger no longer had them." : "What was read from the provider; windows with the same circumstances are joined."}
+    </p>
+    <ul>
+      ${proof.windows.map(
+        (run) =>
+          html`<li>
+            ${run.since} to ${run.until}: ${describeCount(run.windows)} windows of the ${run.sweep} sweep,
+            fence ${run.fence}, settle time ${run.settleSeconds} s, overlap ${run.overlapSeconds} s, from
+            ${run.provider} into ${run.database}
+          </li>`,
+      )}
+    </ul>
     <h2>Exceptions</h2>
     <p>
       ${exceptions.length === 0 ? "None." : "These orders could not be read when the certificate was issued."}

@@ -139,6 +139,7 @@ describe("certify and certificate", () => {
     expect(await run("export", "--format", format, ...more, "--output", file)).toMatchObject({ code: 0 });
     const right = await check("--orders", file);
     expect(right).toMatchObject({ code: 0, stdout: "" });
+    expect(right.stderr).toContain("The windows that it lists cover the period.");
     expect(right.stderr).toContain("The orders of the period are exactly the certified ones.");
     expect(right.stderr).toContain("2 orders with an updatedAt outside the period were left out.");
     expect(right.stderr.includes("its other columns were not checked")).toBe(format !== "ndjson");

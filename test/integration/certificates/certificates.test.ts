@@ -10,7 +10,7 @@ import { parseKeys } from "../../../src/certificates/signingKey.ts";
 import type { KeyPlace } from "../../../src/certificates/signingKey.ts";
 import { serve } from "../../support/http/serve.ts";
 import { listCertificates, readChain } from "../../../src/certificates/certificates.sql.ts";
-import { checkChain } from "../../../src/certificates/checkCertificate.ts";
+import { checkChain, isCoveredByWindows } from "../../../src/certificates/checkCertificate.ts";
 import { issueCertificate, revokeDisproved } from "../../../src/certificates/issue.ts";
 import type { Period } from "../../../src/certificates/periodStates.sql.ts";
 import {
@@ -182,6 +182,70 @@ describe("a certificate of a proved period", () => {
       expect.arrayContaining(["R40: the same updatedAt, different content", "R43: missing"]),
     );
     expect(listDifferences(changed, states, certificates[0]!)).toHaveLength(2);
+  });
+
+  it("lists the windows that prove it, joined where they were read under the same circumstances", async () => {
+    const period = hoursAgo(1.5, 0.5);
+    for (let order = 0; order < 30; order += 1) provider.put(`R${order}`, secondsAgo(60 * order));
+    await pollUntil(startPoller(), isSafe);
+    const minute = 60n * 1_000_000_000n;
+    const insert = (since: bigint, until: bigint, fence: number, settle: number) =>
+      pool.query(
+        `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
+           overlap_seconds, requests, orders) values ('live', $1, $2, 'delayed', true, $3, 'P', 'D', $4, 60, 2, 5)`,
+        [since, until, fence, settle],
+      );
+    // Neighbours, an overlap, one inside another, and one after a gap; then another leader.
+    const at = (minutes: bigint) => period.since + minutes * minute;
+    await insert(at(0n), at(10n), 90_001, 5);
+    await insert(at(10n), at(20n), 90_001, 9);
+    await insert(at(18n), at(30n), 90_001, 7);
+    await insert(at(19n), at(22n), 90_001, 7);
+    await insert(at(35n), at(40n), 90_001, 7);
+    await insert(at(38n), at(50n), 90_002, 7);
+    await pool.query("update mirror.coverage set proved = false where fence < 90000 and sweep <> 'backfill'");
+    await issue(period);
+    const [certificate] = checkChain(await chain(), keys[0]).certificates;
+    const { windows } = certificate!.predicate.proof;
+    const since = formatInstant(period.since);
+    const same = { sweep: "delayed", provider: "P", database: "D", overlapSeconds: 60 };
+    expect(windows.filter(({ fence }) => fence.startsWith("9000"))).toEqual([
+      {
+        since,
+        until: formatInstant(at(30n)),
+        ...same,
+        fence: "90001",
+        settleSeconds: 5,
+        windows: 4,
+        requests: 8,
+      },
+      {
+        ...same,
+        since: formatInstant(at(35n)),
+        until: formatInstant(at(40n)),
+        fence: "90001",
+        settleSeconds: 7,
+        windows: 1,
+        requests: 2,
+      },
+      {
+        ...same,
+        since: formatInstant(at(38n)),
+        until: formatInstant(at(50n)),
+        fence: "90002",
+        settleSeconds: 7,
+        windows: 1,
+        requests: 2,
+      },
+    ]);
+    // What the poller itself has read covers the period.
+    expect(windows.some(({ sweep }) => sweep === "backfill")).toBe(true);
+    expect(isCoveredByWindows(certificate!.predicate)).toBe(true);
+    const proof = {
+      ...certificate!.predicate.proof,
+      windows: windows.filter(({ provider }) => provider === "P"),
+    };
+    expect(isCoveredByWindows({ ...certificate!.predicate, proof })).toBe(false);
   });
 
   it("is the same one when it is asked for again, and a new one when the states differ", async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { readChain } from "../../../certificates/certificates.sql.ts";
-import { checkChain } from "../../../certificates/checkCertificate.ts";
+import { checkChain, isCoveredByWindows } from "../../../certificates/checkCertificate.ts";
 import type { CheckedCertificate } from "../../../certificates/checkCertificate.ts";
 import { provideSigningKeys, readPublicKey, rotateSigningKey } from "../../../certificates/signingKey.ts";
 import { readStates } from "../../../certificates/readStates.ts";
@@ -88,7 +88,14 @@ async function check(file: string, options: CheckOptions): Promise<void> {
       );
     }
     if (problems.length === 0) printNotice(`Signatures and links of ${statements} statements are right.`);
-    if (predicate !== null) printNotice(notice);
+    if (predicate !== null) {
+      printNotice(
+        isCoveredByWindows(predicate)
+          ? "The windows that it lists cover the period."
+          : "The windows that it lists leave a part of the period open: the ledger no longer had the others when it was issued.",
+      );
+      printNotice(notice);
+    }
   }
   if (problems.length > 0) throw new ProblemsFoundError("the certificate or the orders are not right");
 }
