@@ -1,3 +1,4 @@
+import { readBytes } from "../../runtime/http/readBytes.ts";
 import { localUrl } from "../../runtime/http/listenOn.ts";
 import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
 import { ok, problem, warning } from "./check.ts";
@@ -6,7 +7,6 @@ import type { Check, Patient, Remark } from "./check.ts";
 const CALL_TIMEOUT_MS = 5_000;
 /** The receiver's answer to an unsigned call. */
 const REFUSAL = '{"error":"unauthorized"}';
-const ANSWER_LENGTH_MAX = 1_000;
 
 /** Calls each webhook address without a signature; it must refuse with 401. Nothing of the call is stored. */
 export const endpointCheck: Check = {
@@ -38,7 +38,7 @@ async function callUnsigned(patient: Patient, sourceId: string, signal: AbortSig
       signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
     });
     ({ status } = answer);
-    isOurs = (await answer.text()).slice(0, ANSWER_LENGTH_MAX) === REFUSAL;
+    isOurs = (await readBytes(answer.body, REFUSAL.length))?.toString() === REFUSAL;
   } catch (error) {
     return [explainUnreachable(url, error, patient)];
   }

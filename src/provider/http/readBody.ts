@@ -1,3 +1,5 @@
+import { readBytes } from "../../runtime/http/readBytes.ts";
+
 /** Larger than any page of the spec's 200 orders; reading further would only fill the memory. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024;
 
@@ -17,7 +19,9 @@ export async function readJsonBody(response: Response): Promise<{ text: string; 
     await discardBody(response);
     throw new UnreadableBodyError("the content type is not JSON");
   }
-  const text = decode(await readBytes(response));
+  const bytes = await readBytes(response.body, BODY_BYTES_MAX);
+  if (bytes === undefined) throw new UnreadableBodyError(`the body exceeds ${BODY_BYTES_MAX} bytes`);
+  const text = decode(bytes);
   try {
     return { text, value: JSON.parse(text) };
   } catch {
@@ -30,18 +34,6 @@ export async function readJsonBody(response: Response): Promise<{ text: string; 
 export async function discardBody(response: Response): Promise<void> {
   // A body that has already failed needs no release.
   await response.body?.cancel().catch(() => undefined);
-}
-
-async function readBytes(response: Response): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  let length = 0;
-  for await (const piece of response.body ?? []) {
-    length += piece.byteLength;
-    // Leaving the loop cancels the stream.
-    if (length > BODY_BYTES_MAX) throw new UnreadableBodyError(`the body exceeds ${BODY_BYTES_MAX} bytes`);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces);
 }
 
 function decode(bytes: Buffer): string {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { readBytes } from "../../runtime/http/readBytes.ts";
 import { refused } from "../api/errors.ts";
 
 /** Assumed: the spec shows no size limit for bodies. */
@@ -6,20 +7,13 @@ const BODY_BYTES_MAX = 65_536;
 
 /** The body as text. Throws payload_too_large; rejects if the client disconnects. */
 export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
   // Must stay undestroyed, or the refusal of an oversized body could not be sent.
   const body = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length > bytesMax) {
-      throw refused(413, "payload_too_large", `The body exceeds ${bytesMax} bytes.`, {
-        Connection: "close",
-      });
-    }
-    chunks.push(chunk);
+  const bytes = await readBytes(body, bytesMax);
+  if (bytes === undefined) {
+    throw refused(413, "payload_too_large", `The body exceeds ${bytesMax} bytes.`, { Connection: "close" });
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return bytes.toString("utf8");
 }
 
 /**
