@@ -21,16 +21,16 @@ export interface PendingEvent {
 export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
   const result = await pool.query<{
     seq: string;
-    source_id: string;
-    event_id: string;
+    sourceId: string;
+    eventId: string;
     body: Buffer;
-    provider_now: string | null;
+    providerNow: string | null;
   }>({
     name: "read-pending-events",
     text: `
-      select inbox.seq, inbox.source_id, inbox.event_id, inbox.body,
+      select inbox.seq, inbox.source_id as "sourceId", inbox.event_id as "eventId", inbox.body,
         poll.provider_clock + (extract(epoch from clock_timestamp() - poll.provider_clock_at) * 1000000000)::bigint
-          as provider_now
+          as "providerNow"
       from mirror.inbox join mirror.pending using (seq)
       left join mirror.poll_state poll on poll.source_id = inbox.source_id
       where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
@@ -38,10 +38,8 @@ export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Pr
     values: [seqs],
   });
   return result.rows.map((row) => ({
+    ...row,
     seq: Number(row.seq),
-    sourceId: row.source_id,
-    eventId: row.event_id,
-    body: row.body,
-    providerNow: toInstant(row.provider_now),
+    providerNow: toInstant(row.providerNow),
   }));
 }

@@ -31,17 +31,17 @@ export async function countQuarantined(pool: Pool, filter: QuarantineFilter): Pr
     events: number;
     reads: number;
     unnamed: number;
-    through_id: string;
+    throughId: string;
   }>(
     `select reason, count(inbox_seq)::int as events,
        (count(*) filter (where inbox_seq is null and reference is not null))::int as reads,
        (count(*) filter (where inbox_seq is null and reference is null))::int as unnamed,
-       max(quarantine_id) as through_id
+       max(quarantine_id) as "throughId"
      from mirror.quarantine where ${CHOSEN} group by reason order by reason`,
     filterValues(filter),
   );
   const sum = (field: "events" | "reads" | "unnamed") => rows.reduce((total, row) => total + row[field], 0);
-  const ids = rows.map((row) => BigInt(row.through_id));
+  const ids = rows.map((row) => BigInt(row.throughId));
   return {
     events: sum("events"),
     reads: sum("reads"),

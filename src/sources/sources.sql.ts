@@ -100,10 +100,10 @@ export async function findSourcesOfOthers(pool: Pool, provider: string): Promise
 
 /** Every source that was ever configured, by name. */
 export async function readSourceIds(pool: Pool): Promise<string[]> {
-  const { rows } = await pool.query<{ source_id: string }>(
-    "select source_id from mirror.sources order by source_id",
+  const { rows } = await pool.query<{ sourceId: string }>(
+    `select source_id as "sourceId" from mirror.sources order by source_id`,
   );
-  return rows.map((row) => row.source_id);
+  return rows.map(({ sourceId }) => sourceId);
 }
 
 /** True while polling of the source is paused. */

@@ -24,14 +24,14 @@ export interface OpsAction extends Actor {
 
 /** Records an action in the audit log before it is carried out; returns the row's number, for endAction. */
 export async function beginAction(pool: Pool, action: OpsAction): Promise<string> {
-  const { rows } = await pool.query<{ action_id: string }>(
+  const { rows } = await pool.query<{ actionId: string }>(
     `insert into mirror.ops_actions (role, person, action, source_id, target) values ($1, $2, $3, $4, $5)
-     returning action_id`,
+     returning action_id as "actionId"`,
     [action.role, action.person, action.action, action.sourceId, action.target],
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("an insert returns its row");
-  return row.action_id;
+  return row.actionId;
 }
 
 /** Records how many entries an action has affected. */

@@ -26,16 +26,17 @@ export async function readOrderSurroundings(
   { sourceId, reference }: { sourceId: string; reference: string },
 ): Promise<OrderSurroundings> {
   const { rows } = await pool.query<{
-    source_known: boolean;
-    refetch_age_seconds: number | null;
-    attempts: number | null;
-    quarantine_ids: string[];
+    sourceKnown: boolean;
+    refetchAgeSeconds: number | null;
+    refetchAttempts: number;
+    quarantineIds: string[];
     unannounced: { version: string; state: UnannouncedChange["state"] }[];
   }>(
-    `select exists (select from mirror.sources where source_id = $1) as source_known,
-       extract(epoch from clock_timestamp() - r.requested_at)::float8 as refetch_age_seconds, r.attempts,
+    `select exists (select from mirror.sources where source_id = $1) as "sourceKnown",
+       extract(epoch from clock_timestamp() - r.requested_at)::float8 as "refetchAgeSeconds",
+       coalesce(r.attempts, 0) as "refetchAttempts",
        array(select quarantine_id::text from mirror.quarantine
-         where source_id = $1 and reference = $2 and state = 'open' order by quarantine_id desc limit 20) as quarantine_ids,
+         where source_id = $1 and reference = $2 and state = 'open' order by quarantine_id desc limit 20) as "quarantineIds",
        coalesce((select json_agg(json_build_object('version', version::text, 'state', state))
          from mirror.unannounced_changes where source_id = $1 and reference = $2), '[]') as unannounced
      from (values (1)) one left join mirror.refetches r on r.source_id = $1 and r.reference = $2`,
@@ -44,10 +45,7 @@ export async function readOrderSurroundings(
   const [row] = rows;
   if (row === undefined) throw new TypeError("a row of values returns a row");
   return {
-    sourceKnown: row.source_known,
-    refetchAgeSeconds: row.refetch_age_seconds,
-    refetchAttempts: row.attempts ?? 0,
-    quarantineIds: row.quarantine_ids,
+    ...row,
     unannounced: row.unannounced.map(({ version, state }) => ({ version: BigInt(version), state })),
   };
 }

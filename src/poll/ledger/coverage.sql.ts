@@ -46,7 +46,7 @@ export async function commitWindow(
   walked: WalkedWindow,
 ): Promise<CoverageProgress> {
   await lockPollState(client, lease, walked.sourceId);
-  const { rows } = await client.query<{ polled_through: string; safe_through: string | null }>(
+  const { rows } = await client.query<{ polledThrough: string; safeThrough: string | null }>(
     `with recorded as (
        insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
          overlap_seconds, begun_at, requests, orders, started_at)
@@ -67,7 +67,7 @@ export async function commitWindow(
        polled_through = case when $7 then greatest(polled_through, $3::bigint) else polled_through end,
        safe_through = greatest(safe_through, (select upper(span) from run, reached where span @> reached.instant))
      where source_id = $1
-     returning polled_through, safe_through`,
+     returning polled_through as "polledThrough", safe_through as "safeThrough"`,
     [
       walked.sourceId,
       walked.since,
@@ -88,8 +88,8 @@ export async function commitWindow(
   if (row === undefined) throw new TypeError("the row that was locked is gone");
   if (walked.proved) await noteReproved(client, walked.sourceId);
   return {
-    polledThrough: BigInt(row.polled_through),
-    safeThrough: row.safe_through === null ? undefined : BigInt(row.safe_through),
+    polledThrough: BigInt(row.polledThrough),
+    safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
   };
 }
 

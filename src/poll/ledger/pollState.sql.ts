@@ -18,28 +18,28 @@ export interface PollState {
 /** Undefined if the source was never polled. */
 export async function readPollState(pool: Pool, sourceId: string): Promise<PollState | undefined> {
   const { rows } = await pool.query<{
-    history_since: string;
-    polled_through: string;
-    safe_through: string | null;
-    idle_ms: number | null;
+    historySince: string;
+    polledThrough: string;
+    safeThrough: string | null;
+    idleMs: number | null;
   }>(
-    `select history_since, polled_through, safe_through,
+    `select history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
        case
          when last_cycle_started_at is null then null
          when last_cycle_ended_at >= last_cycle_started_at
            then greatest(0, extract(epoch from clock_timestamp() - last_cycle_ended_at) * 1000)
          else 0
-       end::double precision as idle_ms
+       end::double precision as "idleMs"
      from mirror.poll_state where source_id = $1 and history_since is not null`,
     [sourceId],
   );
   const [row] = rows;
   return (
     row && {
-      historySince: BigInt(row.history_since),
-      polledThrough: BigInt(row.polled_through),
-      safeThrough: row.safe_through === null ? undefined : BigInt(row.safe_through),
-      idleMs: row.idle_ms ?? undefined,
+      historySince: BigInt(row.historySince),
+      polledThrough: BigInt(row.polledThrough),
+      safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
+      idleMs: row.idleMs ?? undefined,
     }
   );
 }
@@ -74,7 +74,7 @@ export async function beginCycle(
   { sourceId, intervalMs, providerNow }: { sourceId: string; intervalMs: number; providerNow: Instant },
 ): Promise<{ readonly waitMs: number }> {
   // A last start in the future means that the clock was set back; that must not stop polling until then.
-  const { rows } = await pool.query<{ held: boolean; begun: boolean; wait_ms: number | null }>(
+  const { rows } = await pool.query<{ held: boolean; begun: boolean; waitMs: number | null }>(
     `with ${HELD}, pace as (
        select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
        from mirror.poll_state where source_id = $4
@@ -86,12 +86,12 @@ export async function beginCycle(
        returning source_id
      )
      select exists (select from held) as held, exists (select from begun) as begun,
-       (select wait_ms from pace)::double precision as wait_ms`,
+       (select wait_ms from pace)::double precision as "waitMs"`,
     [...leaseValues(lease), sourceId, intervalMs, providerNow],
   );
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
-  return { waitMs: row.begun ? 0 : (row.wait_ms ?? 0) };
+  return { waitMs: row.begun ? 0 : (row.waitMs ?? 0) };
 }
 
 /** Why a cycle failed, as a sentence and by kind. */

@@ -40,15 +40,15 @@ const INSERT_EVENTS = `
     select pg_logical_emit_message(true, 'order-mirror', '')
     where (select count(*) from stored) < cardinality($1::text[])
   )
-  select seq, source_id, event_id, body_hash
+  select seq, source_id as "sourceId", event_id as "eventId", body_hash as "bodyHash"
   from (select count(*) from seen_again) as waits left join stored on true`;
 
 interface StoredRow {
   /** Null if no event was new; then all columns are null. */
   readonly seq: string | null;
-  readonly source_id: string;
-  readonly event_id: string;
-  readonly body_hash: Buffer;
+  readonly sourceId: string;
+  readonly eventId: string;
+  readonly bodyHash: Buffer;
 }
 
 /**
@@ -75,7 +75,7 @@ export async function insertEvents(pool: Pool, events: readonly IncomingEvent[])
   });
   return rows.flatMap((row) => {
     if (row.seq === null) return [];
-    const index = places.get(keyOf(row.source_id, row.event_id, row.body_hash));
+    const index = places.get(keyOf(row.sourceId, row.eventId, row.bodyHash));
     return index === undefined ? [] : [{ seq: Number(row.seq), index }];
   });
 }
