@@ -107,19 +107,19 @@ select
   f.branch_id, coalesce(b.reference, f.branch_reference) as branch_reference, b.name as branch_name, f.fleet_name,
   f.pickup_time, f.delivery_time, f.real_pickup_time, f.real_delivery_time,
   f.created_at, f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at,
-  extract(epoch from least(f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.created_at)::double precision as created_seconds,
-  extract(epoch from least(f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.arrived_for_pickup_at)::double precision as arrived_for_pickup_seconds,
-  extract(epoch from least(f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.picked_up_at)::double precision as picked_up_seconds,
-  extract(epoch from least(f.other_status_at, f.cancelled_at)
-    - f.arrived_for_delivery_at)::double precision as arrived_for_delivery_seconds,
-  extract(epoch from f.real_pickup_time - f.created_at)::double precision as created_to_pickup_seconds,
-  extract(epoch from f.real_delivery_time - f.created_at)::double precision as created_to_delivery_seconds,
-  extract(epoch from f.real_delivery_time - f.real_pickup_time)::double precision as transit_seconds,
-  extract(epoch from f.real_pickup_time - f.pickup_time)::double precision as pickup_delay_seconds,
-  extract(epoch from f.real_delivery_time - f.delivery_time)::double precision as delivery_delay_seconds,
+  date_part('epoch', least(f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.created_at) as created_seconds,
+  date_part('epoch', least(f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.arrived_for_pickup_at) as arrived_for_pickup_seconds,
+  date_part('epoch', least(f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.picked_up_at) as picked_up_seconds,
+  date_part('epoch', least(f.other_status_at, f.cancelled_at)
+    - f.arrived_for_delivery_at) as arrived_for_delivery_seconds,
+  date_part('epoch', f.real_pickup_time - f.created_at) as created_to_pickup_seconds,
+  date_part('epoch', f.real_delivery_time - f.created_at) as created_to_delivery_seconds,
+  date_part('epoch', f.real_delivery_time - f.real_pickup_time) as transit_seconds,
+  date_part('epoch', f.real_pickup_time - f.pickup_time) as pickup_delay_seconds,
+  date_part('epoch', f.real_delivery_time - f.delivery_time) as delivery_delay_seconds,
   f.real_delivery_time > f.delivery_time as is_late,
   f.first_seen_via, f.first_seen_at, f.first_seen_via = 'webhook' as first_seen_by_event,
   f.statuses_by_event, f.statuses_by_read, f.corrections, f.updated_at

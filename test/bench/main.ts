@@ -20,6 +20,7 @@ import { benchOrganizations } from "./sections/organizations.ts";
 import { benchPoll } from "./sections/poll.ts";
 import { benchRead } from "./sections/read.ts";
 import { benchReceive } from "./sections/receive.ts";
+import { benchReporting } from "./sections/reporting.ts";
 import { benchShed } from "./sections/shed.ts";
 import { benchStartUp } from "./sections/startUp.ts";
 import { benchStream } from "./sections/stream.ts";
@@ -45,6 +46,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   poll: benchPoll,
   read: benchRead,
   export: benchExport,
+  reporting: benchReporting,
   feed: benchFeed,
   stream: benchStream,
   memory: benchMemory,

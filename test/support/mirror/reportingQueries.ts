@@ -6,11 +6,24 @@ const ROOT = path.resolve(import.meta.dirname, "../../..");
 /** The document that describes the schema reporting. */
 export const REPORTING_DOCUMENT = path.join(ROOT, "docs/reporting.md");
 
-/** Blocks of that document by the text after their fence. */
+/** Blocks of that document by the text after their fence, a regular expression. */
 export function readBlocks(fence: string): string[] {
   const text = readFileSync(REPORTING_DOCUMENT, "utf8");
   return [...text.matchAll(new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\``, "gms"))].map(
     (match) => match[1] ?? "",
+  );
+}
+
+/** The questions of that document with their statements, as if it were the instant `now`. */
+export function readQuestions(now: string): { question: string; sql: string }[] {
+  const text = readFileSync(REPORTING_DOCUMENT, "utf8");
+  return [...text.matchAll(/^(.+\?)\n\n```sql question\n([^;]*);\n```/gm)].map(
+    ([, question = "", sql = ""]) => ({
+      question,
+      sql: sql
+        .replaceAll("now()", `timestamptz '${now}'`)
+        .replaceAll("current_date", `(timestamptz '${now}')::date`),
+    }),
   );
 }
 
