@@ -1,7 +1,7 @@
 import { makeOutgoingLane } from "../outgoing/outgoingLane.ts";
 import type { OutgoingLane } from "../outgoing/outgoingLane.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
-import { makeStandardSigner } from "../signature/signStandard.ts";
+import { makeStandardSigner } from "../signature/sign.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";

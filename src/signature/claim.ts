@@ -11,21 +11,11 @@ export interface SignedRequest {
 }
 
 export type SignatureRefusal =
-  | "signature_missing"
-  | "signature_repeated"
-  | "signature_malformed"
-  | "signature_mismatch"
+  | `signature_${"missing" | "repeated" | "malformed" | "mismatch"}`
+  | `timestamp_${"missing" | "repeated" | "malformed" | "outside_tolerance"}`
+  | `id_${"missing" | "repeated" | "malformed"}`
+  | `value_${"missing" | "repeated" | "malformed"}`
   | "too_many_signatures"
-  | "timestamp_missing"
-  | "timestamp_repeated"
-  | "timestamp_malformed"
-  | "timestamp_outside_tolerance"
-  | "id_missing"
-  | "id_repeated"
-  | "id_malformed"
-  | "value_missing"
-  | "value_repeated"
-  | "value_malformed"
   | "body_mismatch";
 
 /** Text is signed byte by byte (Latin-1), as Node passes headers. */
@@ -49,34 +39,8 @@ export type Reading =
 
 export type ReadRequest = (request: SignedRequest) => Reading;
 
-/** What a sender wants to sign. */
-export interface Signable {
-  /** The event's id. It is also used for every other signed value that `values` does not name. */
-  readonly id: string;
-  readonly body: Buffer;
-  /** Seconds since 1970. */
-  readonly nowSeconds: number;
-  /** Values of further signed headers, parameters and parts, by `header:NAME`, `query:NAME` or `part:LABEL`. */
-  readonly values?: Readonly<Record<string, string>>;
-}
-
-/** What a sender adds to a request. */
-export interface Seal {
-  readonly headers: Record<string, string>;
-  /** Parameters of the address, without `?`; "" for none. */
-  readonly query: string;
-}
-
-/** The bytes to sign, and where their signature goes. */
-export interface Draft {
-  readonly signed: readonly Chunk[];
-  seal(signature: Buffer): Seal;
-}
-
-export type WriteRequest = (signable: Signable) => Draft;
-
-export function joinChunks(chunks: readonly Chunk[]): Buffer {
-  return Buffer.concat(
-    chunks.map((chunk) => (typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk)),
-  );
+export interface FormOptions {
+  /** The public address of the endpoint, as the sender has it. */
+  readonly url?: string | undefined;
+  readonly signaturesMax?: number | undefined;
 }

@@ -76,7 +76,7 @@ function readKey(secret: string, scheme: Scheme): ReadKey {
     return { key, bytes: key.export({ format: "der", type: "spki" }) };
   }
   const bytes = decodeSecret(secret, format, "whpk_");
-  if (!bytes) return { problem: `is not ${describeFormat(format)}` };
+  if (!bytes) return { problem: `is not ${DESCRIPTIONS[format] ?? format}` };
   // Node accepts an empty key, and anyone can sign with that.
   const isText = format === "utf8" || format === "utf8-nfkd";
   if (bytes.length === 0 || (isText && bytes.toString().trim() === "")) return { problem: "is empty" };
@@ -105,28 +105,18 @@ function findPattern(bytes: Buffer): number | undefined {
 }
 
 function decodeSecret(secret: string, format: SecretFormat, keyPrefix: string): Buffer | undefined {
-  switch (format) {
-    case "utf8":
-      return Buffer.from(secret, "utf8");
-    case "utf8-nfkd":
-      return Buffer.from(secret.normalize("NFKD"), "utf8");
-    case "hex":
-      return decodeStrictly(secret, format);
-    case "base64":
-      return decodeBase64Key(secret);
-    case "whsec":
-      return decodeBase64Key(withoutPrefix(secret, "whsec_"));
-    case "whpk":
-      return decodeStrictly(withoutPrefix(secret, keyPrefix), "base64");
-    case "spki":
-      return undefined;
-    default: {
-      const never: never = format;
-      return never;
-    }
-  }
+  if (format === "utf8") return Buffer.from(secret);
+  if (format === "utf8-nfkd") return Buffer.from(secret.normalize("NFKD"));
+  if (format === "hex") return decodeStrictly(secret, format);
+  if (format === "base64") return decodeBase64Key(secret);
+  if (format === "whsec") return decodeBase64Key(withoutPrefix(secret, "whsec_"));
+  return format === "whpk" ? decodeStrictly(withoutPrefix(secret, keyPrefix), "base64") : undefined;
 }
 
+const DESCRIPTIONS: Partial<Record<SecretFormat, string>> = {
+  whsec: "base64 after an optional whsec_",
+  whpk: "base64 after an optional whpk_",
+};
 const IMPORTS = {
   public: { create: createPublicKey, type: "spki", pem: "-----BEGIN PUBLIC KEY-----" },
   private: { create: createPrivateKey, type: "pkcs8", pem: "-----BEGIN PRIVATE KEY-----" },
@@ -157,12 +147,6 @@ function kindOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string 
   if (asymmetricKeyType === "ec") return CURVES[asymmetricKeyDetails?.namedCurve ?? ""];
   const bits = asymmetricKeyDetails?.modulusLength ?? 0;
   return asymmetricKeyType === "rsa" && bits >= RSA_BITS_MIN && bits <= RSA_BITS_MAX ? "rsa" : undefined;
-}
-
-function describeFormat(format: SecretFormat): string {
-  if (format === "whsec") return "base64 after an optional whsec_";
-  if (format === "whpk") return "base64 after an optional whpk_";
-  return format;
 }
 
 function withoutPrefix(text: string, prefix: string): string {

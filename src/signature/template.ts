@@ -9,8 +9,9 @@ const NAMES = ["id", "timestamp", "url", "path", "query"] as const;
 export type ValueName = (typeof NAMES)[number];
 
 export const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
-/** How the body is signed: unchanged, or as a hash. */
-export type BodyForm = "raw" | { readonly hash: (typeof BODY_HASHES)[number]; readonly encoding: Encoding };
+/** How the body is signed: unchanged, as the sorted fields of a form, or as a hash. */
+export type BodyForm =
+  "raw" | "form" | { readonly hash: (typeof BODY_HASHES)[number]; readonly encoding: Encoding };
 
 export type TemplatePart =
   | { readonly literal: string }
@@ -18,9 +19,11 @@ export type TemplatePart =
   | { readonly place: Place }
   | { readonly body: BodyForm };
 
+/** Content type of a form. */
+export const FORM_TYPE = /^application\/x-www-form-urlencoded(?:$|[ ;])/i;
 const TOKEN = /\{([^{}]*)\}|([^{}]+)|([{}])/g;
 const KNOWN =
-  "{id}, {timestamp}, {url}, {path}, {query}, {header:NAME}, {query:NAME}, {part:LABEL}, {body}, {body:sha256:hex}";
+  "{id}, {timestamp}, {url}, {path}, {query}, {header:NAME}, {query:NAME}, {part:LABEL}, {body}, {body:sha256:hex}, {form}";
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/;
 /** Literals are signed byte by byte, so they must not depend on an encoding. */
 const SIGNABLE = /^[\x20-\x7e\n\r\t]*$/;
@@ -55,6 +58,7 @@ function parsePlaceholder(token: string): TemplatePart | undefined {
   const name = NAMES.find((each) => each === token);
   if (name) return { name };
   if (token === "body") return { body: "raw" };
+  if (token === "form") return { body: "form" };
   const [kind = "", ...rest] = token.split(":");
   const argument = rest.join(":");
   if (kind === "header" && HEADER_NAME.test(argument.toLowerCase()))
@@ -69,6 +73,10 @@ function parsePlaceholder(token: string): TemplatePart | undefined {
 
 export function hasName(parts: readonly TemplatePart[], ...names: readonly ValueName[]): boolean {
   return parts.some((part) => "name" in part && names.includes(part.name));
+}
+
+export function hasForm(parts: readonly TemplatePart[]): boolean {
+  return parts.some((part) => "body" in part && part.body === "form");
 }
 
 /** Places that the signed bytes take values from. */
@@ -118,7 +126,7 @@ export function endsAtBody(parts: readonly TemplatePart[]): boolean {
 /** The signed bytes; `texts` holds the value of each part that is neither literal nor body. */
 export function fillTemplate(
   parts: readonly TemplatePart[],
-  texts: readonly (string | undefined)[],
+  texts: readonly string[],
   body: Buffer,
 ): Chunk[] {
   const chunks: Chunk[] = [];
@@ -130,8 +138,21 @@ export function fillTemplate(
       if (text !== "") chunks.push(text);
       chunks.push(body);
       text = "";
-    } else text += hashOf(part.body.hash, body, part.body.encoding);
+    } else text += part.body === "form" ? joinForm(body) : hashOf(part.body.hash, body, part.body.encoding);
   }
   if (text !== "" || chunks.length === 0) chunks.push(text);
   return chunks;
+}
+
+/**
+ * The fields of a form as Twilio signs them: sorted by name, each name followed by its values, each different value once.
+ * Nothing separates a name from its value, so other fields can have the same signature. Its UTF-8, a character per byte.
+ */
+export function joinForm(body: Buffer): string {
+  const fields = new URLSearchParams(body.toString("utf8"));
+  const names = [...new Set(fields.keys())].sort();
+  const texts = names.flatMap((name) =>
+    [...new Set(fields.getAll(name))].sort().map((value) => name + value),
+  );
+  return Buffer.from(texts.join("")).toString("latin1");
 }

@@ -26,20 +26,9 @@ export function findTimeProblem(
 
 /** `nowSeconds` as the scheme writes it. */
 export function formatTimestamp(nowSeconds: number, unit: TimestampUnit): string {
-  switch (unit) {
-    case "s":
-      return String(Math.floor(nowSeconds));
-    case "ms":
-      return String(Math.floor(nowSeconds * 1_000));
-    case "iso":
-      return formatInstant(instantFromMillis(nowSeconds * 1_000));
-    case "http":
-      return new Date(nowSeconds * 1_000).toUTCString();
-    default: {
-      const never: never = unit;
-      return never;
-    }
-  }
+  if (unit === "iso") return formatInstant(instantFromMillis(nowSeconds * 1_000));
+  if (unit === "http") return new Date(nowSeconds * 1_000).toUTCString();
+  return String(Math.floor(unit === "ms" ? nowSeconds * 1_000 : nowSeconds));
 }
 
 /** The time of signing in seconds since 1970, or undefined when it is not written in that unit. */

@@ -1,13 +1,12 @@
 import type { KeyObject } from "node:crypto";
 import { ConfigurationError } from "../domain/errors.ts";
 import type { Algorithm } from "./algorithms.ts";
-import type { Claim, ReadRequest, SignatureRefusal, SignedRequest, WriteRequest } from "./claim.ts";
-import type { FormOptions } from "./forms/field.ts";
-import { readJwt, writeJwt } from "./forms/jwtForm.ts";
-import { messageNeedsUrl, readMessage, writeMessage } from "./forms/messageForm.ts";
-import { readTemplate, templateNeedsUrl, writeTemplate } from "./forms/templateForm.ts";
-import { readToken, writeToken } from "./forms/tokenForm.ts";
-import { algorithmOf } from "./scheme.ts";
+import type { Claim, FormOptions, ReadRequest, SignatureRefusal, SignedRequest } from "./claim.ts";
+import { readJwt } from "./forms/jwtForm.ts";
+import { messageNeedsUrl, readMessage } from "./forms/messageForm.ts";
+import { readTemplate, signsForm, templateNeedsUrl } from "./forms/templateForm.ts";
+import { readToken } from "./forms/tokenForm.ts";
+import { algorithmOf, loadScheme } from "./scheme.ts";
 import type { Scheme } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
 
@@ -51,6 +50,7 @@ const SECRETS_MAX = 4;
 const PUBLIC_KEY_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };
 const TOKEN_WARNING =
   "the scheme is a token, which does not sign the body: whoever reads one request can forge all others";
+const FORM_WARNING = "the scheme signs the fields of a form: events are JSON, and forms are refused with 415";
 
 /**
  * Prepares everything that does not depend on the request: template, keys, header names.
@@ -66,7 +66,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
 
   const algorithm = algorithmOf(scheme);
   const { bodyBytesMax = Infinity, signaturesMax } = algorithm.key === "shared" ? {} : PUBLIC_KEY_LIMITS;
-  const { read } = formOf(scheme, { url, signaturesMax });
+  const read = makeReader(scheme, { url, signaturesMax });
 
   const verify = (request: SignedRequest): Verdict => {
     const reading = read(request);
@@ -76,8 +76,13 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
       ? { valid: false, reason: "signature_mismatch" }
       : { valid: true, secretIndex, id: reading.id };
   };
-  const advice = scheme.form === "token" ? [TOKEN_WARNING, ...warnings] : warnings;
-  return { verify, bodyBytesMax, warnings: advice };
+  return { verify, bodyBytesMax, warnings: [...listWarnings(scheme), ...warnings] };
+}
+
+/** What a scheme lacks although it is accepted. */
+export function listWarnings(scheme: Scheme): string[] {
+  if (scheme.form === "token") return [TOKEN_WARNING];
+  return scheme.form === "template" && signsForm(scheme) ? [FORM_WARNING] : [];
 }
 
 /** Whether the scheme signs the address of the endpoint, which must then be configured. */
@@ -86,21 +91,27 @@ export function needsUrl(scheme: Scheme): boolean {
   return scheme.form === "http-message" && messageNeedsUrl(scheme);
 }
 
-/** How requests of a scheme are read and, for senders, written. */
-export function formOf(scheme: Scheme, options: FormOptions): { read: ReadRequest; write: WriteRequest } {
-  switch (scheme.form) {
-    case "template":
-      return { read: readTemplate(scheme, options), write: writeTemplate(scheme, options) };
-    case "jwt":
-      return { read: readJwt(scheme), write: writeJwt(scheme) };
-    case "http-message":
-      return { read: readMessage(scheme, options), write: writeMessage(scheme, options) };
-    case "token":
-      return { read: readToken(scheme), write: writeToken(scheme) };
-    default: {
-      const never: never = scheme;
-      return never;
-    }
+/** How requests of a scheme are read. */
+export function makeReader(scheme: Scheme, options: FormOptions): ReadRequest {
+  if (scheme.form === "template") return readTemplate(scheme, options);
+  if (scheme.form === "jwt") return readJwt(scheme);
+  return scheme.form === "token" ? readToken(scheme) : readMessage(scheme, options);
+}
+
+/**
+ * What is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
+ * Without secrets, only the scheme is checked. `url` is the public address of the endpoint, if it is configured. No
+ * sentence contains a secret.
+ */
+export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
+  try {
+    const scheme = loadScheme(schemeText);
+    if (secrets.length > 0) loadVerifier({ scheme, secrets, url });
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const lines = error.message.split("\n");
+    return error.fix === undefined ? lines : [...lines.slice(0, -1), `${lines.at(-1)} ${error.fix}`];
   }
 }
 

@@ -12,6 +12,7 @@ import type {
   IdentifyOptions,
   SchemeMatch,
 } from "../../signature/identify/identifyScheme.ts";
+import { listWarnings } from "../../signature/verifier.ts";
 import { readKeptRequests } from "../input/refusedRequests.ts";
 import { readConfig } from "../input/session.ts";
 import { parseCapturedRequest } from "../input/capturedRequest.ts";
@@ -138,10 +139,7 @@ function printIdentification(found: Identification, { url }: Options): void {
   for (const other of others) printNotice(`It also verifies as ${quote(other.setting)}.`);
   if (best.signsUrl)
     printNotice("It signs the address: set PUBLIC_URL to what the provider has before /webhooks/.");
-  if (best.scheme.form === "token")
-    printNotice(
-      "WARNING: a token does not sign the body: anyone who reads one request can forge all others.",
-    );
+  for (const warning of listWarnings(best.scheme)) printNotice(`WARNING: ${warning}.`);
   printNotice("Set this beside the webhook secret; `order-mirror doctor` then checks the endpoint.");
 }
 

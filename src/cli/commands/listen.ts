@@ -16,7 +16,7 @@ import { ProviderRefusedError } from "../../provider/errors.ts";
 import { backoffMs } from "../../provider/rate/retrying.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { makeStandardSigner } from "../../signature/signStandard.ts";
+import { makeStandardSigner } from "../../signature/sign.ts";
 import { findRunningDemo } from "../demo/demoFolder.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
 import { openListenState } from "../input/listenState.ts";

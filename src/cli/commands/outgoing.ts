@@ -7,7 +7,7 @@ import { countReplay, readDeadDeliveries, readFeedPositionAt } from "../../outgo
 import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
 import { writeTestMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
-import { makeStandardSigner } from "../../signature/signStandard.ts";
+import { makeStandardSigner } from "../../signature/sign.ts";
 import type { DeadDelivery } from "../../outgoing/outgoingReads.sql.ts";
 import { readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";

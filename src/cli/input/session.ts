@@ -4,7 +4,7 @@ import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { ENV_FILE, ENVIRONMENT, readEnvironment } from "../../runtime/config/environment.ts";
-import { checkScheme } from "../../signature/checkScheme.ts";
+import { checkScheme } from "../../signature/verifier.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
 

@@ -1,12 +1,10 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import type { Draft, Reading, ReadRequest, WriteRequest } from "../claim.ts";
+import type { Reading, ReadRequest } from "../claim.ts";
 import { decodeStrictly } from "../encoding.ts";
+import { fieldPlace, readSingle } from "../field.ts";
 import { algorithmOf } from "../scheme.ts";
 import type { JwtScheme } from "../scheme.ts";
 import { findTimeProblem } from "../timestamp.ts";
-import { fieldPlace, readSingle, sealField } from "./field.ts";
-
-const TOKEN_LENGTH_MAX = 4_096;
 
 /**
  * A JSON Web Token (RFC 7519) whose claims hold a hash of the body. The algorithm is the scheme's: a token that names
@@ -16,11 +14,9 @@ export function readJwt(scheme: JwtScheme): ReadRequest {
   const place = fieldPlace(scheme);
   const { fits, jwtName } = algorithmOf(scheme);
   return (request): Reading => {
-    const field = readSingle(place, request);
+    const field = readSingle(place, request, scheme.prefix);
     if (typeof field === "string") return field;
-    const { prefix } = scheme;
-    if (field.text.length > TOKEN_LENGTH_MAX || !field.text.startsWith(prefix)) return "signature_malformed";
-    const [head = "", claims = "", tail = "", ...rest] = field.text.slice(prefix.length).split(".");
+    const [head = "", claims = "", tail = "", ...rest] = field.text.split(".");
     const signature = decodeStrictly(tail, "base64url");
     if (rest.length > 0 || !signature || !fits(signature.length)) return "signature_malformed";
     const { alg, crit } = parseObject(head);
@@ -32,26 +28,6 @@ export function readJwt(scheme: JwtScheme): ReadRequest {
     if (!isHashOf(request.body, fields[scheme.bodyClaim], scheme)) return "body_mismatch";
     const signedAt = typeof fields["iat"] === "number" ? fields["iat"] : undefined;
     return { claims: [{ signed: [`${head}.${claims}`], signatures: [signature] }], id: null, signedAt };
-  };
-}
-
-/** The counterpart of the reader. */
-export function writeJwt(scheme: JwtScheme): WriteRequest {
-  const { jwtName } = algorithmOf(scheme);
-  return ({ body, nowSeconds }): Draft => {
-    const { timeClaim, bodyClaim, bodyHash, encoding, prefix } = scheme;
-    const claims = {
-      ...(timeClaim === null ? {} : { [timeClaim]: Math.floor(nowSeconds) }),
-      [bodyClaim]: hash(bodyHash, body, encoding),
-    };
-    const signed = [{ alg: jwtName, typ: "JWT" }, claims]
-      .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
-      .join(".");
-    return {
-      signed: [signed],
-      seal: (signature) =>
-        sealField(scheme, { text: `${prefix}${signed}.${signature.toString("base64url")}` }),
-    };
   };
 }
 

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { Place } from "../place.ts";
 import { parseSeconds } from "../timestamp.ts";
 import type { TimestampUnit } from "../timestamp.ts";
+import { FORM_TYPE, joinForm } from "../template.ts";
 import type { Candidate, CapturedRequest, RequestField } from "./candidates.ts";
 import { queryOf } from "./candidates.ts";
 import type { Layout } from "./layout.ts";
@@ -83,7 +84,7 @@ export function listAtoms(
 }
 
 /** The body as it is, hashes of it, and texts that hold such a hash: a parameter of the address, a header. */
-export function listBodies({ body }: Pick<CapturedRequest, "body">, atoms: readonly Atom[]): BodyAtom[] {
+export function listBodies({ body, headersDistinct }: CapturedRequest, atoms: readonly Atom[]): BodyAtom[] {
   const hashes = SIGNED_HASHES.flatMap((name) =>
     (["hex", "base64"] as const).map((encoding) => ({
       text: hash(name, body, encoding),
@@ -103,7 +104,9 @@ export function listBodies({ body }: Pick<CapturedRequest, "body">, atoms: reado
         return [{ text, token: base + around.slice(around.indexOf("?")) }];
       }),
   );
-  return [{ text: null, token: "{body}" }, ...holders, ...hashes];
+  const type = headersDistinct["content-type"]?.[0] ?? "";
+  const form = FORM_TYPE.test(type) ? [{ text: joinForm(body), token: "{form}" }] : [];
+  return [{ text: null, token: "{body}" }, ...form, ...holders, ...hashes];
 }
 
 function placeAtom(place: Place, text: string, rank: number): Atom {

@@ -4,9 +4,8 @@ import type { Scheme } from "../scheme.ts";
 import { needsUrl } from "../verifier.ts";
 import { listCandidates, listFields } from "./candidates.ts";
 import type { CapturedRequest } from "./candidates.ts";
-import { describeSetting } from "./describe.ts";
 import { listForms, listTokens } from "./otherForms.ts";
-import { ageOf, verifiesAll } from "./prove.ts";
+import { ageOf, describeSetting, verifiesAll } from "./prove.ts";
 import { searchTemplates } from "./searchTemplates.ts";
 
 /** A scheme with which the requests verify. */
@@ -67,30 +66,21 @@ export function identifyScheme(options: IdentifyOptions): Identification {
     const match = describe(scheme, options);
     if (!matches.has(match.setting)) matches.set(match.setting, match);
   };
-
-  for (const preset of Object.keys(PRESETS)) {
-    const scheme = loadScheme(preset);
-    if (verifiesAll(scheme, options)) add(scheme);
-  }
-  const addForms = (forms: Iterable<Scheme>) => {
-    if (matches.size === 0) for (const scheme of forms) if (verifiesAll(scheme, options)) add(scheme);
+  const addProved = (schemes: Iterable<Scheme>) => {
+    for (const scheme of schemes) if (verifiesAll(scheme, options)) add(scheme);
   };
-  addForms(listForms(first, options));
+
+  addProved(Object.keys(PRESETS).map(loadScheme));
+  if (matches.size === 0) addProved(listForms(first, options));
   const search =
     matches.size === 0
       ? searchTemplates(options, { fields, candidates })
       : { schemes: [], tried: 0, unsafe: [] };
   for (const scheme of search.schemes) add(scheme);
-  addForms(listTokens(fields, options));
-  const names = candidates.map(({ field }) =>
-    "header" in field.place ? field.place.header : field.place.query,
-  );
-  return {
-    matches: [...matches.values()],
-    lookedAt: [...new Set(names)].sort(),
-    tried: search.tried,
-    unsafe: search.unsafe,
-  };
+  if (matches.size === 0) addProved(listTokens(fields, options));
+  const names = candidates.map(({ field: { place } }) => ("header" in place ? place.header : place.query));
+  const lookedAt = [...new Set(names)].sort();
+  return { matches: [...matches.values()], lookedAt, tried: search.tried, unsafe: search.unsafe };
 }
 
 function describe(scheme: Scheme, options: IdentifyOptions): SchemeMatch {

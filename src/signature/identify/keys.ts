@@ -1,9 +1,9 @@
 import type { KeyObject } from "node:crypto";
-import { ConfigurationError } from "../../domain/errors.ts";
 import type { AlgorithmName } from "../algorithms.ts";
 import { parseScheme, SECRET_FORMATS } from "../scheme.ts";
 import type { SecretFormat } from "../scheme.ts";
 import { readSecrets } from "../secrets.ts";
+import { attempt } from "./prove.ts";
 
 interface TrialKey {
   readonly algorithm: AlgorithmName;
@@ -17,25 +17,13 @@ export function listKeys(secret: string, algorithms: readonly AlgorithmName[]): 
   const keys: TrialKey[] = [];
   for (const algorithm of algorithms) {
     for (const format of new Set(formats)) {
-      const key = readKey(secret, algorithm, format);
+      // A format that cannot hold keys of an algorithm is skipped for it.
+      const scheme = attempt(() => parseScheme({ header: "x-any", algorithm, secretFormat: format }));
+      const key = scheme && readSecrets([secret], scheme).keys[0];
       if (key && !keys.some((other) => other.algorithm === algorithm && other.key.equals(key)))
         keys.push({ algorithm, format, key });
     }
   }
   // Text that is a whole public key is not a shared secret.
   return keys.some(({ format }) => format === "spki") ? keys.filter(({ format }) => format === "spki") : keys;
-}
-
-function readKey(
-  secret: string,
-  algorithm: AlgorithmName,
-  secretFormat: SecretFormat,
-): KeyObject | undefined {
-  try {
-    return readSecrets([secret], parseScheme({ header: "x-any", algorithm, secretFormat })).keys[0];
-  } catch (error) {
-    // A format that cannot hold keys of an algorithm is skipped for it.
-    if (error instanceof ConfigurationError) return undefined;
-    throw error;
-  }
 }

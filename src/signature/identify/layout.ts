@@ -88,6 +88,8 @@ function cutAround(candidate: Candidate, { field, lead, separator }: Layout): Su
 function countSignatures({ field, bytes, encoding }: Candidate, surroundings: Surroundings): number {
   const fits = (length: number) => length === bytes.length;
   const options = { fits, labels: [], signaturesMax: Infinity };
-  const found = makeFieldReader({ ...surroundings, encoding }, options)(field.text);
+  if (!field.text.startsWith(surroundings.lead)) return 0;
+  const read = makeFieldReader({ ...surroundings, encoding }, options);
+  const found = read(field.text.slice(surroundings.lead.length));
   return typeof found === "string" ? 0 : found.signatures.length;
 }

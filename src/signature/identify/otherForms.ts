@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { parseDictionary } from "structured-headers";
-import { ConfigurationError } from "../../domain/errors.ts";
 import { ALGORITHM_NAMES, findAlgorithm } from "../algorithms.ts";
 import { ENCODINGS } from "../encoding.ts";
 import { parseObject } from "../forms/jwtForm.ts";
@@ -10,6 +9,7 @@ import { BODY_HASHES } from "../template.ts";
 import { listFields } from "./candidates.ts";
 import type { CapturedRequest, RequestField } from "./candidates.ts";
 import { listKeys } from "./keys.ts";
+import { attempt } from "./prove.ts";
 
 const JWT = /^(.*?)([A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,})$/s;
 
@@ -32,17 +32,8 @@ function* listJwts({ place, text }: RequestField, body: Buffer, secret: string):
         const encoding = ENCODINGS.find((each) => sameHash(value, hash(bodyHash, body, each)));
         if (encoding === undefined) continue;
         const timeClaim = ["iat", "exp"].find((name) => typeof claims[name] === "number") ?? null;
-        const fields = {
-          ...place,
-          prefix,
-          algorithm,
-          secretFormat: format,
-          bodyClaim,
-          bodyHash,
-          encoding,
-          timeClaim,
-        };
-        yield* attempt({ form: "jwt", ...fields });
+        const named = { algorithm, secretFormat: format, bodyClaim, bodyHash, encoding, timeClaim };
+        yield* parsed({ form: "jwt", ...place, prefix, ...named });
       }
     }
   }
@@ -63,8 +54,8 @@ function* listMessages({ headersDistinct }: CapturedRequest): Generator<Scheme> 
     for (const algorithm of named) {
       for (const secretFormat of SECRET_FORMATS) {
         const fields = { form: "http-message", algorithm, secretFormat, components };
-        yield* attempt(fields);
-        yield* attempt({ ...fields, label });
+        yield* parsed(fields);
+        yield* parsed({ ...fields, label });
       }
     }
   }
@@ -96,15 +87,12 @@ export function* listTokens(
       const token = encoding === "text" ? secret : Buffer.from(secret).toString("base64");
       if (!text.endsWith(token)) continue;
       const prefix = text.slice(0, -token.length);
-      yield* attempt({ form: "token", ...place, prefix, encoding, acceptUnsignedBodies: true });
+      yield* parsed({ form: "token", ...place, prefix, encoding, acceptUnsignedBodies: true });
     }
   }
 }
 
-function* attempt(fields: object): Generator<Scheme> {
-  try {
-    yield parseScheme(fields);
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-  }
+function* parsed(fields: object): Generator<Scheme> {
+  const scheme = attempt(() => parseScheme(fields));
+  if (scheme) yield scheme;
 }

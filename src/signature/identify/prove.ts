@@ -1,26 +1,22 @@
 import { ConfigurationError } from "../../domain/errors.ts";
+import { PRESETS } from "../presets.ts";
+import { loadScheme, parseScheme } from "../scheme.ts";
 import type { Scheme } from "../scheme.ts";
-import { formOf, loadVerifier } from "../verifier.ts";
+import { loadVerifier, makeReader } from "../verifier.ts";
 import { queryOf } from "./candidates.ts";
 import type { CapturedRequest } from "./candidates.ts";
 import type { IdentifyOptions } from "./identifyScheme.ts";
 
 /** Whether every request verifies, regardless of its age, and none verifies with a different body (except for a token). */
 export function verifiesAll(scheme: Scheme, { requests, secret, url, nowSeconds }: IdentifyOptions): boolean {
-  try {
-    const { verify } = loadVerifier({ scheme: withoutTolerance(scheme), secrets: [secret], url });
-    const isValid = (request: CapturedRequest, body: Buffer) =>
-      verify({ headersDistinct: request.headersDistinct, query: queryOf(request), body, nowSeconds }).valid;
-    return requests.every(
-      (request) =>
-        isValid(request, request.body) &&
-        (scheme.form === "token" || !isValid(request, Buffer.concat([request.body, Buffer.from(" ")]))),
-    );
-  } catch (error) {
-    // The secret is not of this format, or the address is missing.
-    if (error instanceof ConfigurationError) return false;
-    throw error;
-  }
+  const verifier = attempt(() => loadVerifier({ scheme: withoutTolerance(scheme), secrets: [secret], url }));
+  const isValid = (request: CapturedRequest, body: Buffer) =>
+    verifier?.verify({ ...request, query: queryOf(request), body, nowSeconds }).valid === true;
+  return requests.every(
+    (request) =>
+      isValid(request, request.body) &&
+      (scheme.form === "token" || !isValid(request, Buffer.concat([request.body, Buffer.from(" ")]))),
+  );
 }
 
 /** The instant at which a request says it was signed, in seconds since 1970. */
@@ -29,10 +25,41 @@ export function ageOf(
   request: CapturedRequest,
   { url, nowSeconds }: Pick<IdentifyOptions, "url" | "nowSeconds">,
 ): number | undefined {
-  const { body, headersDistinct } = request;
-  const { read } = formOf(withoutTolerance(scheme), { url });
-  const reading = read({ headersDistinct, query: queryOf(request), body, nowSeconds });
+  const read = makeReader(withoutTolerance(scheme), { url });
+  const reading = read({ ...request, query: queryOf(request), nowSeconds });
   return typeof reading === "string" ? undefined : reading.signedAt;
+}
+
+/** The preset's name where the scheme is exactly one; else JSON of the fields that differ from the defaults. */
+export function describeSetting(scheme: Scheme): { setting: string; preset: string | null } {
+  const whole = JSON.stringify(scheme);
+  const preset = Object.keys(PRESETS).find((name) => JSON.stringify(loadScheme(name)) === whole);
+  if (preset !== undefined) return { setting: preset, preset };
+  let fields: Record<string, unknown> = { ...scheme };
+  // A field that can be left out without changing the scheme is redundant.
+  for (const name of Object.keys(fields)) {
+    const { [name]: left, ...others } = fields;
+    if (left !== undefined && JSON.stringify(attempt(() => parseScheme(others))) === whole) fields = others;
+  }
+  // In single quotes, as in `.env`, a single quote ends the value.
+  return { setting: JSON.stringify(fields).replaceAll("'", String.raw`\u0027`), preset: null };
+}
+
+/**
+ * What `make` returns; undefined if the scheme contradicts itself, if the secret is not of its format, or if the address
+ * is missing. `onProblem` is told why.
+ */
+export function attempt<Result>(
+  make: () => Result,
+  onProblem?: (problem: string) => void,
+): Result | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    onProblem?.(error.message);
+    return undefined;
+  }
 }
 
 function withoutTolerance(scheme: Scheme): Scheme {

@@ -1,5 +1,4 @@
 import type { KeyObject } from "node:crypto";
-import { ConfigurationError } from "../../domain/errors.ts";
 import { findAlgorithm } from "../algorithms.ts";
 import type { AlgorithmName } from "../algorithms.ts";
 import type { Chunk } from "../claim.ts";
@@ -11,7 +10,7 @@ import type { Candidate, RequestField } from "./candidates.ts";
 import type { IdentifyOptions } from "./identifyScheme.ts";
 import { listLayouts, listSurroundings } from "./layout.ts";
 import { listKeys } from "./keys.ts";
-import { verifiesAll } from "./prove.ts";
+import { attempt, verifiesAll } from "./prove.ts";
 import { listSequences } from "./sequences.ts";
 import type { Sequence } from "./sequences.ts";
 
@@ -95,18 +94,13 @@ function derive(
     if (layout && layout.field !== hit.field) continue;
     for (const surroundings of listSurroundings(hit, layout)) {
       const fields = { ...surroundings, ...hit.field.place, ...describeText(sequence) };
-      try {
-        const scheme = parseScheme({
-          ...fields,
-          algorithm: trial.algorithm,
-          secretFormat: trial.format,
-          encoding: hit.encoding,
-        });
-        if (scheme.form === "template") schemes.push(scheme);
-      } catch (error) {
-        if (!(error instanceof ConfigurationError)) throw error;
-        unsafe.add(error.message);
-      }
+      const { algorithm, format: secretFormat } = trial;
+      const { encoding } = hit;
+      const scheme = attempt(
+        () => parseScheme({ ...fields, algorithm, secretFormat, encoding }),
+        (problem) => unsafe.add(problem),
+      );
+      if (scheme?.form === "template") schemes.push(scheme);
     }
   }
   return schemes;

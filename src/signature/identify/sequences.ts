@@ -10,27 +10,7 @@ export interface Sequence {
   readonly template: string;
 }
 
-const JOINERS = [
-  ".",
-  ":",
-  "",
-  "\n",
-  ",",
-  "|",
-  "-",
-  "_",
-  ";",
-  " ",
-  "&",
-  "/",
-  "+",
-  "#",
-  "~",
-  "\r\n",
-  "||",
-  "::",
-  "--",
-];
+const JOINERS = [".", ":", "", ...Array.from("\n,|-_; &/+#~"), "\r\n", "||", "::", "--"];
 /** With more atoms between body and joiner the number of ways multiplies, so only the likelier ones are tried. */
 const ATOMS_MAX = [Infinity, Infinity, 20, 10];
 const LONG_ATOMS_MAX = 6;

@@ -10,7 +10,7 @@ import { reviveDead } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeStandardSigner } from "../../../src/signature/signStandard.ts";
+import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";

@@ -14,7 +14,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { checkScheme } from "../../../src/signature/verifier.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";

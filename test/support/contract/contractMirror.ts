@@ -15,7 +15,7 @@ import { keyOf } from "../../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
-import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { checkScheme } from "../../../src/signature/verifier.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { makeSandboxControl } from "../providers/sandboxControl.ts";

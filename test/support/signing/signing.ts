@@ -4,7 +4,7 @@ import type { CapturedRequest } from "../../../src/signature/identify/candidates
 import { algorithmOf, loadScheme } from "../../../src/signature/scheme.ts";
 import type { Scheme, TemplateScheme } from "../../../src/signature/scheme.ts";
 import { makeSealer } from "../../../src/signature/sign.ts";
-import type { Signable } from "../../../src/signature/claim.ts";
+import type { Signable } from "../../../src/signature/sign.ts";
 
 export const ENDPOINT_URL = "https://shop.example/webhooks/live";
 

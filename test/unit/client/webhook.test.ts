@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { verifyWebhook } from "../../../src/client/mirrorClient.ts";
 import type { WebhookRequest } from "../../../src/client/mirrorClient.ts";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { makeStandardSigner } from "../../../src/signature/signStandard.ts";
+import { makeStandardSigner } from "../../../src/signature/sign.ts";
 
 const secretOf = (letter: string) =>
   `whsec_${Buffer.from(`${letter}0123456789abcdefghijklmnopqrstu`).toString("base64")}`;

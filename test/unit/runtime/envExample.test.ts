@@ -4,7 +4,7 @@ import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { VARIABLES } from "../../../src/runtime/config/variables.ts";
-import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { checkScheme } from "../../../src/signature/verifier.ts";
 
 const FILE = path.resolve(import.meta.dirname, "../../../.env.example");
 const text = readFileSync(FILE, "utf8");

@@ -7,7 +7,7 @@ import { identifyScheme } from "../../../src/signature/identify/identifyScheme.t
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { captureSigned, ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing/signing.ts";
+import { ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
 const TEXT = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
@@ -125,6 +125,40 @@ describe("Twilio, the address with a hash of the body", () => {
   });
 });
 
+describe("forms of Twilio", () => {
+  // The example of Twilio's documentation.
+  const url = "https://mycompany.com/myapp.php";
+  const scheme = { ...templateScheme("twilio"), signed: "{url}{query}{form}" };
+  const body = Buffer.from(
+    "CallSid=CA1234567890ABCDE&Caller=%2B14158675309&Digits=1234&From=%2B14158675309&To=%2B18005551212",
+  );
+  const headers = {
+    "content-type": "application/x-www-form-urlencoded; charset=UTF-8",
+    "x-twilio-signature": "RSOYDt4T1cUTdK1PDd93/VVr8B8=",
+  };
+  const published = { scheme, secret: "12345", url, query: "foo=1&bar=2", headers, body };
+
+  it("verify by their fields, in any sequence, and are not taken for JSON", () => {
+    expect(verdictOn(published)).toEqual(accepted);
+    const parts = body.toString().split("&").reverse().join("&");
+    expect(verdictOn({ ...published, body: Buffer.from(parts) })).toEqual(accepted);
+    expect(verdictOn({ ...published, body: Buffer.from(`${parts}&More=1`) })).toEqual(
+      refused("signature_mismatch"),
+    );
+    const asJson = { ...headers, "content-type": "application/json" };
+    expect(verdictOn({ ...published, headers: asJson })).toEqual(refused("body_mismatch"));
+  });
+
+  it("cause a warning, because they are not received", () => {
+    const { warnings } = loadVerifier({
+      scheme: loadScheme(JSON.stringify(scheme)),
+      secrets: ["0123456789abcdef"],
+      url,
+    });
+    expect(warnings).toEqual([expect.stringContaining("415")]);
+  });
+});
+
 describe("JSON Web Tokens with a hash of the body, created by jose", () => {
   const secret = "a shared secret of many bytes, 42";
   const scheme = {
@@ -172,17 +206,25 @@ describe("JSON Web Tokens with a hash of the body, created by jose", () => {
     );
   });
 
-  it.each(["ecdsa-p256-sha256", "ed25519", "rsa-sha256", "rsa-pss-sha256"])(
-    "verify with %s, and are identified",
-    (algorithm) => {
-      const asymmetric = loadScheme(JSON.stringify({ ...scheme, algorithm, secretFormat: "spki" }));
-      const { signing, verifying } = makeSecrets(asymmetric, Buffer.alloc(0));
-      const request = captureSigned(asymmetric, signing, { id: "", body: BODY, nowSeconds: NOW });
-      expect(
-        identifyScheme({ requests: [request], secret: verifying, nowSeconds: NOW }).matches,
-      ).toMatchObject([{ scheme: asymmetric }]);
-    },
-  );
+  it.each([
+    ["ecdsa-p256-sha256", "ES256"],
+    ["ecdsa-p384-sha384", "ES384"],
+    ["ed25519", "EdDSA"],
+    ["rsa-sha256", "RS256"],
+    ["rsa-pss-sha256", "PS256"],
+  ])("verify with %s, and are identified", async (algorithm, alg) => {
+    const asymmetric = loadScheme(JSON.stringify({ ...scheme, algorithm, secretFormat: "spki" }));
+    const { signing, verifying } = makeSecrets(asymmetric, Buffer.alloc(0));
+    const key = createPrivateKey({ key: Buffer.from(signing, "base64"), format: "der", type: "pkcs8" });
+    const signed = await new SignJWT({ request_body_sha256: hash("sha256", BODY, "base64") })
+      .setProtectedHeader({ alg })
+      .setIssuedAt(NOW)
+      .sign(key);
+    const request = { headersDistinct: { "x-signature-jwt": [signed] }, body: BODY };
+    expect(identifyScheme({ requests: [request], secret: verifying, nowSeconds: NOW }).matches).toMatchObject(
+      [{ scheme: asymmetric }],
+    );
+  });
 });
 
 describe("HTTP Message Signatures, RFC 9421", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { checkScheme } from "../../../src/signature/verifier.ts";
 import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";

@@ -1,113 +1,13 @@
-import { createHash } from "node:crypto";
-import { sign as signLikeGitHub } from "@octokit/webhooks-methods";
 import fc from "fast-check";
-import { createSigner, httpbis } from "http-message-signatures";
-import { SignJWT } from "jose";
-import { Webhook } from "standardwebhooks";
-import Stripe from "stripe";
 import { expect, it } from "vitest";
-import type { CapturedRequest } from "../../../src/signature/identify/candidates.ts";
 import { identifyScheme } from "../../../src/signature/identify/identifyScheme.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
+import { capture, draw, NOW, SENDERS } from "../../support/signing/senders.ts";
 import { ENDPOINT_URL } from "../../support/signing/signing.ts";
 
-const NOW = 1_790_000_000;
 /** Random secrets and requests for each sender. */
 const DRAWS = 20;
-
-interface Letter {
-  readonly id: string;
-  readonly at: number;
-  readonly text: string;
-}
-
-interface Sender {
-  /** The preset to identify; null when there is none, and its fields must be identified. */
-  readonly preset: string | null;
-  readonly secretOf: (bytes: Uint8Array) => string;
-  readonly sign: (letter: Letter, secret: string) => Promise<Record<string, string>> | Record<string, string>;
-}
-
-const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
-const secretText = (bytes: Uint8Array) => `secret ${base64(bytes)}`;
-const sha256 = (text: string) => createHash("sha256").update(text);
-
-/** Requests signed by the senders' own libraries. */
-const SENDERS: Readonly<Record<string, Sender>> = {
-  standardwebhooks: {
-    preset: "standard-webhooks",
-    secretOf: (bytes) => `whsec_${base64(bytes)}`,
-    sign: ({ id, at, text }, secret) => ({
-      "webhook-id": id,
-      "webhook-timestamp": String(at),
-      "webhook-signature": new Webhook(secret).sign(id, new Date(at * 1_000), text),
-    }),
-  },
-  "standardwebhooks under the headers of Svix": {
-    preset: "svix",
-    secretOf: (bytes) => `whsec_${base64(bytes)}`,
-    sign: ({ id, at, text }, secret) => ({
-      "svix-id": id,
-      "svix-timestamp": String(at),
-      "svix-signature": new Webhook(secret).sign(id, new Date(at * 1_000), text),
-    }),
-  },
-  stripe: {
-    preset: "stripe",
-    secretOf: (bytes) => `whsec_${base64(bytes)}`,
-    sign: ({ at, text }, secret) => ({
-      "stripe-signature": Stripe.webhooks.generateTestHeaderString({ payload: text, secret, timestamp: at }),
-    }),
-  },
-  "@octokit/webhooks-methods": {
-    preset: "github",
-    secretOf: secretText,
-    sign: async ({ text }, secret) => ({ "x-hub-signature-256": await signLikeGitHub(secret, text) }),
-  },
-  jose: {
-    preset: null,
-    secretOf: secretText,
-    sign: async ({ at, text }, secret) => ({
-      authorization: `Bearer ${await new SignJWT({ request_body_sha256: sha256(text).digest("hex") })
-        .setProtectedHeader({ alg: "HS256" })
-        .setIssuedAt(at)
-        .sign(Buffer.from(secret))}`,
-    }),
-  },
-  "http-message-signatures": {
-    preset: null,
-    secretOf: secretText,
-    sign: async ({ at, text }, secret) => {
-      const { headers } = await httpbis.signMessage(
-        {
-          key: createSigner(Buffer.from(secret), "hmac-sha256", "k1"),
-          fields: ["@method", "@target-uri", "content-digest"],
-          params: ["created", "keyid", "alg"],
-          paramValues: { created: new Date(at * 1_000) },
-        },
-        {
-          method: "POST",
-          url: ENDPOINT_URL,
-          headers: { "content-digest": `sha-256=:${sha256(text).digest("base64")}:` },
-        },
-      );
-      return headers as Record<string, string>;
-    },
-  },
-};
-
-const letter = fc.record({
-  id: fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/),
-  at: fc.integer({ min: NOW - 300, max: NOW + 300 }),
-  text: fc
-    .record({ id: fc.string({ maxLength: 40 }), note: fc.string({ unit: "grapheme", maxLength: 200 }) })
-    .map((fields) => JSON.stringify(fields)),
-});
-const draw = fc.record({
-  bytes: fc.uint8Array({ minLength: 24, maxLength: 64 }),
-  letters: fc.uniqueArray(letter, { minLength: 3, maxLength: 3, selector: ({ text }) => text }),
-});
 
 it.each(Object.entries(SENDERS))(
   "what %s signs is identified, and what is found verifies another request",
@@ -127,14 +27,3 @@ it.each(Object.entries(SENDERS))(
   },
   60_000,
 );
-
-function capture(headers: Record<string, string>, { text }: Letter): CapturedRequest {
-  const all = { "content-type": "application/json", ...headers };
-  return {
-    headersDistinct: Object.fromEntries(
-      Object.entries(all).map(([name, value]) => [name.toLowerCase(), [value]]),
-    ),
-    body: Buffer.from(text),
-    target: "/webhooks/live",
-  };
-}

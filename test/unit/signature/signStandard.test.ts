@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, it } from "vitest";
 import { loadScheme } from "../../../src/signature/scheme.ts";
-import { makeStandardSigner } from "../../../src/signature/signStandard.ts";
+import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 
 const makeSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
