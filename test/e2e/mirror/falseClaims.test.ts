@@ -1,3 +1,11 @@
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text as readText } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
@@ -12,6 +20,7 @@ import { runProgram, startProgram, stopPrograms } from "../../support/programs/p
 import { json, text } from "../../support/providers/scriptedProvider.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
+const OUTGOING_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const MINUTE = 60_000_000_000n;
 const YEAR = 525_600n * MINUTE;
 const WAIT = { timeout: 60_000, interval: 200 };
@@ -21,6 +30,10 @@ let database: TestDatabase;
 let provider: ForeignProvider;
 let env: Record<string, string>;
 let address: string;
+/** Messages of our own outgoing webhooks. */
+const messages: { type: string; data: { reference: string; verdict: string; status: string } }[] = [];
+let receiver: Server;
+let folder: string;
 /** When the provider's orders changed last: two hours ago. */
 let old: Instant;
 
@@ -29,6 +42,20 @@ beforeAll(async () => {
   provider = await startForeignProvider();
   old = (secondsAgo(7_200) / 1_000_000_000n) * 1_000_000_000n;
   for (let n = 0; n < ORDERS; n += 1) provider.put(`O-${n}`, old + BigInt(n % 7) * MINUTE, "delivered");
+  receiver = createServer((request, response) => {
+    void readText(request).then((body) => {
+      messages.push(JSON.parse(body) as (typeof messages)[number]);
+      response.writeHead(204).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-claims-"));
+  const outgoing = path.join(folder, "outgoing.json");
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  await writeFile(
+    outgoing,
+    JSON.stringify([{ name: "erp", url, secret: OUTGOING_SECRET, sources: ["live"] }]),
+  );
   const port = await findFreePort();
   address = `http://127.0.0.1:${port}`;
   env = {
@@ -39,6 +66,7 @@ beforeAll(async () => {
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     POLL_INTERVAL_SECONDS: "1",
     BACKFILL_SINCE: "PT5H",
+    OUTGOING_WEBHOOKS_FILE: outgoing,
   };
   await startProgram(["up"], env).waitFor(/poller is ready/);
   await vi.waitUntil(async () => (await readSafeThrough()) > old + 30n * MINUTE, WAIT);
@@ -46,6 +74,9 @@ beforeAll(async () => {
 afterAll(async () => {
   await stopPrograms();
   await provider.close();
+  receiver.closeAllConnections();
+  receiver.close();
+  await rm(folder, { recursive: true });
   await database.drop();
 });
 
@@ -113,6 +144,31 @@ it("a verification corrects five false claims and reports them", async () => {
   expect(stderr).toMatch(/repaired/);
   expect(code).toBe(3);
   await database.pool.query("drop trigger keep_out on mirror.refetches");
+});
+
+it("a correction reaches every kind of reader", async () => {
+  const feed = (await (await fetch(`${address}/v1/changes?limit=500`)).json()) as {
+    data: { reference: string; verdict: string; status: string }[];
+  };
+  const corrections = feed.data.filter(({ verdict }) => verdict === "corrected");
+  expect(corrections).toEqual(
+    expect.arrayContaining([expect.objectContaining({ reference: "O-7", status: "delivered" })]),
+  );
+  expect(feed.data.findLast(({ reference }) => reference === "INVENTED")?.verdict).toBe("gone");
+  const told = (reference: string) => messages.findLast(({ data }) => data.reference === reference)?.data;
+  await expect.poll(() => told("O-7"), WAIT).toMatchObject({ verdict: "corrected", status: "delivered" });
+  await expect.poll(() => told("INVENTED"), WAIT).toMatchObject({ verdict: "gone" });
+  const { rows } = await database.pool.query(
+    "select verdict, via from reporting.order_history where reference = 'O-7' order by history_id",
+  );
+  expect(rows).toContainEqual({ verdict: "refuted", via: "webhook" });
+  expect(rows).toContainEqual(expect.objectContaining({ verdict: "corrected" }));
+  const { stdout } = await runProgram(["order", "O-7"], env);
+  expect(stdout).toMatch(/refuted/);
+  expect(stdout).toMatch(/corrected/);
+  const page = await (await fetch(`${address}/ops/orders/live/O-7`)).text();
+  expect(page).toMatch(/refuted/i);
+  expect(page).toMatch(/corrected/i);
 });
 
 // integration/apply/unreadableOrders checks, in virtual time, how fast the proof advances.
