@@ -1,4 +1,6 @@
 import type { Pool, Queryable } from "../database/database.ts";
+import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
+import type { Position } from "../database/keyset.sql.ts";
 import type { Window } from "../domain/window/window.ts";
 import type { Period } from "./periodStates.sql.ts";
 import type { StatementKind } from "./statement.ts";
@@ -85,10 +87,12 @@ export interface StoredCertificate extends Period {
 
 type CertificateRow = Omit<StoredCertificate, "since" | "until"> & Record<"since" | "until", string>;
 
-const CERTIFICATES = `
-select v.source_id as "sourceId", v.serial, c.since, c.until, c.orders, v.digest, c.breach_id::text as "lastBreach",
+const selectCertificates = (more: string) => `
+select ${more}v.source_id as "sourceId", v.serial, c.since, c.until, c.orders, v.digest, c.breach_id::text as "lastBreach",
   v.envelope, mirror.nanos_of(v.disproved_at)::text as "disprovedAt", v.revoked_by as "revokedBy"
 from reporting.certificates v join mirror.certificates c using (source_id, serial)`;
+
+const CERTIFICATES = selectCertificates("");
 
 const toCertificate = (row: CertificateRow): StoredCertificate => ({
   ...row,
@@ -121,16 +125,39 @@ export async function findCertificate(
   return rows.map(toCertificate)[0];
 }
 
-/** The last certificates of a source, or of all, newest first. */
+export interface ListedCertificate extends StoredCertificate {
+  readonly position: Position;
+}
+
+export const CERTIFICATE_SORTS = bothWays(
+  [
+    ["c.issued_at", "timestamptz"],
+    ["c.source_id", "text"],
+    ["c.serial", "integer"],
+  ],
+  ["newest", "oldest"],
+);
+
+/** The certificates of a source, or of all, the last issued first unless `sort` says otherwise. */
 export async function listCertificates(
   pool: Pool,
-  { sourceId, limit }: { sourceId: string | null; limit: number },
-): Promise<StoredCertificate[]> {
-  const { rows } = await pool.query<CertificateRow>(
-    `${CERTIFICATES} where $1::text is null or c.source_id = $1 order by c.issued_at desc, c.serial desc limit $2`,
-    [sourceId, limit],
+  query: {
+    sourceId: string | null;
+    limit: number;
+    sort?: string;
+    after?: Position | null;
+    holds?: boolean | null;
+  },
+): Promise<ListedCertificate[]> {
+  const { sourceId, limit, sort = "", after = null, holds = null } = query;
+  const { position, condition, order } = writeKeyset(pickSort(CERTIFICATE_SORTS, sort), 3);
+  const { rows } = await pool.query<CertificateRow & { position: Position }>(
+    `${selectCertificates(`${position} as position, `)} where ($1::text is null or c.source_id = $1) and ${condition}
+       and ($4::boolean is null or $4 = (v.disproved_at is null))
+     ${order} limit $2`,
+    [sourceId, limit, after, holds],
   );
-  return rows.map(toCertificate);
+  return rows.map((row) => ({ ...toCertificate(row), position: row.position }));
 }
 
 /** Certificates that a later breach has disproved and that are not revoked yet, the oldest first. */

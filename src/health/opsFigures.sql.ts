@@ -1,5 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
+import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
+import type { Position, Sorts } from "../database/keyset.sql.ts";
 
 /** The lag covers only this many of the latest decisions: it describes the present. */
 const LAG_DECISIONS = 5_000;
@@ -12,7 +14,7 @@ const WORKS_MAX = 20;
 
 /** The events among the latest decisions that changed an order within the last hour, with their lag. */
 const LATELY = `
-  select source_id, reference, event_id, event_type, seen_at,
+  select history_id, source_id, reference, event_id, event_type, seen_at,
     greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
   from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
   where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
@@ -38,6 +40,7 @@ export async function readWebhookLag(pool: Pool): Promise<WebhookLag[]> {
 
 /** An event with its lag, from the change to the decision. */
 export interface SlowEvent {
+  readonly position: Position;
   readonly sourceId: string;
   readonly reference: string | null;
   readonly eventId: string | null;
@@ -46,16 +49,28 @@ export interface SlowEvent {
   readonly lagSeconds: number;
 }
 
-/** The events behind readWebhookLag, slowest first, at most `limit`; `sourceId` null: of every source. */
+export const SLOW_SORTS: Sorts = {
+  delay: {
+    keys: [
+      ["lag", "float8"],
+      ["history_id", "bigint"],
+    ],
+    descending: true,
+  },
+  ...bothWays([["history_id", "bigint"]], ["newest", "oldest"]),
+};
+
+/** The events behind readWebhookLag, at most `limit`; `sourceId` null: of every source. */
 export async function readSlowEvents(
   pool: Pool,
-  { sourceId, limit }: { sourceId: string | null; limit: number },
+  query: { sourceId: string | null; limit: number; sort: string; after: Position | null },
 ): Promise<SlowEvent[]> {
+  const { position, condition, order } = writeKeyset(pickSort(SLOW_SORTS, query.sort), 3);
   const { rows } = await pool.query<Omit<SlowEvent, "seenAt"> & { seenAt: string }>(
-    `select source_id as "sourceId", reference, event_id as "eventId", event_type as "eventType",
-       mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
-     from (${LATELY}) lately where $1::text is null or source_id = $1 order by lag desc limit $2`,
-    [sourceId, limit],
+    `select ${position} as position, source_id as "sourceId", reference, event_id as "eventId",
+       event_type as "eventType", mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
+     from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
+    [query.sourceId, query.limit, query.after],
   );
   return rows.map((row) => ({ ...row, seenAt: BigInt(row.seenAt) }));
 }

@@ -1,5 +1,6 @@
 import { Router } from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
+import { UnavailableError } from "../domain/errors.ts";
 import type { RateRule } from "../domain/window/budget.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
@@ -9,17 +10,13 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { readActions } from "./lists/opsActions.sql.ts";
-import { renderActions } from "./lists/actionsPage.ts";
 import { makeCertificatePage } from "./lists/certificatePage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
-import { makeQueueAudit } from "./lists/queueBoard.ts";
 import { renderDesign } from "./html/designPage.ts";
-import { LIST_LINES } from "./lists/listPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
 import { makeSessions } from "./auth/sessions.ts";
-import { mayActOn, viewerOf } from "./auth/viewer.ts";
+import { viewerOf } from "./auth/viewer.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
@@ -27,14 +24,16 @@ import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
 import { makeRemedyRoutes } from "./remedies/remedyRoutes.ts";
 import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
-import { makeQueueBoard } from "./lists/queueBoard.ts";
-import type { BoardQueue } from "./lists/queueBoard.ts";
-import { readField, refuse } from "./html/requests.ts";
+import { makeJobRoutes } from "./queues/jobRoutes.ts";
+import type { JobQueue } from "./queues/queuedJobs.ts";
+import { makeSessionRoutes } from "./lists/sessionsPage.ts";
+import { makeSourceRoutes } from "./sources/sourcePage.ts";
+import { refuse } from "./html/requests.ts";
 import { guardWrites } from "./auth/writeGuard.ts";
 
 export interface OpsDeps {
   readonly pool: Pool;
-  readonly queue: BoardQueue;
+  readonly queue: JobQueue;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn">>;
   readonly loginCode?: LoginCode | undefined;
@@ -50,25 +49,8 @@ export interface OpsDeps {
 
 /** Spec, "Limits": order-list. */
 const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
-const QUEUES_PATH = "/ops/queues";
 
-/**
- * bull-board is a script application: its own scripts run, and its components add style elements to the page.
- * Everything else is blocked, including the fonts that its page requests from Google.
- */
-const BOARD_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self' 'unsafe-inline'",
-  "img-src 'self' data:",
-  "font-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'self'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
-
-/** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
+/** The pages under `/ops`, behind the login. */
 export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
@@ -96,21 +78,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
   ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makePlainPages({ pool, localTrust }));
-  const boards = {
-    operator: makeQueueBoard({ queues: [queue], basePath: QUEUES_PATH, role: "operator" }),
-    viewer: makeQueueBoard({ queues: [queue], basePath: QUEUES_PATH, role: "viewer" }),
-  };
-  ops.use(
-    "/queues",
-    setHeaders(BOARD_POLICY),
-    makeQueueAudit({ pool, logger }),
-    (request, response, next) => {
-      // The queues belong to all sources.
-      const role = mayActOn(response, null) ? viewerOf(response).role : "viewer";
-      return boards[role](request, response, next);
-    },
-  );
+  ops.use(makeSessionRoutes(pool), makeSourceRoutes(pool), makePlainPages(localTrust));
+  ops.use("/queues", makeJobRoutes(pool, queue));
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
   router.get("/", (_request, response) => response.redirect(303, "/ops/start"));
@@ -119,8 +88,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   return router;
 }
 
-/** The first page by role, the audit log, and on a developer's machine the parts of the pages. */
-function makePlainPages({ pool, localTrust }: { pool: Pool; localTrust: boolean }): Router {
+/** The first page by role, and on a developer's machine the parts of the pages. */
+function makePlainPages(localTrust: boolean): Router {
   const ops = Router();
   // People of the business look for orders, people on call for trouble.
   ops.get("/start", (_request, response) => {
@@ -132,12 +101,6 @@ function makePlainPages({ pool, localTrust }: { pool: Pool; localTrust: boolean 
       "/design",
       (_request, response) => void response.type("html").send(renderDesign(viewerOf(response))),
     );
-  ops.get("/actions", async ({ query }, response) => {
-    const did = readField(query["did"]);
-    const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
-    const actions = await readActions(pool, { before, limit: LIST_LINES });
-    response.type("html").send(renderActions(actions, { viewer: viewerOf(response), did }));
-  });
   return ops;
 }
 
@@ -165,6 +128,8 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
       return refuse(response, status, "The form could not be read.");
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
+    if (error instanceof UnavailableError)
+      return refuse(response.set("Retry-After", "5"), 503, error.message);
     if (classifyDatabaseError(error) === "transient") {
       response.status(503).set("Retry-After", "5").type("html").send(renderUnavailable());
       return;

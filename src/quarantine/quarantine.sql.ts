@@ -1,6 +1,8 @@
 import type { Instant } from "../domain/order/instant.ts";
 import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
+import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
+import type { Position } from "../database/keyset.sql.ts";
 
 export const QUARANTINE_STATES = ["open", "dismissed"] as const;
 export type QuarantineState = (typeof QUARANTINE_STATES)[number];
@@ -38,27 +40,34 @@ const toQuarantined = (row: Row): Quarantined => ({
   dismissedAt: toInstant(row.dismissedAt),
 });
 
-/** Newest first: numbers below `before` (null: all), at most `limit`; a null condition is ignored. */
+export interface ListedQuarantined extends Quarantined {
+  readonly position: Position;
+}
+
+export const QUARANTINE_SORTS = bothWays([["q.quarantine_id", "bigint"]], ["newest", "oldest"]);
+
+/** At most `limit` of the quarantined input; a null condition is ignored. */
 export async function listQuarantined(
   pool: Pool,
   query: {
     state: QuarantineState;
     sourceId: string | null;
     reason: string | null;
-    before: string | null;
+    sort: string;
+    after: Position | null;
     limit: number;
   },
-): Promise<Quarantined[]> {
-  const { rows } = await pool.query<Row>(
-    `select ${COLUMNS} from (
-       select * from mirror.quarantine
-       where state = $1 and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)
-         and ($4::bigint is null or quarantine_id < $4)
-       order by quarantine_id desc limit $5
-     ) q left join mirror.inbox i on i.seq = q.inbox_seq order by q.quarantine_id desc`,
-    [query.state, query.sourceId, query.reason, query.before, query.limit],
+): Promise<ListedQuarantined[]> {
+  const { position, condition, order } = writeKeyset(pickSort(QUARANTINE_SORTS, query.sort), 5);
+  const { rows } = await pool.query<Row & { position: Position }>(
+    `select ${position} as position, ${COLUMNS} from (
+       select * from mirror.quarantine q
+       where state = $1 and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3) and ${condition}
+       ${order} limit $4
+     ) q left join mirror.inbox i on i.seq = q.inbox_seq ${order}`,
+    [query.state, query.sourceId, query.reason, query.limit, query.after],
   );
-  return rows.map(toQuarantined);
+  return rows.map((row) => ({ ...toQuarantined(row), position: row.position }));
 }
 
 /** The input, byte for byte. */

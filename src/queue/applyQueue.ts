@@ -62,7 +62,7 @@ export interface ApplyQueue {
    * is unavailable; an unavailable Redis is waited for.
    */
   readonly consume: (apply: (seqs: readonly number[]) => Promise<void>) => Promise<Consumer>;
-  /** For bull-board. */
+  /** For the ops pages. */
   readonly bull: Queue<ApplyJob, void>;
   /** The problems of the queue's server; answers within 5 s. */
   readonly check: () => Promise<readonly QueueProblem[]>;

@@ -25,7 +25,8 @@ interface SessionsDeps {
 
 /** One shift: people on call log in once. */
 const LIFE_SECONDS = 12 * 3_600;
-const IDLE_SECONDS = 2 * 3_600;
+/** A session without a use for this long ends. */
+export const IDLE_SECONDS = 2 * 3_600;
 const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43}$/;
 

@@ -28,7 +28,8 @@ const SECTIONS = {
   orders: ["/ops/orders", "Orders"],
   overview: ["/ops", "Overview"],
   quarantine: ["/ops/quarantine", "Quarantine"],
-  queues: ["/ops/queues", "Queues"],
+  sources: ["/ops/sources", "Sources"],
+  queues: ["/ops/queues", "Queue"],
   actions: ["/ops/actions", "Audit log"],
 } as const;
 export type Section = keyof typeof SECTIONS;

@@ -67,7 +67,7 @@ dd { margin: 0; font-variant-numeric: tabular-nums; min-width: 0; }
 dl.facts { display: flex; flex-wrap: wrap; gap: 0.5rem 2rem; }
 dl.facts > div { min-width: 0; }
 dl.facts dt { margin-top: 0; }
-.number { font-size: 1.5rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
+p.number { font-size: 1.5rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
 .dim { color: var(--dim); font-size: 0.875rem; }
 .alert { color: var(--alert); font-weight: 600; }
 .good { color: var(--good); font-weight: 600; }
@@ -78,9 +78,10 @@ dl.facts dt { margin-top: 0; }
 .wide { overflow-x: auto; position: relative; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9375rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: baseline; padding: 0.375rem 0.75rem 0.375rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-td.text { white-space: normal; min-width: 16rem; }
+td.sentence { white-space: normal; min-width: 16rem; }
 .endpoint td { white-space: normal; }
-td.count, th.count { text-align: right; }
+td.number, th.number { text-align: right; }
+.number + td, .number + th { padding-left: 0.75rem; }
 tbody tr:hover { background: var(--card); }
 th { font-size: 0.8125rem; color: var(--dim); font-weight: 600; }
 td a, th a { display: inline-block; min-width: 1.5rem; min-height: 1.5rem; }
@@ -118,8 +119,8 @@ details.source > h3 { margin: 1rem 0 0.25rem; }
 section.source > h2 { font-size: 1.125rem; margin: 0.75rem 0 0.5rem; }
 section.source > h3 { margin: 1rem 0 0.25rem; }
 h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: 0.875rem; letter-spacing: 0; }
-.cards .number a { text-decoration: none; font-weight: 600; }
-.cards .number a:hover, .cards .number a:focus-visible { text-decoration: underline; }
+ul.cards .number a { text-decoration: none; font-weight: 600; }
+ul.cards .number a:hover, ul.cards .number a:focus-visible { text-decoration: underline; }
 .cards h3 { color: var(--dim); font-size: 0.9375rem; }
 pre { font: 0.8125rem/1.4 ui-monospace, monospace; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.5rem 0.75rem; margin: 0.25rem 0; white-space: pre-wrap; }
 pre.signed { white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -167,6 +168,7 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
 .times { max-width: 42rem; margin: 0.5rem 0 1rem; }
 @media print { header.top, .skip { display: none; } }
 @media (max-width: 44rem) {
+  a.button { white-space: normal; }
   ul.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles .answer a { font-size: 1.0625rem; }
   .verdict-line { font-size: 1rem; }
@@ -190,6 +192,7 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
   table.cards tr { display: block; border: 1px solid var(--line); border-radius: 8px; margin: 0 0 0.5rem; padding: 0.5rem 0.75rem; }
   table.cards td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: 0.1rem 0; white-space: normal; text-align: right; }
   table.cards td::before { content: attr(data-label); color: var(--dim); white-space: nowrap; text-align: left; }
+  table.cards td.sentence { min-width: 0; }
   table.cards td .name { overflow-wrap: anywhere; }
 }
 @media print {

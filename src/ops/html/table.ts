@@ -1,19 +1,27 @@
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 
+/** A column that is not plain: numbers are aligned to the right, and sentences wrap, which nothing else does. */
+export interface KindOfColumn {
+  readonly title: string;
+  readonly kind: "number" | "sentence";
+}
+
 /**
  * A table that scrolls sideways where it is wider than the window. With `cards`, a narrow window shows each row as a
  * card of labelled lines; the roles keep it a table for screen readers, because the style changes its layout.
  */
 export function renderTable(table: {
   title: string;
-  columns: readonly (string | Html)[];
+  columns: readonly (string | Html | KindOfColumn)[];
   rows: readonly (readonly (string | Html)[])[];
   /** True, or the columns' names as text where `columns` has markup. */
   cards?: true | readonly string[];
 }): Html {
   const { title, columns, rows, cards } = table;
-  const labels = cards === true ? columns : cards;
+  const titles = columns.map((column) => (isOfKind(column) ? column.title : column));
+  const kinds = columns.map((column) => (isOfKind(column) ? html`class="${column.kind}"` : html``));
+  const labels = cards === true ? titles : cards;
   const label = (index: number) =>
     labels === undefined ? html`` : html`role="cell" data-label="${labels[index]}"`;
   const role = (name: string) => (labels === undefined ? html`` : html`role="${name}"`);
@@ -21,17 +29,26 @@ export function renderTable(table: {
     <table ${labels === undefined ? html`` : html`class="cards" role="table"`}>
       <thead ${role("rowgroup")}>
         <tr ${role("row")}>
-          ${columns.map((column) => html`<th scope="col" ${role("columnheader")}>${column}</th>`)}
+          ${titles.map((each, index) => html`<th scope="col" ${kinds[index]} ${role("columnheader")}>${each}</th>`)}
         </tr>
       </thead>
       <tbody ${role("rowgroup")}>
         ${rows.map(
           (cells) =>
             html`<tr ${role("row")}>
-              ${cells.map((cell, index) => html`<td ${label(index)}>${cell}</td>`)}
+              ${cells.map((cell, index) => html`<td ${kinds[index]} ${label(index)}>${cell}</td>`)}
             </tr> `,
         )}
       </tbody>
     </table>
   </div>`;
+}
+
+function isOfKind(column: string | Html | KindOfColumn): column is KindOfColumn {
+  return typeof column === "object" && "kind" in column;
+}
+
+/** A column of numbers, which stand below each other digit by digit. */
+export function numberColumn(title: string): KindOfColumn {
+  return { title, kind: "number" };
 }

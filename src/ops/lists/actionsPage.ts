@@ -1,49 +1,86 @@
 import type { RecordedAction } from "./opsActions.sql.ts";
+import { ACTION_SORTS, readActions } from "./opsActions.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { LIST_LINES, renderList } from "./listPage.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { orderAddress, renderInstant } from "../overview/phrases.ts";
+import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
+import type { List, ListPage } from "./list.ts";
 
-/** The actions on the ops pages and of commands, newest first. */
-export function renderActions(
-  actions: readonly RecordedAction[],
-  /** `did`: the number of an action that was just carried out; empty: none. */
-  { viewer, did }: { viewer: Viewer; did: string },
-): string {
-  const done = actions.find(({ actionId }) => actionId === did);
-  const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
-  return renderList({
-    title: "Audit log",
-    section: "actions",
-    note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
-    columns: ["When", "Person", "Role", "Action", "Source", "What", "How many", "Note"],
-    rows: actions.map((action) => [
-      renderInstant(action.at),
-      action.person ?? "–",
-      action.role,
-      action.action,
-      action.sourceId ?? "–",
-      renderTarget(action),
-      describeExtent(action),
-      action.note ?? "–",
-    ]),
-    context: { viewer, sourceId: null },
-    before:
-      done === undefined
-        ? html``
-        : html`<p class="verdict-line" role="status">
-            Done: ${done.action.replaceAll("_", " ")}, ${done.target ?? ""}: ${describeExtent(done)} affected.
-            <a href="/ops">Overview</a>
-          </p>`,
-    after:
-      oldest === undefined ? html`` : html`<p><a href="/ops/actions?before=${oldest.actionId}">Older</a></p>`,
-  });
+/** What the actions are called in the log, and what people read. */
+const ACTIONS: Readonly<Record<string, string>> = {
+  log_in: "Logged in",
+  log_out: "Logged out",
+  end_session: "Ended a session",
+  refetch: "Read an order again",
+  retry: "Processed again",
+  dismiss: "Dismissed",
+  pause: "Paused polling",
+  resume: "Resumed polling",
+  read_gaps: "Read gaps",
+  reread: "Read orders again",
+  backfill: "Backfill",
+  verify: "Verification",
+  cancel: "Cancelled",
+  certify: "Certified",
+  export: "Exported",
+  erase: "Erased",
+  adopt: "Adopted a source",
+  outgoing: "Outgoing webhooks",
+  retry_jobs: "Retried jobs",
+  queue: "Queue",
+};
+const ROLES = ["operator", "viewer", "command"];
+/** They affect nothing but themselves. */
+const LOGINS = ["log_in", "log_out"];
+
+const describeAction = (action: string): string => ACTIONS[action] ?? action.replaceAll("_", " ");
+
+/** The actions on the ops pages and of commands. */
+export const ACTION_LIST: List<RecordedAction> = {
+  title: "Audit log",
+  note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
+  empty: "Nobody has done anything yet. Logins, retries, pauses and all other actions appear here.",
+  section: "actions",
+  sorts: Object.keys(ACTION_SORTS),
+  filters: {
+    action: { label: "Action", words: Object.keys(ACTIONS), describe: describeAction },
+    role: { label: "Role", words: ROLES },
+    person: { label: "Person", words: null },
+  },
+  columns: [
+    { title: "When", show: ({ at }) => renderInstant(at) },
+    { title: "Person", show: ({ person }) => (person === null ? "–" : renderPerson(person)) },
+    { title: "Role", show: ({ role }) => role },
+    { title: "Action", show: ({ action }) => describeAction(action) },
+    { title: "Source", show: ({ sourceId }) => sourceId ?? "–" },
+    { title: "What", show: renderTarget },
+    { title: "How many", kind: "number", show: describeExtent },
+    { title: "Note", kind: "sentence", show: ({ note }) => note ?? "–" },
+  ],
+  read: readActions,
+  above: renderDone,
+};
+
+function renderPerson(person: string): Html {
+  return html`<a href="/ops/actions?person=${encodeURIComponent(person)}">${person}</a>`;
+}
+
+/** What was just done, and the way to the people who are logged in. */
+function renderDone({ rows, did }: ListPage<RecordedAction>): Html {
+  const done = rows.find(({ actionId }) => actionId === did);
+  const sentence =
+    done === undefined
+      ? html``
+      : html`<p class="verdict-line" role="status">
+          Done: ${describeAction(done.action)}, ${done.target ?? ""}: ${describeExtent(done)} affected.
+          <a href="/ops">Overview</a>
+        </p>`;
+  return html`${sentence}
+    <p><a class="button" href="/ops/sessions">Who is logged in</a></p>`;
 }
 
 function describeExtent({ action, affected }: RecordedAction): string {
-  if (affected !== null) return affected.toLocaleString("en-US");
-  return action === "log_in" || action === "log_out" ? "–" : "end not recorded";
+  if (affected !== null) return describeCount(affected);
+  return LOGINS.includes(action) ? "–" : "end not recorded";
 }
 
 const ONE_QUARANTINED = /^quarantine (\d+)$/;

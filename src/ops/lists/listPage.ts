@@ -1,41 +1,97 @@
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import type { Viewer } from "../auth/viewer.ts";
+import { renderChoice } from "../html/choice.ts";
 import { renderPage } from "../html/page.ts";
-import type { Section } from "../html/page.ts";
 import { renderTable } from "../html/table.ts";
+import type { Filter, Listed, ListPage } from "./list.ts";
+import { writeQuery } from "./list.ts";
 
-/** The maximum number of lines in a list. */
-export const LIST_LINES = 200;
+const SORT_WORDS: Readonly<Record<string, string>> = {
+  newest: "Newest first",
+  oldest: "Oldest first",
+  delay: "Longest delay first",
+  next: "Next first",
+  last: "Last first",
+  name: "By name",
+};
 
-export interface ListContext {
-  readonly viewer: Viewer;
-  /** Null: every source. */
-  readonly sourceId: string | null;
+/** A list: its filter, what stands `above` the table, one page of rows, and the way to the next. All of the choice is in the address. */
+export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html): string {
+  const { list, query, rows, viewer } = page;
+  const { title, note, empty, columns, section = "overview" } = list;
+  const isFiltered = query.sourceId !== null || query.after !== null || isNarrowed(page);
+  const table = () =>
+    renderTable({
+      title,
+      cards: true,
+      columns: columns.map(({ title: name, kind }) => (kind === undefined ? name : { title: name, kind })),
+      rows: rows.map((row) => columns.map(({ show }) => show(row, viewer))),
+    });
+  const body = html`<h1>${title}</h1>
+    <p>${note}</p>
+    ${renderFilter(page)} ${above}
+    <div id="list" data-live>
+      ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
+    </div>
+    ${renderPaging(page)}`;
+  return renderPage({ title, body, viewer, section, live: query.after === null });
 }
 
-/** A page with one table, which scrolls horizontally in a narrow window. */
-export function renderList(list: {
-  title: string;
-  note: string;
-  columns: readonly string[];
-  rows: readonly (readonly (string | Html)[])[];
-  context: ListContext;
-  section?: Section;
-  /** Between the note and the table. */
-  before?: Html;
-  /** Replaces the sentence about omitted rows. */
-  after?: Html;
-}): string {
-  const { title, note, columns, rows, context, section = "overview", before = html``, after } = list;
-  const scope = context.sourceId === null ? "all sources" : `source ${context.sourceId}`;
-  const cut =
-    rows.length < LIST_LINES ? html`` : html`<p class="dim">Only the first ${LIST_LINES} are shown.</p>`;
-  const body = html`<h1>${title} <span class="dim">${scope}</span></h1>
-    <p>${note}</p>
-    ${before}
-    <div id="list" data-live>
-      ${rows.length === 0 ? html`<p class="empty">Nothing here.</p>` : renderTable({ title, columns, rows })}${after ?? cut}
-    </div>`;
-  return renderPage({ title, body, viewer: context.viewer, section, live: true });
+function isNarrowed<Row extends Listed>({ list, query }: ListPage<Row>): boolean {
+  return Object.entries(list.filters ?? {}).some(
+    ([name, { standard = null }]) => query.chosen[name] !== standard,
+  );
+}
+
+function renderFilter<Row extends Listed>({ list, path, query, sources }: ListPage<Row>): Html {
+  const { title, filters = {}, sorts } = list;
+  const choices = Object.entries(filters).map(([name, filter]) =>
+    renderField(name, filter, query.chosen[name] ?? null),
+  );
+  if (list.ofSources !== false)
+    choices.unshift(
+      renderChoice({ label: "Source", name: "source", words: sources, chosen: query.sourceId, any: true }),
+    );
+  if (sorts.length > 1)
+    choices.push(
+      renderChoice({
+        label: "Sort",
+        name: "sort",
+        words: sorts,
+        chosen: query.sort,
+        any: false,
+        describe: (sort) => SORT_WORDS[sort] ?? sort,
+      }),
+    );
+  if (choices.length === 0) return html``;
+  return html`<form class="row filter" action="${path}" aria-label="Choice of ${title.toLowerCase()}">
+    ${choices}<button>Show</button>
+  </form>`;
+}
+
+function renderField(
+  name: string,
+  { label, words, describe, standard }: Filter,
+  chosen: string | null,
+): Html {
+  if (words === null)
+    return html`<label>${label} <input name="${name}" value="${chosen ?? ""}" size="14" /></label>`;
+  return renderChoice({
+    label,
+    name,
+    words,
+    chosen,
+    any: standard === undefined,
+    ...(describe === undefined ? {} : { describe }),
+  });
+}
+
+function renderPaging<Row extends Listed>(page: ListPage<Row>): Html {
+  const last = page.rows.at(-1);
+  const isFirst = page.query.after === null;
+  if (isFirst && !page.hasMore) return html``;
+  return html`<nav class="paging" aria-label="Pages of the list">
+    ${isFirst ? html`` : html`<a class="button" href="${writeQuery(page)}" rel="first">First page</a>`}
+    ${page.hasMore && last !== undefined ? html`<a class="button" href="${writeQuery(page, last.position)}" rel="next">Next page</a>` : html``}
+  </nav>`;
 }

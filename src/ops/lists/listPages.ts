@@ -1,174 +1,199 @@
 import type { RequestHandler } from "express";
-import { listCertificates } from "../../certificates/certificates.sql.ts";
+import { CERTIFICATE_SORTS, listCertificates } from "../../certificates/certificates.sql.ts";
+import type { ListedCertificate } from "../../certificates/certificates.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
-import { readSlowEvents } from "../../health/opsFigures.sql.ts";
+import { readSlowEvents, SLOW_SORTS } from "../../health/opsFigures.sql.ts";
+import type { SlowEvent } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import { readField } from "../html/requests.ts";
 import {
   describeAge,
   describeCount,
   describeDelay,
   orderAddress,
   renderInstant,
+  renderMinute,
 } from "../overview/phrases.ts";
+import { ACTION_LIST } from "./actionsPage.ts";
 import { certificateAddress } from "./certificatePage.ts";
-import { LIST_LINES, renderList } from "./listPage.ts";
+import { BREACHES, GAPS, WALKS } from "./coverageLists.ts";
+import { serveList } from "./serveList.ts";
+import type { Column, List, Listed } from "./list.ts";
 import {
+  LOST_SORTS,
   readLostEvents,
   readSentRequests,
   readTasks,
   readWaitingEvents,
   readWaitingRefetches,
-  readWalks,
+  REQUEST_SORTS,
+  TASK_KINDS,
+  TASK_SORTS,
+  TASK_STATES,
 } from "./opsLists.sql.ts";
-import type { ListQuery } from "./opsLists.sql.ts";
+import type { LostEvent, SentRequests, Task, WaitingEvent, WaitingRefetch } from "./opsLists.sql.ts";
+import { SESSION_LIST } from "./sessionsPage.ts";
 
-const linkOrder = (order: { sourceId: string; reference: string }) =>
+const linkOrder = (order: { sourceId: string; reference: string }): Html =>
   html`<a href="${orderAddress(order)}">${order.reference}</a>`;
 
-/** A list behind a figure of the overview: what it is of, and how a row is shown. */
-interface List<Row> {
-  readonly title: string;
-  readonly note: string;
-  readonly columns: readonly string[];
-  readonly read: (pool: Pool, query: ListQuery) => Promise<Row[]>;
-  readonly cells: (row: Row) => (string | Html)[];
-}
+const SOURCE: Column<{ readonly sourceId: string }> = { title: "Source", show: ({ sourceId }) => sourceId };
 
-/** Serves a list, of the source that the address names or of all. */
-function serve<Row>({ read, cells, ...list }: List<Row>): (pool: Pool) => RequestHandler {
-  return (pool) => async (request, response) => {
-    const sourceId = readField(request.query["source"]) || null;
-    const rows = (await read(pool, { sourceId, limit: LIST_LINES })).map(cells);
-    response
-      .type("html")
-      .send(renderList({ ...list, rows, context: { viewer: viewerOf(response), sourceId } }));
-  };
-}
+const LOST: List<LostEvent> = {
+  title: "Lost events, last 24 h",
+  note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
+  empty: "No event was lost. A change that a read finds before its event would be here.",
+  filters: { state: { label: "Event", words: ["lost", "waiting"] } },
+  sorts: Object.keys(LOST_SORTS),
+  columns: [
+    { title: "Order", show: linkOrder },
+    SOURCE,
+    { title: "Status", show: ({ status }) => status },
+    { title: "Event", show: ({ state }) => state },
+    { title: "Found by", show: ({ via }) => via },
+    { title: "Found", show: ({ foundAt }) => renderInstant(foundAt) },
+    { title: "After the change", kind: "number", show: ({ delaySeconds }) => describeDelay(delaySeconds) },
+  ],
+  read: readLostEvents,
+};
+
+const SLOW: List<SlowEvent> = {
+  title: "Slowest events, last hour",
+  note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
+  empty: "No event has changed an order within the last hour.",
+  sorts: Object.keys(SLOW_SORTS),
+  columns: [
+    {
+      title: "Order",
+      show: ({ sourceId, reference }) => (reference === null ? "–" : linkOrder({ sourceId, reference })),
+    },
+    SOURCE,
+    { title: "Event", show: ({ eventId }) => eventId ?? "–" },
+    { title: "Type", show: ({ eventType }) => eventType ?? "–" },
+    { title: "Decided", show: ({ seenAt }) => renderInstant(seenAt) },
+    { title: "After the change", kind: "number", show: ({ lagSeconds }) => describeDelay(lagSeconds) },
+  ],
+  read: readSlowEvents,
+};
+
+const WAITING: List<WaitingEvent> = {
+  title: "Waiting, now",
+  note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
+  empty: "No event is waiting: every received event is decided.",
+  sorts: ["oldest", "newest"],
+  columns: [
+    { title: "Event", show: ({ eventId }) => eventId },
+    SOURCE,
+    { title: "Received", show: ({ receivedAt }) => renderInstant(receivedAt) },
+    { title: "Age", kind: "number", show: ({ ageSeconds }) => describeAge(ageSeconds) },
+  ],
+  read: readWaitingEvents,
+};
+
+const REFETCHES: List<WaitingRefetch> = {
+  title: "Waiting for a re-read, now",
+  note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
+  empty: "No order waits for a re-read.",
+  filters: { state: { label: "Last read", words: ["failed", "not tried"] } },
+  sorts: ["next", "last"],
+  columns: [
+    { title: "Order", show: linkOrder },
+    SOURCE,
+    { title: "Why", show: ({ reason }) => reason },
+    { title: "Tried", kind: "number", show: ({ attempts }) => describeCount(attempts) },
+    { title: "Requested", show: ({ requestedAt }) => renderInstant(requestedAt) },
+    { title: "Next attempt", show: ({ nextAttemptAt }) => renderInstant(nextAttemptAt) },
+    { title: "Last error", kind: "sentence", show: ({ lastError }) => lastError ?? "–" },
+  ],
+  read: readWaitingRefetches,
+};
+
+const REQUESTS: List<SentRequests> = {
+  title: "Requests to the provider, last two days",
+  note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the policy sustained.",
+  empty: "No request was sent to the provider within two days. Each minute with requests would be here.",
+  filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
+  sorts: Object.keys(REQUEST_SORTS),
+  columns: [
+    { title: "Minute", show: ({ minute }) => renderMinute(minute) },
+    SOURCE,
+    { title: "Rate policy", show: ({ policy }) => policy },
+    { title: "For", show: ({ purpose }) => purpose },
+    { title: "Requests", kind: "number", show: ({ requests }) => describeCount(requests) },
+    { title: "Refused (429)", kind: "number", show: ({ refused }) => describeCount(refused) },
+  ],
+  read: readSentRequests,
+};
+
+const CERTIFICATES: List<ListedCertificate> = {
+  title: "Certificates, all time",
+  note: "Signed statements that the mirror had every order of a period. Days are certified once they are over and proved.",
+  empty: "No period is certified yet. Each day of UTC would be here once it is over and proved.",
+  filters: { state: { label: "State", words: ["holds", "disproved"] } },
+  sorts: Object.keys(CERTIFICATE_SORTS),
+  columns: [
+    { title: "From", show: ({ since }) => renderInstant(since) },
+    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    SOURCE,
+    { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
+    { title: "State", show: ({ disprovedAt }) => (disprovedAt === null ? "holds" : "disproved") },
+    {
+      title: "Statement",
+      kind: "number",
+      show: (certificate) => html`<a href="${certificateAddress(certificate)}">${certificate.serial}</a>`,
+    },
+  ],
+  read: (pool, { chosen, ...query }) => {
+    const state = chosen["state"] ?? null;
+    return listCertificates(pool, { ...query, holds: state === null ? null : state === "holds" });
+  },
+};
+
+/** Backfills and verifications: also on the page of their source. */
+const TASKS: List<Task> = {
+  title: "Backfills and verifications, all time",
+  note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
+  empty: "Nobody has requested a backfill or a verification yet, and none has run at night.",
+  filters: {
+    kind: { label: "What", words: TASK_KINDS },
+    state: { label: "State", words: TASK_STATES },
+  },
+  sorts: Object.keys(TASK_SORTS),
+  columns: [
+    { title: "What", show: ({ kind, id }) => `${kind} ${id}` },
+    SOURCE,
+    { title: "From", show: ({ since }) => renderInstant(since) },
+    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    { title: "State", show: ({ state }) => state },
+    { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
+    {
+      title: "Differences",
+      kind: "number",
+      show: ({ differences }) => (differences === null ? "–" : describeCount(differences)),
+    },
+    { title: "Requested", show: ({ requestedAt }) => renderInstant(requestedAt) },
+    { title: "Last error", kind: "sentence", show: ({ lastError }) => lastError ?? "–" },
+  ],
+  read: readTasks,
+};
+
+const at =
+  <Row extends Listed>(list: List<Row>) =>
+  (pool: Pool, path: string) =>
+    serveList(pool, path, list);
 
 /** The lists by their address. */
-export const LISTS: Readonly<Record<string, (pool: Pool) => RequestHandler>> = {
-  "/lost": serve({
-    title: "Lost events, last 24 h",
-    note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
-    columns: ["Order", "Source", "Status", "Event", "Found by", "Found", "After the change"],
-    cells: (event) => [
-      linkOrder(event),
-      event.sourceId,
-      event.status,
-      event.state,
-      event.via,
-      renderInstant(event.foundAt),
-      describeDelay(event.delaySeconds),
-    ],
-    read: readLostEvents,
-  }),
-  "/slow": serve({
-    title: "Slowest events, last hour",
-    note: "Events among the latest decisions that changed an order, sorted by the time from the change to the decision.",
-    columns: ["Order", "Source", "Event", "Type", "Decided", "After the change"],
-    cells: ({ sourceId, reference, eventId, eventType, seenAt, lagSeconds }) => [
-      reference === null ? "–" : linkOrder({ sourceId, reference }),
-      sourceId,
-      eventId ?? "–",
-      eventType ?? "–",
-      renderInstant(seenAt),
-      describeDelay(lagSeconds),
-    ],
-    read: readSlowEvents,
-  }),
-  "/waiting": serve({
-    title: "Waiting, now",
-    note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
-    columns: ["Event", "Source", "Received"],
-    cells: ({ eventId, sourceId, ageSeconds }) => [eventId, sourceId, describeAge(ageSeconds)],
-    read: readWaitingEvents,
-  }),
-  "/refetches": serve({
-    title: "Waiting for a re-read, now",
-    note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
-    columns: ["Order", "Source", "Why", "Tried", "Requested", "Last error"],
-    cells: (refetch) => [
-      linkOrder(refetch),
-      refetch.sourceId,
-      refetch.reason,
-      String(refetch.attempts),
-      describeAge(refetch.ageSeconds),
-      refetch.lastError ?? "",
-    ],
-    read: readWaitingRefetches,
-  }),
-  "/requests": serve({
-    title: "Requests to the provider, last two days",
-    note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the policy sustained.",
-    columns: ["Minute", "Source", "Rate policy", "For", "Requests"],
-    cells: ({ minute, sourceId, policy, purpose, requests }) => [
-      new Date(minute * 1_000).toISOString().slice(5, 16).replace("T", " "),
-      sourceId,
-      policy,
-      purpose,
-      describeCount(requests),
-    ],
-    read: readSentRequests,
-  }),
-  "/walks": serve({
-    title: "Windows read most recently",
-    note: "Windows of updatedAt that were read completely from the provider. Proved windows advance safe through.",
-    columns: ["Source", "Sweep", "From", "To (exclusive)", "Proved", "Requests", "Orders", "Read"],
-    cells: (walk) => [
-      walk.sourceId,
-      walk.sweep,
-      formatInstant(walk.since),
-      formatInstant(walk.until),
-      walk.proved ? "yes" : "no",
-      describeCount(walk.requests),
-      describeCount(walk.orders),
-      describeAge(walk.endedAgeSeconds),
-    ],
-    read: readWalks,
-  }),
-  "/certificates": serve({
-    title: "Certificates, all time",
-    note: "Signed statements that the mirror had every order of a period. Days are certified once they are over and proved.",
-    columns: ["From", "To (exclusive)", "Source", "Orders", "State", "Statement"],
-    cells: (certificate) => [
-      formatInstant(certificate.since),
-      formatInstant(certificate.until),
-      certificate.sourceId,
-      describeCount(certificate.orders),
-      certificate.disprovedAt === null ? "holds" : "disproved",
-      html`<a href="${certificateAddress(certificate)}">${certificate.serial}</a>`,
-    ],
-    read: listCertificates,
-  }),
-  "/tasks": serve({
-    title: "Backfills and verifications, all time",
-    note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
-    columns: [
-      "What",
-      "Source",
-      "From",
-      "To (exclusive)",
-      "State",
-      "Orders",
-      "Differences",
-      "Requested",
-      "Last error",
-    ],
-    cells: (task) => [
-      `${task.kind} ${task.id}`,
-      task.sourceId,
-      formatInstant(task.since, 0),
-      formatInstant(task.until, 0),
-      task.state,
-      describeCount(task.orders),
-      task.differences === null ? "–" : describeCount(task.differences),
-      describeAge(task.requestedAgeSeconds),
-      task.lastError ?? "–",
-    ],
-    read: readTasks,
-  }),
+export const LISTS: Readonly<Record<string, (pool: Pool, path: string) => RequestHandler>> = {
+  "/lost": at(LOST),
+  "/slow": at(SLOW),
+  "/waiting": at(WAITING),
+  "/refetches": at(REFETCHES),
+  "/requests": at(REQUESTS),
+  "/walks": at(WALKS),
+  "/gaps": at(GAPS),
+  "/breaches": at(BREACHES),
+  "/certificates": at(CERTIFICATES),
+  "/tasks": at(TASKS),
+  "/actions": at(ACTION_LIST),
+  "/sessions": at(SESSION_LIST),
 };

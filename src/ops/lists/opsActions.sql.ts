@@ -1,5 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
+import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import type { Listed, ListQuery } from "./list.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
@@ -85,7 +87,7 @@ export async function dismissQuarantined(
 }
 
 /** A row of the audit log. */
-export interface RecordedAction {
+export interface RecordedAction extends Listed {
   readonly actionId: string;
   /** The database's clock. */
   readonly at: Instant;
@@ -99,16 +101,24 @@ export interface RecordedAction {
   readonly affected: number | null;
 }
 
-/** The newest actions numbered below `before` (null: all), newest first. */
-export async function readActions(
-  pool: Pool,
-  { before, limit }: { before: string | null; limit: number },
-): Promise<RecordedAction[]> {
+export const ACTION_SORTS = bothWays([["action_id", "bigint"]], ["newest", "oldest"]);
+
+/** Recorded actions of the chosen role and kind, by people whose name has the chosen part, in any case. */
+export async function readActions(pool: Pool, query: ListQuery): Promise<RecordedAction[]> {
+  const { position, condition, order } = writeKeyset(pickSort(ACTION_SORTS, query.sort), 3);
   const { rows } = await pool.query<Omit<RecordedAction, "at"> & { at: string }>(
-    `select action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action, source_id as "sourceId", target,
-       note, affected::float8
-     from mirror.ops_actions where $1::bigint is null or action_id < $1 order by action_id desc limit $2`,
-    [before, limit],
+    `select ${position} as position, action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action,
+       source_id as "sourceId", target, note, affected::float8
+     from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or role = $4) and ($5::text is null or action = $5)
+       and ($6::text is null or strpos(lower(person), lower($6)) > 0)
+     ${order} limit $2`,
+    [
+      query.sourceId,
+      query.limit,
+      query.after,
+      ...["role", "action", "person"].map((name) => query.chosen[name] ?? null),
+    ],
   );
   return rows.map((row) => ({ ...row, at: BigInt(row.at) }));
 }

@@ -1,15 +1,11 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
-
-/** A query for one of the lists behind the figures of the overview. */
-export interface ListQuery {
-  /** Null: every source. */
-  readonly sourceId: string | null;
-  readonly limit: number;
-}
+import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import type { Sorts } from "../../database/keyset.sql.ts";
+import type { Listed, ListQuery } from "./list.ts";
 
 /** A change without an event that should have announced it. */
-export interface LostEvent {
+export interface LostEvent extends Listed {
   readonly sourceId: string;
   readonly reference: string;
   readonly status: string;
@@ -21,115 +17,138 @@ export interface LostEvent {
   readonly delaySeconds: number;
 }
 
-/** Changes that reads of the last 24 h found and no event announced, newest first. */
-export async function readLostEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<LostEvent[]> {
+const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";
+const LOST_NAME = [
+  ["u.source_id", "text"],
+  ["u.reference", "text"],
+  ["u.version", "bigint"],
+] as const;
+export const LOST_SORTS: Sorts = {
+  ...bothWays([["u.found_at", "timestamptz"], ...LOST_NAME], ["newest", "oldest"]),
+  delay: { keys: [[LOST_DELAY, "numeric"], ...LOST_NAME], descending: true },
+};
+
+/** Changes that reads of the last 24 h found and no event announced. */
+export async function readLostEvents(pool: Pool, query: ListQuery): Promise<LostEvent[]> {
+  const { position, condition, order } = writeKeyset(pickSort(LOST_SORTS, query.sort), 3);
   const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
-    `select u.source_id as "sourceId", u.reference, u.status, u.via, u.state, mirror.nanos_of(u.found_at) as "foundAt",
-       (extract(epoch from u.found_at) - u.version / 1000000000.0)::float8 as "delaySeconds"
+    `select ${position} as position, u.source_id as "sourceId", u.reference, u.status, u.via, u.state,
+       mirror.nanos_of(u.found_at) as "foundAt", (${LOST_DELAY})::float8 as "delaySeconds"
      from mirror.sources s cross join lateral (
-       select * from mirror.unannounced_changes
-       where source_id = s.source_id and state in ('waiting', 'lost')
-         and found_at > clock_timestamp() - interval '1 day'
-       order by found_at desc limit $2
+       select * from mirror.unannounced_changes u
+       where u.source_id = s.source_id and u.state in ('waiting', 'lost') and ($4::text is null or u.state = $4)
+         and u.found_at > clock_timestamp() - interval '1 day' and ${condition}
+       ${order} limit $2
      ) u
-     where $1::text is null or s.source_id = $1 order by u.found_at desc limit $2`,
-    [sourceId, limit],
+     where $1::text is null or s.source_id = $1 ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
   );
   return rows.map((row) => ({ ...row, foundAt: BigInt(row.foundAt) }));
 }
 
 /** An event that awaits its decision. */
-export interface WaitingEvent {
+export interface WaitingEvent extends Listed {
   readonly sourceId: string;
   readonly eventId: string;
+  readonly receivedAt: Instant;
   readonly ageSeconds: number;
 }
 
-/** Events without a decision, oldest first. */
-export async function readWaitingEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<WaitingEvent[]> {
-  const { rows } = await pool.query<WaitingEvent>(
-    `select p.source_id as "sourceId", i.event_id as "eventId",
+export const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
+
+/** Events without a decision. */
+export async function readWaitingEvents(pool: Pool, query: ListQuery): Promise<WaitingEvent[]> {
+  const { position, condition, order } = writeKeyset(pickSort(WAITING_SORTS, query.sort), 3);
+  const { rows } = await pool.query<Omit<WaitingEvent, "receivedAt"> & { receivedAt: string }>(
+    `select ${position} as position, p.source_id as "sourceId", i.event_id as "eventId",
+       mirror.nanos_of(p.received_at) as "receivedAt",
        extract(epoch from clock_timestamp() - p.received_at)::float8 as "ageSeconds"
      from (
-       select * from mirror.pending where $1::text is null or source_id = $1 order by seq limit $2
-     ) p join mirror.inbox i using (seq) order by p.seq`,
-    [sourceId, limit],
+       select * from mirror.pending p where ($1::text is null or p.source_id = $1) and ${condition} ${order} limit $2
+     ) p join mirror.inbox i using (seq) ${order}`,
+    [query.sourceId, query.limit, query.after],
   );
-  return rows;
+  return rows.map((row) => ({ ...row, receivedAt: BigInt(row.receivedAt) }));
 }
 
 /** An order waiting for a re-read. */
-export interface WaitingRefetch {
+export interface WaitingRefetch extends Listed {
   readonly sourceId: string;
   readonly reference: string;
   readonly reason: string;
   readonly attempts: number;
   /** Null if the last read did not fail. */
   readonly lastError: string | null;
-  readonly ageSeconds: number;
+  readonly requestedAt: Instant;
+  readonly nextAttemptAt: Instant;
 }
 
-/** In the order in which the poller processes them. */
-export async function readWaitingRefetches(
-  pool: Pool,
-  { sourceId, limit }: ListQuery,
-): Promise<WaitingRefetch[]> {
-  const { rows } = await pool.query<WaitingRefetch>(
-    `select source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
-       extract(epoch from clock_timestamp() - requested_at)::float8 as "ageSeconds"
-     from mirror.refetches where $1::text is null or source_id = $1 order by next_attempt_at limit $2`,
-    [sourceId, limit],
+export const REFETCH_SORTS = bothWays(
+  [
+    ["next_attempt_at", "timestamptz"],
+    ["source_id", "text"],
+    ["reference", "text"],
+  ],
+  ["last", "next"],
+);
+
+/** "next": in the order in which the poller processes them. */
+export async function readWaitingRefetches(pool: Pool, query: ListQuery): Promise<WaitingRefetch[]> {
+  const { position, condition, order } = writeKeyset(pickSort(REFETCH_SORTS, query.sort), 3);
+  type Row = Omit<WaitingRefetch, "requestedAt" | "nextAttemptAt"> &
+    Record<"requestedAt" | "nextAttemptAt", string>;
+  const { rows } = await pool.query<Row>(
+    `select ${position} as position, source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
+       mirror.nanos_of(requested_at) as "requestedAt", mirror.nanos_of(next_attempt_at) as "nextAttemptAt"
+     from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'failed') = (last_error is not null))
+     ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
   );
-  return rows;
+  return rows.map((row) => ({
+    ...row,
+    requestedAt: BigInt(row.requestedAt),
+    nextAttemptAt: BigInt(row.nextAttemptAt),
+  }));
 }
 
 /** Requests that were sent to the provider within one minute. */
-export interface SentRequests {
+export interface SentRequests extends Listed {
   readonly sourceId: string;
-  /** Seconds since 1970. */
-  readonly minute: number;
+  readonly minute: Instant;
   readonly policy: string;
   readonly purpose: string;
   readonly requests: number;
+  /** Those answered with 429. */
+  readonly refused: number;
 }
 
-/** The newest minute first. */
-export async function readSentRequests(pool: Pool, { sourceId, limit }: ListQuery): Promise<SentRequests[]> {
-  const { rows } = await pool.query<SentRequests>(
-    `select source_id as "sourceId", extract(epoch from minute)::float8 as minute, policy, purpose,
-       requests::float8
-     from mirror.provider_requests where $1::text is null or source_id = $1
-     order by provider_requests.minute desc, source_id, provider_requests.requests desc limit $2`,
-    [sourceId, limit],
+export const REQUEST_SORTS = bothWays(
+  [
+    ["provider_requests.minute", "timestamptz"],
+    ["source_id", "text"],
+    ["policy", "text"],
+    ["purpose", "text"],
+  ],
+  ["newest", "oldest"],
+);
+
+/** The requests of all processes, by the minute in which they were recorded. */
+export async function readSentRequests(pool: Pool, query: ListQuery): Promise<SentRequests[]> {
+  const { position, condition, order } = writeKeyset(pickSort(REQUEST_SORTS, query.sort), 3);
+  const { rows } = await pool.query<Omit<SentRequests, "minute"> & { minute: string }>(
+    `select ${position} as position, source_id as "sourceId", mirror.nanos_of(minute) as minute, policy, purpose,
+       requests::float8, refused::float8
+     from mirror.provider_requests where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'refused') = (refused > 0))
+     ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["answer"] ?? null],
   );
-  return rows;
-}
-
-/** A window that was read from the provider. */
-export interface WalkedWindow {
-  readonly sourceId: string;
-  readonly sweep: string;
-  readonly since: Instant;
-  readonly until: Instant;
-  readonly proved: boolean;
-  readonly requests: number;
-  readonly orders: number;
-  readonly endedAgeSeconds: number;
-}
-
-/** Windows in the order of their reading, the latest first. */
-export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Promise<WalkedWindow[]> {
-  const { rows } = await pool.query<Omit<WalkedWindow, "since" | "until"> & { since: string; until: string }>(
-    `select source_id as "sourceId", sweep, since, until, proved, requests, orders,
-       extract(epoch from clock_timestamp() - ended_at)::float8 as "endedAgeSeconds"
-     from mirror.coverage where $1::text is null or source_id = $1 order by coverage_id desc limit $2`,
-    [sourceId, limit],
-  );
-  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+  return rows.map((row) => ({ ...row, minute: BigInt(row.minute) }));
 }
 
 /** A backfill or a verification, in any state. */
-export interface Task {
+export interface Task extends Listed {
   readonly kind: "backfill" | "verification";
   readonly id: string;
   readonly sourceId: string;
@@ -139,19 +158,32 @@ export interface Task {
   readonly orders: number;
   /** Differences that a verification found; null for a backfill. */
   readonly differences: number | null;
-  readonly requestedAgeSeconds: number;
+  readonly requestedAt: Instant;
   readonly lastError: string | null;
 }
 
-/** The latest request first. */
-export async function readTasks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Task[]> {
-  const { rows } = await pool.query<Omit<Task, "since" | "until"> & { since: string; until: string }>(
-    `select kind, request_id::text as id, source_id as "sourceId", since, until, state, orders::float8,
+export const TASK_SORTS = bothWays([["request_id", "bigint"]], ["newest", "oldest"]);
+export const TASK_STATES = ["requested", "running", "done", "failed", "cancelled"] as const;
+export const TASK_KINDS = ["backfill", "verification"] as const;
+
+export async function readTasks(pool: Pool, query: ListQuery): Promise<Task[]> {
+  const { position, condition, order } = writeKeyset(pickSort(TASK_SORTS, query.sort), 3);
+  type Row = Omit<Task, "since" | "until" | "requestedAt"> &
+    Record<"since" | "until" | "requestedAt", string>;
+  const { rows } = await pool.query<Row>(
+    `select ${position} as position, kind, request_id::text as id, source_id as "sourceId", since, until, state,
+       orders::float8,
        case when kind = 'verification' then (missing + stale + contradicted + differing + extra)::float8 end as differences,
-       last_error as "lastError", extract(epoch from clock_timestamp() - requested_at)::float8 as "requestedAgeSeconds"
-     from mirror.period_requests where $1::text is null or source_id = $1
-     order by request_id desc limit $2`,
-    [sourceId, limit],
+       last_error as "lastError", mirror.nanos_of(requested_at) as "requestedAt"
+     from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or state = $4) and ($5::text is null or kind = $5)
+     ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null, query.chosen["kind"] ?? null],
   );
-  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+  return rows.map((row) => ({
+    ...row,
+    since: BigInt(row.since),
+    until: BigInt(row.until),
+    requestedAt: BigInt(row.requestedAt),
+  }));
 }

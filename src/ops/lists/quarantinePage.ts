@@ -1,19 +1,21 @@
-import type { Quarantined, QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
-import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
+import type {
+  ListedQuarantined,
+  Quarantined,
+  QuarantinedInput,
+  QuarantineState,
+} from "../../quarantine/quarantine.sql.ts";
+import { listQuarantined, QUARANTINE_SORTS, QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
-import { renderChoice } from "../html/choice.ts";
 import { renderFacts, renderFields } from "../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderList } from "./listPage.ts";
+import type { List, ListQuery } from "./list.ts";
 import { describeReason, REASONS } from "./quarantineReasons.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 
-/** Rows on one page of the list. */
-export const PAGE_ROWS = 50;
 export const BECAUSE_LENGTH_MAX = 500;
 
 /** The part of the quarantine that a page shows; null means no restriction. */
@@ -23,64 +25,59 @@ export interface QuarantineView {
   readonly reason: string | null;
 }
 
-export function renderQuarantine(page: {
-  rows: readonly Quarantined[];
-  view: QuarantineView;
-  sources: readonly string[];
-  viewer: Viewer;
-}): string {
-  const { rows, view, sources, viewer } = page;
-  const oldest = rows.length < PAGE_ROWS ? undefined : rows.at(-1);
-  const more =
-    oldest === undefined
-      ? html``
-      : html`<p><a href="/ops/quarantine${writeView(view, { before: oldest.quarantineId })}">Older</a></p>`;
-  const all =
-    view.state === "open" && rows.length > 0 && viewer.role === "operator"
+/** The quarantine, open entries unless others are asked for. */
+export const QUARANTINE_LIST: List<ListedQuarantined> = {
+  title: "Quarantine",
+  section: "quarantine",
+  note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
+  empty: "Nothing is in quarantine. Input that cannot be applied would be here, with its reason.",
+  sorts: Object.keys(QUARANTINE_SORTS),
+  filters: {
+    state: { label: "State", words: QUARANTINE_STATES, standard: "open" },
+    reason: {
+      label: "Reason",
+      words: Object.keys(REASONS),
+      describe: (reason) => describeReason(reason).name,
+    },
+  },
+  columns: [
+    { title: "Number", show: renderNumber },
+    { title: "When", show: ({ quarantinedAt }) => renderInstant(quarantinedAt) },
+    { title: "Source", show: ({ sourceId }) => sourceId },
+    { title: "Order", show: renderOrder },
+    { title: "Via", show: ({ via }) => via },
+    { title: "Why", show: ({ reason }) => describeReason(reason).name },
+    { title: "Detail", kind: "sentence", show: ({ detail }) => detail ?? "–" },
+  ],
+  read: (pool, query) => listQuarantined(pool, { ...query, ...toView(query) }),
+  above: ({ query, rows, viewer }) =>
+    rows.length > 0 && toView(query).state === "open" && viewer.role === "operator"
       ? html`<p>
-          <a href="/ops/quarantine/all${writeView(view)}">Process all of these again, or dismiss them…</a>
+          <a class="button" href="/ops/quarantine/all${writeView(toView(query))}"
+            >Process all of these again, or dismiss them…</a
+          >
         </p>`
-      : html``;
-  const reasons = Object.keys(REASONS);
-  return renderList({
-    title: `Quarantine, ${view.state}`,
-    section: "quarantine",
-    note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
-    columns: ["Number", "When", "Source", "Order", "Via", "Why", "Detail"],
-    rows: rows.map(listRow),
-    context: { viewer, sourceId: view.sourceId },
-    before: html`<form class="row" action="/ops/quarantine" aria-label="Filter of the quarantine">
-        ${renderChoice({ label: "State", name: "state", words: QUARANTINE_STATES, chosen: view.state, any: false })}
-        ${renderChoice({ label: "Source", name: "source", words: sources, chosen: view.sourceId, any: true })}
-        ${renderChoice({ label: "Reason", name: "reason", words: reasons, chosen: view.reason, any: true, describe: (reason) => describeReason(reason).name })}
-        <button>Show</button>
-      </form>
-      ${all}`,
-    after: more,
-  });
+      : html``,
+};
+
+function toView({ sourceId, chosen }: ListQuery): QuarantineView {
+  const { state, reason = null } = chosen;
+  return { state: state === "dismissed" ? state : "open", sourceId, reason };
 }
 
-function listRow(row: Quarantined): (string | Html)[] {
-  const { quarantineId, sourceId, reference, via, reason, detail, quarantinedAt } = row;
-  return [
-    html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`,
-    renderInstant(quarantinedAt),
-    sourceId,
-    reference === null ? "–" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`,
-    via,
-    describeReason(reason).name,
-    detail ?? "–",
-  ];
+function renderNumber({ quarantineId }: Quarantined): Html {
+  return html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`;
+}
+
+function renderOrder({ sourceId, reference }: Quarantined): string | Html {
+  return reference === null ? "–" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
 }
 
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
 export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { name, why, mend } = describeReason(reason);
-  const order =
-    reference === null
-      ? "none named"
-      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+  const order = reference === null ? "none named" : renderOrder(input);
   const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
     ${renderFacts({
       Source: sourceId,

@@ -2,22 +2,21 @@ import { Router, urlencoded } from "express";
 import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { beginAction, dismissQuarantined, endAction } from "./opsActions.sql.ts";
-import { listQuarantined, QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
+import { readQuarantined } from "../../quarantine/quarantine.sql.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
-import { readSourceIds } from "../../sources/sources.sql.ts";
 import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import {
   BECAUSE_LENGTH_MAX,
-  PAGE_ROWS,
+  QUARANTINE_LIST,
   renderConfirmation,
-  renderQuarantine,
   renderQuarantined,
 } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
 import { readField, refuse } from "../html/requests.ts";
+import { serveList } from "./serveList.ts";
 
 const NUMBER = /^\d{1,18}$/;
 const FORM_SIZE_MAX = "8kb";
@@ -31,15 +30,9 @@ export interface QuarantineDeps {
 /** The quarantine: the list, the single entry, and an operator's actions on one or many. */
 export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   const router = Router();
-  router.get("/", async (request, response) => {
-    const view = readView(request);
-    const before = readNumber(request.query["before"]);
-    const rows = await listQuarantined(pool, { ...view, before, limit: PAGE_ROWS });
-    const sources = await readSourceIds(pool);
-    response.type("html").send(renderQuarantine({ rows, view, sources, viewer: viewerOf(response) }));
-  });
+  router.get("/", serveList(pool, "/ops/quarantine", QUARANTINE_LIST));
   router.get("/all", async (request, response) => {
-    const view: QuarantineView = { ...readView(request), state: "open" };
+    const view = readView(request);
     const count = await countQuarantined(pool, { quarantineId: null, ...view });
     response.type("html").send(renderConfirmation({ count, view, viewer: viewerOf(response) }));
   });
@@ -85,9 +78,10 @@ async function mayDecide(pool: Pool, response: Response, filter: QuarantineFilte
   return mayActOn(response, input?.sourceId ?? null);
 }
 
+/** The open part that an address names. */
 function readView({ query }: Request): QuarantineView {
-  const state = QUARANTINE_STATES.find((each) => each === query["state"]) ?? "open";
-  return { state, sourceId: readField(query["source"]) || null, reason: readField(query["reason"]) || null };
+  const [sourceId, reason] = [readField(query["source"]) || null, readField(query["reason"]) || null];
+  return { state: "open", sourceId, reason };
 }
 
 /** The rows that a form refers to: one row, or all that match up to a number. Null if it names neither. */

@@ -35,6 +35,6 @@ export function makeOverviewRoutes(deps: {
     const lines = fitting.toReversed().slice(0, LINES_SHOWN).map(renderTailLine);
     response.type("html").send(renderOverview({ overview, lines, filter, viewer: viewerOf(response) }));
   });
-  for (const [path, serve] of Object.entries(LISTS)) router.get(path, serve(pool));
+  for (const [path, serve] of Object.entries(LISTS)) router.get(path, serve(pool, `/ops${path}`));
   return router;
 }

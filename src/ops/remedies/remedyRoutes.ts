@@ -3,7 +3,7 @@ import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
-import { isPaused, setPaused } from "../../sources/sources.sql.ts";
+import { isPaused, readSource, setPaused } from "../../sources/sources.sql.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -38,6 +38,18 @@ const GAPS_MAX = 50;
 const ORDERS_SHOWN = 20;
 
 const REMEDIES: Readonly<Record<string, Remedy>> = {
+  "/pause": {
+    title: "Pause polling",
+    action: "pause",
+    plan: async (pool, sourceId) => {
+      const isKnown = (await readSource(pool, sourceId)) !== undefined;
+      return makePlan(isKnown && !(await isPaused(pool, sourceId)) ? ["Polling runs."] : []);
+    },
+    button: () => "Pause polling",
+    effect:
+      "Nothing is read from the provider until somebody resumes; webhooks are still applied. Nothing is lost: the poller then reads what it has missed.",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: true })),
+  },
   "/resume": {
     title: "Resume polling",
     action: "resume",

@@ -34,7 +34,7 @@ export interface BackendDeps {
 /**
  * The differences between the two possible places of the queue; everything else is the same code.
  *
- * The types are those of BullMQ's Redis classes, as bull-board requires; no code uses what only Redis has.
+ * The types are those of BullMQ's Redis classes; no code uses what only Redis has.
  */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;

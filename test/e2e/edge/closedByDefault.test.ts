@@ -74,7 +74,7 @@ describe("a first start without passwords and tokens", () => {
         ["/v1/orders", 401],
         ["/v1/changes", 401],
         ["/ops", 401],
-        ["/ops/queues/api/queues", 401],
+        ["/ops/queues", 401],
         ["/metrics", 401],
         ["/livez", 200],
       ] as const) {

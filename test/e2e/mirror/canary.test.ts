@@ -125,6 +125,8 @@ async function readPages(url: string): Promise<string> {
     "/ops/orders/live/POLLED",
     "/ops/quarantine",
     "/ops/actions",
+    "/ops/sources/live",
+    "/ops/queues?state=completed",
   ];
   const texts: string[] = [];
   for (const [pages, headers] of [

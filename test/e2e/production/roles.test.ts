@@ -159,7 +159,11 @@ it("web, worker and poller do their work with the rights of their own roles", as
     `/ops/orders/live/${byPoll}`,
     "/ops/quarantine",
     "/ops/actions",
-    "/ops/queues/api/queues",
+    "/ops/queues",
+    "/ops/sources/live",
+    "/ops/sessions",
+    "/ops/gaps",
+    "/ops/breaches",
     "/readyz",
   ]) {
     const answer = await fetch(url + page, { headers: { authorization } });

@@ -102,6 +102,10 @@ async function fillWithEvil(): Promise<string[]> {
     "/ops/quarantine/all",
     ...rows.map((row) => `/ops/quarantine/${row.quarantine_id}`),
     "/ops/actions",
+    `/ops/actions?person=${typed}`,
+    `/ops/lost?source=${typed}&after=${typed}`,
+    `/ops/sources/${typed}`,
+    `/ops/queues?state=${typed}`,
     `/ops/${typed}`,
   ];
 }

@@ -186,7 +186,7 @@ describe("the login form", () => {
 
   it("answers a page's script without a challenge, so that no dialog opens", async () => {
     const url = await start();
-    const answer = await ask(`${url}/ops/queues/api/queues`, { headers: { "Sec-Fetch-Mode": "cors" } });
+    const answer = await ask(`${url}/ops/queues`, { headers: { "Sec-Fetch-Mode": "cors" } });
     expect(answer.status).toBe(401);
     expect(answer.headers["www-authenticate"]).toBeUndefined();
   });

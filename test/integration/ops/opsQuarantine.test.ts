@@ -76,12 +76,13 @@ const states = async () => {
   );
   return rows.map(({ state }) => state);
 };
-const actions = () => readActions(pool, { before: null, limit: 10 });
+const actions = () =>
+  readActions(pool, { sourceId: null, chosen: {}, sort: "newest", after: null, limit: 10 });
 
 describe("the quarantine's pages", () => {
   it("list open rows, newest first, optionally by reason", async () => {
     const { text, page } = await read("/ops/quarantine");
-    expect(text).toContain("Quarantine, open all sources");
+    expect(text).toContain("Quarantine Authenticated input");
     expect([...page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual([
       "3",
       "2",
@@ -89,7 +90,7 @@ describe("the quarantine's pages", () => {
     ]);
     const some = await read("/ops/quarantine?reason=not_json&source=live");
     expect([...some.page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual(["2"]);
-    expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing here.");
+    expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing matches this choice.");
   });
 
   it("continue where a page ends", async () => {
@@ -97,11 +98,11 @@ describe("the quarantine's pages", () => {
       insert into mirror.quarantine (source_id, via, reason, raw)
       select 'live', 'poll', 'wrong_mode', n::text::bytea from generate_series(1, 60) n`);
     const first = await read("/ops/quarantine?reason=wrong_mode");
-    const next = /href="(\/ops\/quarantine\?[^"]*before=\d+[^"]*)"/.exec(first.page)?.[1] ?? "";
+    const next = /href="(\/ops\/quarantine\?[^"]*after=\d+[^"]*)"/.exec(first.page)?.[1] ?? "";
     const second = await read(next.replaceAll("&amp;", "&"));
     const ids = (page: string) => [...page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id);
     expect(new Set([...ids(first.page), ...ids(second.page)]).size).toBe(60);
-    expect(second.page).not.toContain("before=");
+    expect(second.page).not.toContain("after=");
   });
 
   it("show the exact count on the overview and before an action", async () => {
@@ -187,16 +188,10 @@ describe("an operator", () => {
 
   it("finds all actions in the audit log, including those on queues", async () => {
     await send("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
-    const headers = { ...OPERATOR, "Sec-Fetch-Site": "same-origin" };
-    const paused = await fetch(`${server.url}/ops/queues/api/queues/quarantine/pause`, {
-      method: "PUT",
-      headers,
-    });
-    await board.queue.resume();
-    expect(paused.status).toBe(200);
-    await expect.poll(async () => (await actions())[0]).toMatchObject({ action: "queue", affected: 1 });
+    await send("/ops/queues/retry", {});
+    expect((await actions())[0]).toMatchObject({ action: "retry_jobs", affected: 0 });
     const { text } = await read("/ops/actions", VIEWER);
-    expect(text).toContain("operator queue – PUT /api/queues/quarantine/pause 1");
-    expect(text).toContain("operator dismiss live quarantine all reasons, through 3 3 a test");
+    expect(text).toContain("operator Retried jobs – all failed jobs 0");
+    expect(text).toContain("operator Dismissed live quarantine all reasons, through 3 3 a test");
   });
 });

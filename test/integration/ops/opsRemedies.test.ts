@@ -58,7 +58,7 @@ describe("remedies on the overview", () => {
     expect(text).toMatch(/[-\d]+ [:\d]+ to [-\d]+ [:\d]+ Each becomes a backfill/);
     const { status, to } = await post("/ops/gap");
     expect(status).toBe(303);
-    expect((await read(to ?? "")).text).toContain("Done: read gaps, source live: 1 affected.");
+    expect((await read(to ?? "")).text).toContain("Done: Read gaps, source live: 1 affected.");
     const { rows } = await database.pool.query(
       "select kind, source_id, until - since as length, state from mirror.period_requests",
     );
@@ -73,7 +73,7 @@ describe("remedies on the overview", () => {
     await database.pool.query("update mirror.sources set paused_at = now()");
     expect((await read("/ops/resume?source=live")).text).toContain("Polling is paused.");
     const { to } = await post("/ops/resume");
-    expect((await read(to ?? "")).text).toContain("Done: resume, source live: 1 affected.");
+    expect((await read(to ?? "")).text).toContain("Done: Resumed polling, source live: 1 affected.");
     const { rows } = await database.pool.query("select paused_at from mirror.sources");
     expect(rows).toEqual([{ paused_at: null }]);
   });
@@ -101,7 +101,7 @@ describe("remedies on the overview", () => {
     const { text } = await read("/ops/reread?source=live");
     expect(text).toMatch(/LATE-1 .* and 1 more .* Read 21 orders again now/);
     const { to } = await post("/ops/reread");
-    expect((await read(to ?? "")).text).toContain("Done: reread, source live: 21 affected.");
+    expect((await read(to ?? "")).text).toContain("Done: Read orders again, source live: 21 affected.");
     const { rows } = await database.pool.query(
       "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
     );

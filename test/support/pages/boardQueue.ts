@@ -1,6 +1,7 @@
-import { createPostgresBackend, withBackend } from "bullmq";
+import { createPostgresBackend, UnrecoverableError, withBackend } from "bullmq";
 import type { PostgresConnectionOptions } from "bullmq";
 import pg from "pg";
+import { expect } from "vitest";
 import { QUEUE_SCHEMA } from "../../../src/queue/backends/migrateQueue.ts";
 
 /** A BullMQ queue of the test's own in the migrated database, without a worker. */
@@ -11,12 +12,20 @@ export async function openBoardQueue(databaseUrl: string, name: string) {
     options: `-c search_path=${QUEUE_SCHEMA}`,
   });
   pool.on("error", () => undefined);
-  const { Queue } = withBackend(createPostgresBackend);
-  const queue = new Queue(name, { connection: pool as unknown as PostgresConnectionOptions });
+  const { Queue, Worker } = withBackend(createPostgresBackend);
+  const connection = pool as unknown as PostgresConnectionOptions;
+  const queue = new Queue(name, { connection });
   await queue.waitUntilReady();
+  /** Works off the waiting jobs: each fails for good, for this reason. */
+  const failAll = async (reason: string) => {
+    const fail = () => Promise.reject(new UnrecoverableError(reason));
+    const worker = new Worker(name, fail, { connection });
+    await expect.poll(() => queue.getWaitingCount(), { timeout: 30_000 }).toBe(0);
+    await worker.close();
+  };
   const close = async () => {
     await queue.close();
     await pool.end();
   };
-  return { queue, close };
+  return { queue, failAll, close };
 }

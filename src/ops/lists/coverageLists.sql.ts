@@ -1,0 +1,122 @@
+import { toInstant } from "../../database/columns.ts";
+import type { Pool } from "../../database/database.ts";
+import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Listed, ListQuery } from "./list.ts";
+
+/** A window that was read from the provider. */
+export interface WalkedWindow extends Listed {
+  readonly sourceId: string;
+  readonly sweep: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly proved: boolean;
+  readonly requests: number;
+  readonly orders: number;
+  readonly endedAt: Instant;
+}
+
+export const WALK_SORTS = bothWays(
+  [
+    ["coverage_id", "bigint"],
+    ["source_id", "text"],
+  ],
+  ["newest", "oldest"],
+);
+
+/** Windows in the order of their reading. */
+export async function readWalks(pool: Pool, query: ListQuery): Promise<WalkedWindow[]> {
+  const { position, condition, order } = writeKeyset(pickSort(WALK_SORTS, query.sort), 3);
+  type Row = Omit<WalkedWindow, "since" | "until" | "endedAt"> &
+    Record<"since" | "until" | "endedAt", string>;
+  const { rows } = await pool.query<Row>(
+    `select ${position} as position, source_id as "sourceId", sweep, since, until, proved, requests, orders,
+       mirror.nanos_of(ended_at) as "endedAt"
+     from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or sweep = $4) and ($5::text is null or ($5 = 'yes') = proved)
+     ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["sweep"] ?? null, query.chosen["proved"] ?? null],
+  );
+  return rows.map((row) => ({
+    ...row,
+    since: BigInt(row.since),
+    until: BigInt(row.until),
+    endedAt: BigInt(row.endedAt),
+  }));
+}
+
+/** A withdrawn proof; see mirror.coverage_breaches. */
+export interface ListedBreach extends Listed {
+  readonly sourceId: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly kind: string;
+  readonly reference: string;
+  readonly foundBy: string;
+  readonly foundAt: Instant;
+  /** Null until the period is proved again. */
+  readonly reprovedAt: Instant | null;
+  readonly detail: string;
+}
+
+export const BREACH_SORTS = bothWays(
+  [
+    ["breach_id", "bigint"],
+    ["source_id", "text"],
+  ],
+  ["newest", "oldest"],
+);
+
+export async function listBreaches(pool: Pool, query: ListQuery): Promise<ListedBreach[]> {
+  const { position, condition, order } = writeKeyset(pickSort(BREACH_SORTS, query.sort), 3);
+  type Times = "since" | "until" | "foundAt";
+  type Row = Omit<ListedBreach, Times | "reprovedAt"> & Record<Times, string> & { reprovedAt: string | null };
+  const { rows } = await pool.query<Row>(
+    `select ${position} as position, source_id as "sourceId", since, until, kind, reference, found_by as "foundBy",
+       mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt", detail
+     from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'open') = (reproved_at is null))
+     ${order} limit $2`,
+    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
+  );
+  return rows.map((row) => ({
+    ...row,
+    since: BigInt(row.since),
+    until: BigInt(row.until),
+    foundAt: BigInt(row.foundAt),
+    reprovedAt: toInstant(row.reprovedAt),
+  }));
+}
+
+/** A period between proved windows that no read has proved. */
+export interface ListedGap extends Listed {
+  readonly sourceId: string;
+  readonly since: Instant;
+  readonly until: Instant;
+}
+
+export const GAP_SORTS = bothWays(
+  [
+    ["lower(gap)", "bigint"],
+    ["source_id", "text"],
+  ],
+  ["newest", "oldest"],
+);
+
+/** The gaps of the last week; what is not read yet, at the end, is none. */
+export async function listGaps(pool: Pool, query: ListQuery): Promise<ListedGap[]> {
+  const { position, condition, order } = writeKeyset(pickSort(GAP_SORTS, query.sort), 3);
+  const { rows } = await pool.query<Omit<ListedGap, "since" | "until"> & Record<"since" | "until", string>>(
+    `with spans as (
+       select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
+       where ($1::text is null or source_id = $1)
+         and until > (extract(epoch from clock_timestamp() - interval '7 days') * 1000000000)::bigint
+       group by source_id
+     )
+     select ${position} as position, source_id as "sourceId", lower(gap) as since, upper(gap) as until
+     from spans, unnest(int8multirange(range_merge(spans)) - spans) as gap
+     where ${condition} ${order} limit $2`,
+    [query.sourceId, query.limit, query.after],
+  );
+  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+}

@@ -1,0 +1,102 @@
+import { html } from "../../runtime/http/html.ts";
+import {
+  describeCount,
+  describeSpan,
+  orderAddress,
+  renderInstant,
+  sourceQuery,
+} from "../overview/phrases.ts";
+import {
+  BREACH_SORTS,
+  GAP_SORTS,
+  listBreaches,
+  listGaps,
+  readWalks,
+  WALK_SORTS,
+} from "./coverageLists.sql.ts";
+import type { ListedBreach, ListedGap, WalkedWindow } from "./coverageLists.sql.ts";
+import type { List } from "./list.ts";
+
+const NANOS_PER_SECOND = 1e9;
+
+export const WALKS: List<WalkedWindow> = {
+  title: "Windows read most recently",
+  note: "Windows of updatedAt that were read completely from the provider. Proved windows advance safe through.",
+  empty: "No window was read yet. Each window that the poller has read completely would be here.",
+  filters: {
+    sweep: { label: "Sweep", words: ["fast", "delayed", "deep", "backfill", "verify"] },
+    proved: { label: "Proved", words: ["yes", "no"] },
+  },
+  sorts: Object.keys(WALK_SORTS),
+  columns: [
+    { title: "Source", show: ({ sourceId }) => sourceId },
+    { title: "Sweep", show: ({ sweep }) => sweep },
+    { title: "From", show: ({ since }) => renderInstant(since) },
+    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    { title: "Proved", show: ({ proved }) => (proved ? "yes" : "no") },
+    { title: "Requests", kind: "number", show: ({ requests }) => describeCount(requests) },
+    { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
+    { title: "Read", show: ({ endedAt }) => renderInstant(endedAt) },
+  ],
+  read: readWalks,
+};
+
+export const GAPS: List<ListedGap> = {
+  title: "Gaps, last 7 days",
+  note: "Periods of updatedAt between proved ones that no read has proved: changes in them may be missing.",
+  empty: "There is no gap: everything between the proved periods of the last 7 days is proved.",
+  sorts: Object.keys(GAP_SORTS),
+  columns: [
+    { title: "Source", show: ({ sourceId }) => sourceId },
+    { title: "From", show: ({ since }) => renderInstant(since) },
+    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    {
+      title: "Length",
+      kind: "number",
+      show: ({ since, until }) => describeSpan(Number(until - since) / NANOS_PER_SECOND),
+    },
+    {
+      title: "Remedy",
+      show: ({ sourceId }) =>
+        html`<a href="/ops/gap${sourceQuery(sourceId)}">Read the gaps of ${sourceId}…</a>`,
+    },
+  ],
+  read: listGaps,
+};
+
+const KINDS: Readonly<Record<string, string>> = {
+  missed_change: "a read found a change that was missed",
+  differing: "a read found different content",
+  late_event: "an event brought a change that was missed",
+};
+
+export const BREACHES: List<ListedBreach> = {
+  title: "Breaches, all time",
+  note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
+  empty: "No proof was ever withdrawn. A change found in a period that was proved complete would be here.",
+  filters: {
+    state: {
+      label: "State",
+      words: ["open", "closed"],
+      describe: (word) => (word === "open" ? "not proved again" : "proved again"),
+    },
+  },
+  sorts: Object.keys(BREACH_SORTS),
+  columns: [
+    { title: "Found", show: ({ foundAt }) => renderInstant(foundAt) },
+    { title: "Source", show: ({ sourceId }) => sourceId },
+    {
+      title: "Order",
+      show: ({ sourceId, reference }) =>
+        html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`,
+    },
+    { title: "Why", show: ({ kind }) => KINDS[kind] ?? kind },
+    { title: "From", show: ({ since }) => renderInstant(since) },
+    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    {
+      title: "Proved again",
+      show: ({ reprovedAt }) => (reprovedAt === null ? "not yet" : renderInstant(reprovedAt)),
+    },
+  ],
+  read: listBreaches,
+};

@@ -1,0 +1,49 @@
+import { Router, urlencoded } from "express";
+import type { Request, RequestHandler } from "express";
+import type { Pool } from "../../database/database.ts";
+import { actorOf, mayActOn } from "../auth/viewer.ts";
+import { refuseOtherSource } from "../auth/writeGuard.ts";
+import { readField } from "../html/requests.ts";
+import { serveList } from "../lists/serveList.ts";
+import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { makeJobList } from "./jobsPage.ts";
+import { askQueue } from "./queuedJobs.ts";
+import type { JobQueue } from "./queuedJobs.ts";
+
+/** The jobs of the queue, and for operators of all sources the retry of failed ones. */
+export function makeJobRoutes(pool: Pool, queue: JobQueue): Router {
+  const router = Router();
+  router.get("/", serveList(pool, "/ops/queues", makeJobList(queue)));
+  router.post("/retry", urlencoded({ extended: false, limit: "1kb" }), retryFailed(pool, queue));
+  return router;
+}
+
+/** Retries one failed job, or all. */
+function retryFailed(pool: Pool, queue: JobQueue): RequestHandler {
+  return async (request: Request, response) => {
+    // The queue belongs to all sources.
+    if (!mayActOn(response, null)) return refuseOtherSource(response);
+    const form = (request.body ?? {}) as Record<string, unknown>;
+    const jobId = readField(form["job"]);
+    const target = jobId === "" ? "all failed jobs" : `job ${jobId}`;
+    const actor = actorOf(response);
+    const actionId = await beginAction(pool, { ...actor, action: "retry_jobs", sourceId: null, target });
+    const affected = await (jobId === "" ? retryAll(queue) : retryOne(queue, jobId));
+    await endAction(pool, { actionId, affected });
+    response.redirect(303, `/ops/actions?did=${actionId}`);
+  };
+}
+
+async function retryAll(queue: JobQueue): Promise<number> {
+  const counts = await askQueue(queue.getJobCounts("failed"));
+  await askQueue(queue.retryJobs({ state: "failed" }));
+  return counts["failed"] ?? 0;
+}
+
+/** 0 if the job is gone, or somebody has retried it already. */
+async function retryOne(queue: JobQueue, jobId: string): Promise<number> {
+  const job = await askQueue(queue.getJob(jobId));
+  if (job === undefined || job.finishedOn === undefined || job.failedReason === undefined) return 0;
+  await askQueue(job.retry("failed"));
+  return 1;
+}

@@ -1,0 +1,90 @@
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { mayAct } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderFacts } from "../html/fieldList.ts";
+import type { List, ListPage } from "../lists/list.ts";
+import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
+import type { JobEvent } from "./jobEvents.sql.ts";
+import { askQueue, JOB_STATES, readJobs } from "./queuedJobs.ts";
+import type { JobQueue, JobState, ListedJob } from "./queuedJobs.ts";
+
+const STATES: Readonly<Record<JobState, string>> = {
+  failed: "Failed",
+  active: "Running",
+  waiting: "Waiting",
+  delayed: "Waiting to retry",
+  completed: "Done",
+};
+
+/** The jobs of the queue. */
+export function makeJobList(queue: JobQueue): List<ListedJob> {
+  return {
+    title: "Queue",
+    section: "queues",
+    note: "Jobs wake the workers; what is to be done is in the database. Events whose job has failed or vanished are found within seconds.",
+    empty: "There is no such job now. Each job would be here with its events and orders.",
+    ofSources: false,
+    filters: {
+      state: {
+        label: "State",
+        words: JOB_STATES,
+        standard: "failed",
+        describe: (state) => STATES[state as JobState],
+      },
+    },
+    sorts: ["newest"],
+    columns: [
+      { title: "Job", show: ({ jobId }) => html`<span class="nowrap">${jobId}</span>` },
+      { title: "Events and orders", show: renderEvents },
+      { title: "Added", show: ({ addedAt }) => renderInstant(addedAt) },
+      { title: "Last begun", show: ({ begunAt }) => renderInstant(begunAt) },
+      { title: "Tried", kind: "number", show: ({ attempts }) => describeCount(attempts) },
+      { title: "Last error", kind: "sentence", show: ({ failedReason }) => failedReason ?? "–" },
+      { title: "Action", show: renderRetry },
+    ],
+    read: async (pool, query) => {
+      const state = JOB_STATES.find((each) => each === query.chosen["state"]) ?? "failed";
+      return readJobs(pool, queue, { ...query, state });
+    },
+    above: (page) => renderCounts(queue, page),
+  };
+}
+
+function renderEvents({ events, more }: ListedJob): string | Html {
+  if (events.length === 0) return "–";
+  return html`${events.map(renderEvent)}${more === 0 ? html`` : html`<div class="dim">and ${describeCount(more)} more</div>`}`;
+}
+
+function renderEvent({ sourceId, eventId, reference }: JobEvent): Html {
+  const order =
+    reference === null
+      ? html`<span class="dim">not decided yet</span>`
+      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+  return html`<div>
+    <span class="nowrap">${eventId}</span> ${order} <span class="dim">${sourceId}</span>
+  </div> `;
+}
+
+/** The queue belongs to all sources. */
+const mayRetry = (viewer: Viewer): boolean => mayAct(viewer, null);
+
+function renderRetry({ jobId, state }: ListedJob, viewer: Viewer): string | Html {
+  if (state !== "failed" || !mayRetry(viewer)) return "–";
+  return html`<form method="post" action="/ops/queues/retry">
+    <input type="hidden" name="job" value="${jobId}" /><button>Retry</button>
+  </form>`;
+}
+
+/** How many jobs are in each state, with the way to them. */
+async function renderCounts(queue: JobQueue, { viewer }: ListPage<ListedJob>): Promise<Html> {
+  const counts = await askQueue(queue.getJobCounts(...JOB_STATES));
+  const link = (state: JobState) =>
+    html`<a href="/ops/queues?state=${state}">${describeCount(counts[state] ?? 0)}</a>`;
+  const { failed = 0 } = counts;
+  const retryAll = html`<form method="post" action="/ops/queues/retry" class="row">
+    <button>Retry ${describeCount(failed)} failed ${failed === 1 ? "job" : "jobs"}</button>
+  </form>`;
+  return html`${renderFacts(Object.fromEntries(JOB_STATES.map((state) => [STATES[state], link(state)])))}
+  ${failed > 0 && mayRetry(viewer) ? retryAll : html``}`;
+}

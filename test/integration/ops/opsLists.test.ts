@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+const LOGINS = { opsPassword: "operate", opsViewerPassword: "look", localTrust: false };
+const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
+const OPERATOR = basic("operator", "operate");
+const VIEWER = basic("viewer", "look");
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "jobs");
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config: LOGINS, logger: silentLogger }));
+  await database.pool.query(`
+    insert into mirror.sources (source_id, mode, base_url, provider)
+    values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const read = async (path: string, headers = VIEWER) => {
+  const response = await fetch(server.url + path, { headers });
+  const page = await response.text();
+  return { status: response.status, page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
+};
+const send = async (path: string, fields: Record<string, string>, headers = OPERATOR) => {
+  const body = new URLSearchParams(fields);
+  return fetch(server.url + path, { method: "POST", body, headers, redirect: "manual" });
+};
+const nextOf = (page: string) => /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
+
+/** The first cells of all rows on all pages from this one on. */
+async function walk(path: string, pattern: RegExp): Promise<string[]> {
+  const found: string[] = [];
+  for (let next: string | undefined = path; next !== undefined;) {
+    const { page, status } = await read(next);
+    expect(status).toBe(200);
+    found.push(...[...page.matchAll(pattern)].map(([, text = ""]) => text));
+    next = nextOf(page);
+  }
+  return found;
+}
+
+describe("the lists", () => {
+  it("show every row once, page by page, in both directions, also where keys are equal", async () => {
+    await database.pool.query(`
+      insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
+      select 'live', 'ORD-' || n, 'created', (n % 60) * 1000000000::bigint, 'poll',
+        date_trunc('minute', clock_timestamp() - interval '1 hour'), case n % 2 when 0 then 'lost' else 'waiting' end
+      from generate_series(1, 120) n`);
+    const references = /\/ops\/orders\/live\/(ORD-\d+)"/g;
+    for (const sort of ["newest", "oldest", "delay"]) {
+      const all = await walk(`/ops/lost?sort=${sort}`, references);
+      expect([sort, all.length, new Set(all).size]).toEqual([sort, 120, 120]);
+    }
+    expect(await walk("/ops/lost?sort=oldest", references)).toEqual(
+      (await walk("/ops/lost", references)).toReversed(),
+    );
+    expect(await walk("/ops/lost?state=waiting", references)).toHaveLength(60);
+    expect(await walk("/ops/lost?source=test", references)).toEqual([]);
+  });
+
+  it("keep the choice while paging, and refuse an address that is of no page", async () => {
+    const next = nextOf((await read("/ops/lost?state=lost&sort=oldest&source=live")).page);
+    expect(next).toMatch(/^\/ops\/lost\?source=live&state=lost&sort=oldest&after=/);
+    expect((await read("/ops/lost?after=nonsense")).status).toBe(400);
+    expect((await read("/ops/walks?after=1'&after=x")).status).toBe(400);
+    expect((await read("/ops/walks?sort=nonsense")).status).toBe(200);
+  });
+
+  it("say what would be here", async () => {
+    for (const path of ["/ops/gaps", "/ops/breaches", "/ops/tasks", "/ops/certificates", "/ops/refetches"]) {
+      expect((await read(path)).page).toMatch(/class="empty">[A-Z][^<]{20,}\.</);
+    }
+    expect((await read("/ops/tasks?state=failed")).text).toContain("Nothing matches this choice.");
+  });
+
+  it("name gaps and breaches", async () => {
+    await database.pool.query(`
+      with hour as (select (extract(epoch from date_trunc('hour', clock_timestamp())) * 1000000000)::bigint as now)
+      insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+      select 'live', now - n * 3600000000000, now - (n - 1) * 3600000000000, 'delayed', true, 1, 1, 1
+      from hour, generate_series(1, 6) n where n not in (2, 4, 5)`);
+    await database.pool.query(`
+      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+      values ('live', 1, 2, 'late_event', 'ORD-7', 1, 'webhook', 'x')`);
+    const { text } = await read("/ops/gaps?source=live");
+    expect(text).toMatch(
+      /live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 1 h 0 min .* live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 2 h 0 min/,
+    );
+    expect((await read("/ops/breaches?state=open")).text).toContain(
+      "live ORD-7 an event brought a change that was missed",
+    );
+    expect((await read("/ops/breaches?state=closed")).text).toContain("Nothing matches");
+  });
+});
+
+describe("the pages of the sources", () => {
+  it("show standing, provider and requests, and lead to what can be done", async () => {
+    await database.pool.query(`
+      insert into mirror.provider_behaviour (source_id, aspect, value) values ('live', 'sort', 'descending')`);
+    await database.pool.query(`
+      insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
+      values ('live', date_trunc('minute', clock_timestamp()), 'order-list', 'live', 1234)`);
+    expect((await read("/ops/sources")).text).toMatch(/live live ✖ no poller is running/);
+    const { text, page } = await read("/ops/sources/live");
+    expect(text).toContain("Identity provider.example/live");
+    expect(text).toContain("Sort order of order lists descending");
+    expect(page).toMatch(/<td class="number"[^>]*>1,234</);
+    expect(page).toContain('href="/ops/pause?source=live"');
+    expect((await read("/ops/sources/none")).status).toBe(404);
+  });
+
+  it("pause polling after saying what that means, and record it", async () => {
+    expect((await read("/ops/pause?source=live", OPERATOR)).text).toContain("webhooks are still applied");
+    expect((await send("/ops/pause", { source: "live" }, VIEWER)).status).toBe(405);
+    const done = await send("/ops/pause", { source: "live" });
+    expect((await read(done.headers.get("location") ?? "")).text).toContain(
+      "Done: Paused polling, source live: 1 affected.",
+    );
+    expect((await read("/ops/sources/live")).text).toContain("Polling paused since");
+    expect((await read("/ops/pause?source=live")).text).toContain("There is nothing to do.");
+  });
+});
+
+describe("the queues' page", () => {
+  /** Jobs that a worker has failed for good. */
+  async function failJobs(count: number) {
+    const { rows } = await database.pool.query<{ seq: string }>(`
+      insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
+      select 'live', 'evt_' || n, sha256(n::text::bytea), '{}', 0 from generate_series(1, 5) n returning seq`);
+    const seqs = rows.map(({ seq }) => Number(seq));
+    await database.pool.query(
+      `insert into mirror.history (source_id, reference, via, verdict, inbox_seq, event_id)
+       values ('live', 'ORD-JOB', 'webhook', 'applied', $1, 'evt_1')`,
+      [seqs[0]],
+    );
+    for (let n = 0; n < count; n += 1) await board.queue.add("events", { seqs });
+    await board.failAll("the disk is full");
+  }
+
+  it("shows failed jobs with their events and orders, and an operator retries one or all", async () => {
+    await failJobs(3);
+    const { text, page } = await read("/ops/queues", OPERATOR);
+    expect(text).toMatch(/Failed 3 Running 0 Waiting 0 Waiting to retry 0 Done 0/);
+    expect(text).toMatch(
+      /evt_1 ORD-JOB live evt_2 not decided yet live evt_3 not decided yet live and 2 more/,
+    );
+    expect(text).toContain("the disk is full");
+    const job = /name="job" value="([^"]+)"/.exec(page)?.[1] ?? "";
+    const done = await send("/ops/queues/retry", { job });
+    expect(done.status).toBe(303);
+    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 2, waiting: 1 });
+    await send("/ops/queues/retry", { job });
+    await send("/ops/queues/retry", {});
+    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
+    expect((await read("/ops/queues?state=waiting")).text).toMatch(/evt_1 ORD-JOB/);
+    const { rows } = await database.pool.query(
+      "select target, affected::int from mirror.ops_actions where action = 'retry_jobs' order by action_id",
+    );
+    expect(rows).toEqual([
+      { target: `job ${job}`, affected: 1 },
+      { target: `job ${job}`, affected: 0 },
+      { target: "all failed jobs", affected: 2 },
+    ]);
+  });
+
+  it("offers a viewer no button, and refuses the action", async () => {
+    expect((await read("/ops/queues")).page).not.toContain('action="/ops/queues/retry"');
+    expect((await send("/ops/queues/retry", {}, VIEWER)).status).toBe(405);
+    await send("/ops/queues/retry", { job: "none" });
+    expect((await read("/ops/actions")).text).toContain("Retried jobs – job none 0");
+  });
+});
+
+describe("the sessions' page", () => {
+  const logIn = async (password: string) => {
+    const answer = await send("/ops/login", { password, next: "/ops" }, {} as typeof OPERATOR);
+    return { Cookie: (answer.headers.get("set-cookie") ?? "").split(";")[0] ?? "" };
+  };
+
+  it("shows who is logged in, and an operator ends a session", async () => {
+    const [mine, theirs] = [await logIn("operate"), await logIn("look")];
+    const asMe = mine as unknown as typeof OPERATOR;
+    const { text, page } = await read("/ops/sessions", asMe);
+    expect(text).toMatch(/anybody with the password viewer nothing/);
+    expect(text).toContain("this is you");
+    const session = /name="session" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? "";
+    expect((await send("/ops/sessions/end", { session }, theirs as unknown as typeof OPERATOR)).status).toBe(
+      405,
+    );
+    const done = await send("/ops/sessions/end", { session }, asMe);
+    expect(done.headers.get("location")).toMatch(/^\/ops\/actions\?did=\d+$/);
+    expect((await read("/ops/actions", asMe)).text).toContain("Ended a session – session of viewer 1");
+    const after = await fetch(`${server.url}/ops`, { headers: theirs, redirect: "manual" });
+    expect(after.status).toBe(401);
+    expect((await send("/ops/sessions/end", { session }, asMe)).status).toBe(404);
+    expect((await read("/ops/sessions", VIEWER)).page).not.toContain("End it");
+  });
+});
+
+describe("the audit log", () => {
+  it("is filtered by action, role and part of a person's name", async () => {
+    await database.pool.query(`
+      insert into mirror.ops_actions (role, person, action, target, affected)
+      values ('operator', 'Grace@shop.example', 'dismiss', 'quarantine 1', 1), ('command', 'ada', 'export', 'all', 9)`);
+    expect((await read("/ops/actions?person=grace")).text).toMatch(/Grace@shop\.example operator Dismissed/);
+    expect((await read("/ops/actions?person=grace")).text).not.toContain("ada command");
+    expect((await read("/ops/actions?action=export&role=command")).text).toMatch(
+      /ada command Exported – all 9/,
+    );
+  });
+});
