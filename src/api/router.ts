@@ -17,6 +17,7 @@ import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
 import { makeGetCertificate, makeListCertificates } from "./certificateRoutes.ts";
+import { makeReconcile } from "./reconcileRoute.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
@@ -67,6 +68,7 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/certificates/:day", makeGetCertificate(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
+  v1.post("/reconcile", makeReconcile(feedDeps));
   v1.use(refuseAddress);
   if (writes === undefined) v1.use(refuseWrite);
   else
@@ -99,6 +101,7 @@ const ADDRESSES = [
     method: "GET",
     path: `/v1/${path}`,
   })),
+  { method: "POST", path: "/v1/reconcile" },
 ];
 
 /**

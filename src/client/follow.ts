@@ -1,14 +1,13 @@
-import { z } from "zod";
 import { ProviderError } from "../provider/errors.ts";
 import type { ProviderRequest, ProviderAnswer } from "../provider/http/request.ts";
-import { parseAnswer } from "../provider/orderAnswer.ts";
 import { backoffMs } from "../provider/rate/retrying.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Change, OnComplete } from "./change.ts";
 import { streamChanges } from "./changeStream.ts";
-import { get } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 import type { CursorStore } from "./cursorStore.ts";
+import { readFeedEnd, readFeedPages } from "./feedPages.ts";
+import type { FedChange } from "./feedPages.ts";
 import { makeShown, readSnapshot } from "./snapshot.ts";
 import type { Shown } from "./snapshot.ts";
 
@@ -44,18 +43,6 @@ export type FollowState =
   | { readonly state: "waiting"; readonly error: ProviderError; readonly retryMs: number };
 
 const GONE = 410;
-const PAGE_MAX = 500;
-const ROUTE = "/v1/changes";
-
-const isChange = (value: unknown): value is Change & { position: string } =>
-  typeof value === "object" && value !== null && "position" in value && typeof value.position === "string";
-
-const pageSchema = z.looseObject({
-  data: z.array(z.custom<Change & { position: string }>(isChange)),
-  hasMore: z.boolean(),
-  next: z.string(),
-  complete: z.object({ through: z.string(), exceptions: z.number() }).nullish(),
-});
 
 /** One loop over the changes. */
 interface Reading {
@@ -105,25 +92,19 @@ export async function* followChanges(
 /** A position; undefined for a snapshot. */
 async function findStart(reading: Reading, after: string): Promise<string | undefined> {
   if (after === "snapshot") return undefined;
-  if (after === "latest") return readEnd(reading);
+  if (after === "latest") return readFeedEnd(reading.ask);
   return after === "beginning" ? "" : after;
-}
-
-/** The position behind the last change. If one arrives at the same moment, it is before this position or after it. */
-async function readEnd({ ask }: Reading): Promise<string> {
-  const answer = await ask(get(ROUTE, { query: new URLSearchParams({ after: "latest", limit: "1" }) }));
-  return parseAnswer(pageSchema, `GET ${ROUTE}`, answer).next;
 }
 
 async function* readFromSnapshot(reading: Reading): AsyncGenerator<Change, void, void> {
   const { options, ask, signal } = reading;
   options.onState?.({ state: "snapshot" });
-  const start = await readEnd(reading);
+  const start = await readFeedEnd(reading.ask);
   const shown = makeShown(systemClock);
   yield* readSnapshot({ ask, shown });
   // Unsaved: after a restart `shown` would be unknown, and orders would go back to states before the snapshot.
   let position = start;
-  for await (const change of readPages(reading, start)) {
+  for await (const change of readExisting(reading, start)) {
     position = change.position;
     if (!shown.has(change)) yield change;
   }
@@ -135,7 +116,7 @@ async function* readFromSnapshot(reading: Reading): AsyncGenerator<Change, void,
 
 async function* readFrom(reading: Reading, after: string, shown?: Shown): AsyncGenerator<Change, void, void> {
   const { store, follow = true } = reading.options;
-  const changes = follow ? readStream(reading, after) : readPages(reading, after);
+  const changes = follow ? readStream(reading, after) : readExisting(reading, after);
   for await (const change of changes) {
     if (shown?.has(change) !== true) yield change;
     await store?.save(change.position);
@@ -143,16 +124,13 @@ async function* readFrom(reading: Reading, after: string, shown?: Shown): AsyncG
 }
 
 /** The changes that exist. */
-async function* readPages({ ask, options }: Reading, after: string) {
-  let position = after;
-  let hasMore = true;
-  while (hasMore) {
-    const query = new URLSearchParams({ after: position, limit: String(PAGE_MAX) });
-    const page = parseAnswer(pageSchema, `GET ${ROUTE}`, await ask(get(ROUTE, { query })));
-    yield* page.data;
-    position = page.next;
-    ({ hasMore } = page);
-    if (page.complete && !hasMore) await options.onComplete?.({ ...page.complete, position });
+async function* readExisting(
+  { ask, options }: Reading,
+  after: string,
+): AsyncGenerator<FedChange, void, void> {
+  for await (const { data, next, hasMore, complete } of readFeedPages(ask, after)) {
+    yield* data;
+    if (complete && !hasMore) await options.onComplete?.({ ...complete, position: next });
   }
 }
 

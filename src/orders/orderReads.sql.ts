@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import { toInstant } from "../database/columns.ts";
-import type { Pool } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 import { toTimestamp, writeOrderFilter } from "./orderFilter.sql.ts";
 import type { Bind, OrderFilter } from "./orderFilter.sql.ts";
 
@@ -206,8 +206,8 @@ export async function explainIncomplete(
 }
 
 /** How far a source's orders can be trusted; undefined while that is unknown. */
-export async function selectFreshness(pool: Pool, sourceId: string): Promise<Freshness | undefined> {
-  const { rows } = await pool.query<FreshnessRow>(
+export async function selectFreshness(database: Queryable, sourceId: string): Promise<Freshness | undefined> {
+  const { rows } = await database.query<FreshnessRow>(
     `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
     [sourceId],
   );

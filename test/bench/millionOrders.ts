@@ -18,7 +18,7 @@ export async function fillOrders(pool: Pool): Promise<void> {
       `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
          status, updated_at, livemode, fleet_name, branch_id, schedule_mode, pickup_time, delivery_time, raw, history_id,
          first_seen_via)
-       select 'live', 'S' || n, ($4::bigint + n) * 1000000000, true, 0, 1, '', 'shop-' || n,
+       select 'live', 'S' || n, ($4::bigint + n) * 1000000000, true, 0, 1, sha256(convert_to('S' || n, 'UTF8')), 'shop-' || n,
          case when n % 50 = 0 then 'created' when n % 50 = 1 then 'picked_up' when n % 20 = 2 then 'cancelled' else 'delivered' end,
          to_timestamp($4::bigint + n), true, 'Fleet ' || n % 20, 'b-' || n % 200, 'asap',
          to_timestamp($4::bigint + n + 600), to_timestamp($4::bigint + n + 1800),

@@ -1,0 +1,128 @@
+import express from "express";
+import type { Request, RequestHandler, Response } from "express";
+import { readFeedTail } from "../changes/feedReader.ts";
+import { writeFeedCursor } from "../changes/feedCursor.ts";
+import type { Pool } from "../database/database.ts";
+import { beginSnapshot } from "../database/snapshot.sql.ts";
+import { onConnection } from "../database/transaction.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { readOrUnavailable, sendJson } from "../http/respond.ts";
+import { writeFreshness } from "../orders/freshness.ts";
+import { selectFreshness } from "../orders/orderReads.sql.ts";
+import { findDifferences, sumRanges } from "../orders/reconcile.sql.ts";
+import type { RangeDifference } from "../orders/reconcile.sql.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
+import { completeRanges, LISTED_MAX, reconcileSchema, RECONCILE_BYTES_MAX } from "../wire/reconcile.ts";
+import type { AskedRange } from "../wire/reconcile.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
+import { writeBound, writeFingerprint } from "../wire/stateRange.ts";
+
+interface RouteDeps {
+  /** Must read from the primary: a replica may lack changes before the position. */
+  readonly pool: Pool;
+  readonly authenticate: Authenticate;
+}
+
+interface Asked {
+  readonly sourceId: string;
+  readonly salt: string;
+  readonly ranges: readonly AskedRange[];
+}
+
+const readBody = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true });
+
+/**
+ * POST /v1/reconcile: which ranges of the reader's orders differ from the mirror's, and how those differ whose states
+ * the reader lists. All of an answer is read in one snapshot, which has every change up to `position` and every change
+ * before `X-Safe-Through`.
+ *
+ * A range over all orders reads them all, so one request at a time uses the database. 400 for a body of another form.
+ */
+export function makeReconcile({ pool, authenticate }: RouteDeps): RequestHandler {
+  let turn = Promise.resolve();
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const asked = { sourceId, ...parseBody(await readJson(request, response)) };
+    const answered = turn.then(async () => {
+      if (!response.destroyed) await answer(response, { pool, asked });
+    });
+    turn = answered.catch(() => undefined);
+    await answered;
+  };
+}
+
+async function answer(response: Response, { pool, asked }: { pool: Pool; asked: Asked }): Promise<void> {
+  // Before the snapshot, so that nothing is between the two.
+  const position = writeFeedCursor(await readFeedTail(pool, asked.sourceId));
+  const read = onConnection(pool, async (client) => {
+    await beginSnapshot(client);
+    const freshness = await selectFreshness(client, asked.sourceId);
+    const sums = await sumRanges(client, asked);
+    const differing = asked.ranges.flatMap((range, index) => {
+      const fingerprint = writeFingerprint(sums[index] ?? NOTHING);
+      return fingerprint === range.fingerprint ? [] : [{ range, index, fingerprint }];
+    });
+    const lists = differing.flatMap(({ range }) => (isList(range) ? [range] : []));
+    const differences =
+      lists.length === 0 ? [] : await findDifferences(client, { sourceId: asked.sourceId, lists });
+    await client.query("commit");
+    return { freshness, differing, differences: differences.values() };
+  });
+  const { freshness, differing, differences } = await readOrUnavailable(read);
+  writeFreshness(response, freshness);
+  const parts = differing.map(({ range, index, fingerprint }) => {
+    const head = `"range":${index},"fingerprint":"${fingerprint}"`;
+    return `{${head}${isList(range) ? writeDifference(differences.next().value) : ""}}`;
+  });
+  sendJson(response, `{"position":${JSON.stringify(position)},"differing":[${parts.join(",")}]}`);
+}
+
+const NOTHING = { count: 0, sum: 0n };
+
+function isList(range: AskedRange): range is AskedRange & { readonly states: object } {
+  return range.states !== undefined;
+}
+
+/** Orders are the provider's unchanged texts. */
+function writeDifference(difference: RangeDifference | undefined): string {
+  if (difference === undefined) throw new TypeError("every list has a difference");
+  const { orders, gone, next } = difference;
+  const texts = orders.map(({ hash, raw }) => `{"hash":"${hash}","order":${raw}}`).join(",");
+  const end = JSON.stringify(next === null ? null : writeBound(next));
+  return `,"orders":[${texts}],"gone":${JSON.stringify(gone)},"next":${end}`;
+}
+
+function parseBody(body: unknown): Pick<Asked, "salt" | "ranges"> {
+  const result = reconcileSchema.safeParse(body);
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    throw refuseBody(`${describePath(issue?.path ?? [])} must be ${issue?.message}.`);
+  }
+  const ranges = completeRanges(result.data.ranges);
+  if (typeof ranges === "number")
+    throw refuseBody(
+      `ranges[${ranges}] must begin before it ends, and not before the end of the one before.`,
+    );
+  const listed = ranges.reduce((sum, { states = [] }) => sum + states.length, 0);
+  if (listed > LISTED_MAX) throw refuseBody(`ranges must be of at most ${LISTED_MAX} states in all.`);
+  return { salt: result.data.salt, ranges };
+}
+
+function describePath(path: readonly PropertyKey[]): string {
+  const text = path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
+  return text === "" ? "The body" : text.slice(1);
+}
+
+function refuseBody(message: string): RefusedRequestError {
+  return new RefusedRequestError({ status: 400, code: ASSUMED_CODES.invalidRequest, message });
+}
+
+/** Throws what Express refuses: 413 beyond the limit, 400 for what is not JSON. */
+async function readJson(request: Request, response: Response): Promise<unknown> {
+  await new Promise<void>((resolve, reject) => {
+    readBody(request, response, (error?: unknown) =>
+      error === undefined ? resolve() : reject(error as Error),
+    );
+  });
+  return request.body;
+}
