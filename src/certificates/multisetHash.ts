@@ -1,13 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Instant } from "../domain/order/instant.ts";
-
-/** A state of an order: what the hash of a certificate is made of. */
-export interface OrderState {
-  readonly reference: string;
-  readonly version: Instant;
-  /** SHA-256 of the canonical JSON (RFC 8785), in hexadecimal. */
-  readonly hash: string;
-}
+import type { OrderState } from "../domain/order/order.ts";
 
 const LANES = 1_024;
 const LANE_BYTES = 2;

@@ -3,7 +3,7 @@ import type { Queryable } from "../database/database.ts";
 import { readInBatches } from "../database/snapshot.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
-import type { OrderState } from "./multisetHash.ts";
+import type { OrderState } from "../domain/order/order.ts";
 
 /** A period of one source. */
 export interface Period extends Window {

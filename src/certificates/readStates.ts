@@ -6,7 +6,7 @@ import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from "h
 import { ConfigurationError } from "../domain/errors.ts";
 import { CSV_SEPARATORS, restoreText } from "../orders/export/orderCsv.ts";
 import { readSnapshot } from "../wire/order.ts";
-import type { OrderState } from "./multisetHash.ts";
+import type { OrderState } from "../domain/order/order.ts";
 
 /** The columns of a file that the hash needs. */
 const NEEDED = ["reference", "version", "content_hash"] as const;

@@ -2,7 +2,7 @@ import { parseInstant } from "../domain/order/instant.ts";
 import { writeCsvTable } from "../orders/export/orderCsv.ts";
 import type { CheckedCertificate } from "./checkCertificate.ts";
 import { makeMultisetHash } from "./multisetHash.ts";
-import type { OrderState } from "./multisetHash.ts";
+import type { OrderState } from "../domain/order/order.ts";
 
 /** How orders differ from a certificate. */
 export interface Comparison {

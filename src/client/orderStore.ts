@@ -1,17 +1,10 @@
+import type { OrderState } from "../domain/order/order.ts";
 import { compareBounds, digestState } from "../wire/stateRange.ts";
 import type { RangeSum, StateBound, StateRange } from "../wire/stateRange.ts";
 import { readSnapshot } from "../wire/order.ts";
 import type { Order } from "./answers.ts";
 
-/** What identifies a state of an order. */
-export interface OrderState {
-  readonly reference: string;
-  /** `updatedAt` in nanoseconds since 1970. */
-  readonly version: bigint;
-  /** 64 hexadecimal digits: SHA-256 of the order's canonical JSON, or for an erased order what the mirror says instead. */
-  readonly hash: string;
-}
-
+/** For an erased order, `hash` is what the mirror says instead of the hash of its content. */
 export interface StoredOrder extends OrderState {
   readonly order: Order;
 }

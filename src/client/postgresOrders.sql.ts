@@ -1,12 +1,43 @@
+import type { OrderState } from "../domain/order/order.ts";
 import type { RangeSum, StateBound, StateRange } from "../wire/stateRange.ts";
 import { sumColumns, withinRange } from "../wire/stateRange.sql.ts";
 import type { SumRow } from "../wire/stateRange.sql.ts";
-import type { OrderState, OrderStore } from "./orderStore.ts";
+import type { OrderStore } from "./orderStore.ts";
 import type { PostgresClient } from "./postgresStore.sql.ts";
 
 const RANGES = `unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bytea[])
   with ordinality as r (since, since_hash, until, until_hash, nth)`;
 const WITHIN = withinRange("o.version", "o.hash", "r");
+
+const writeSums = (name: string) => `select summed.count, summed.sum from ${RANGES} cross join lateral (
+           select ${sumColumns("o.hash", "$5::bytea")} from ${name} o where ${WITHIN}
+         ) summed order by r.nth`;
+
+const writeCuts = (
+  name: string,
+) => `select r.nth::int as nth, first.version::text as version, encode(first.hash, 'hex') as hash
+         from ${RANGES} cross join lateral (
+           select version, case when version = version_before then hash end as hash from (
+             select version, hash, ntile($5) over walk as part, lag(version) over walk as version_before,
+               row_number() over walk as place, count(*) over () as states
+             from ${name} o where ${WITHIN} window walk as (order by version, hash)
+           ) o
+           where states > $5 and place > 1
+             and place = 1 + (part - 1) * (states / $5) + least(part - 1, states % $5)
+         ) first
+         order by r.nth, first.version, first.hash nulls first`;
+
+const writeStates = (
+  name: string,
+) => `select r.nth::int as nth, o.reference, o.version::text as version, encode(o.hash, 'hex') as hash
+         from ${RANGES} join ${name} o on ${WITHIN}
+         order by r.nth, o.version, o.hash`;
+
+const writePut = (name: string) => `insert into ${name} (reference, version, hash, "order")
+         select reference, version, hash, text::json
+         from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[]) as o (reference, version, hash, text)
+         on conflict (reference) do update
+         set version = excluded.version, hash = excluded.hash, "order" = excluded."order"`;
 
 interface StateRow {
   readonly nth: number;
@@ -30,29 +61,11 @@ export function postgresOrders(client: PostgresClient, table = "order_mirror_ord
   };
   return {
     async sums(ranges, salt) {
-      const rows = await query<SumRow>(
-        `select summed.count, summed.sum from ${RANGES} cross join lateral (
-           select ${sumColumns("o.hash", "$5::bytea")} from ${name} o where ${WITHIN}
-         ) summed order by r.nth`,
-        [...bind(ranges), Buffer.from(salt, "hex")],
-      );
+      const rows = await query<SumRow>(writeSums(name), [...bind(ranges), Buffer.from(salt, "hex")]);
       return rows.map(({ count, sum }): RangeSum => ({ count, sum: BigInt(`0b${sum ?? "0"}`) }));
     },
     async cuts(ranges, parts) {
-      const rows = await query<StateRow>(
-        `select r.nth::int as nth, first.version::text as version, encode(first.hash, 'hex') as hash
-         from ${RANGES} cross join lateral (
-           select version, case when version = version_before then hash end as hash from (
-             select version, hash, ntile($5) over walk as part, lag(version) over walk as version_before,
-               row_number() over walk as place, count(*) over () as states
-             from ${name} o where ${WITHIN} window walk as (order by version, hash)
-           ) o
-           where states > $5 and place > 1
-             and place = 1 + (part - 1) * (states / $5) + least(part - 1, states % $5)
-         ) first
-         order by r.nth, first.version, first.hash nulls first`,
-        [...bind(ranges), parts],
-      );
+      const rows = await query<StateRow>(writeCuts(name), [...bind(ranges), parts]);
       return group(ranges, rows, ({ version, hash }): StateBound => ({
         version: BigInt(version),
         hash: hash ?? "",
@@ -60,9 +73,7 @@ export function postgresOrders(client: PostgresClient, table = "order_mirror_ord
     },
     async states(ranges) {
       const rows = await query<StateRow & { reference: string; hash: string }>(
-        `select r.nth::int as nth, o.reference, o.version::text as version, encode(o.hash, 'hex') as hash
-         from ${RANGES} join ${name} o on ${WITHIN}
-         order by r.nth, o.version, o.hash`,
+        writeStates(name),
         bind(ranges),
       );
       return group(ranges, rows, ({ reference, version, hash }): OrderState => ({
@@ -72,19 +83,12 @@ export function postgresOrders(client: PostgresClient, table = "order_mirror_ord
       }));
     },
     async put(orders) {
-      await query(
-        `insert into ${name} (reference, version, hash, "order")
-         select reference, version, hash, text::json
-         from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[]) as o (reference, version, hash, text)
-         on conflict (reference) do update
-         set version = excluded.version, hash = excluded.hash, "order" = excluded."order"`,
-        [
-          orders.map(({ reference }) => reference),
-          orders.map(({ version }) => String(version)),
-          orders.map(({ hash }) => Buffer.from(hash, "hex")),
-          orders.map(({ order }) => JSON.stringify(order)),
-        ],
-      );
+      await query(writePut(name), [
+        orders.map(({ reference }) => reference),
+        orders.map(({ version }) => String(version)),
+        orders.map(({ hash }) => Buffer.from(hash, "hex")),
+        orders.map(({ order }) => JSON.stringify(order)),
+      ]);
     },
     async remove(references) {
       await query(`delete from ${name} where reference = any ($1::text[])`, [references]);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { parseInstant } from "../domain/order/instant.ts";
+import type { OrderState } from "../domain/order/order.ts";
 import type { ProviderAnswer, ProviderRequest } from "../provider/http/request.ts";
 import { parseAnswer } from "../provider/orderAnswer.ts";
 import { LISTED_MAX, RANGES_MAX, reconciledSchema } from "../wire/reconcile.ts";
@@ -20,7 +21,7 @@ import type { Change } from "./change.ts";
 import type { Connection } from "./connection.ts";
 import { readFeedPages } from "./feedPages.ts";
 import { stateOf, sumStates } from "./orderStore.ts";
-import type { OrderState, OrderStore, StoredOrder } from "./orderStore.ts";
+import type { OrderStore, StoredOrder } from "./orderStore.ts";
 
 /** What a reconciliation did. The store now equals the mirror at `position`; see docs/client.md. */
 export interface Reconciliation extends Freshness {

@@ -37,7 +37,10 @@ let beforeAnswer: () => Promise<void> = () => Promise.resolve();
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 30_000 });
-  const disturb: RequestHandler = (_request, _response, next) => void beforeAnswer().then(() => next(), next);
+  const disturb: RequestHandler = async (_request, _response, next) => {
+    await beforeAnswer();
+    next();
+  };
   server = await serve(disturb, makeTestReport({ pool }));
   mirror = createMirrorClient({ baseUrl: server.url, deadlineMs: 60_000 });
   await addSource(pool, "live");

@@ -63,10 +63,11 @@ const ask = (ranges: unknown, headers?: Record<string, string>) =>
   send(JSON.stringify({ salt: SALT, ranges }), headers);
 const everything = (states?: [string, string][]) => [{ fingerprint: NOTHING, states }];
 
-async function expectRefused(body: unknown, message: string | RegExp): Promise<void> {
+/** The message of a 400; otherwise the status. */
+async function refusalOf(body: unknown): Promise<string> {
   const answer = await send(typeof body === "string" ? body : JSON.stringify(body));
-  expect([answer.status, answer.body.error?.code]).toEqual([400, "invalid_request"]);
-  expect(answer.body.error?.message).toMatch(message);
+  const { code, message } = answer.body.error ?? {};
+  return answer.status === 400 && code === "invalid_request" ? String(message) : `${answer.status} ${code}`;
 }
 
 describe("POST /v1/reconcile", () => {
@@ -101,18 +102,26 @@ describe("POST /v1/reconcile", () => {
 
   it("refuses another form with one sentence that names the mistake", async () => {
     const range = { fingerprint: NOTHING };
-    await expectRefused("", /^salt must be /);
-    await expectRefused("{", /cannot be read/);
-    await expectRefused([], /^The body must be a JSON object\.$/);
-    await expectRefused({ ranges: [range] }, /^salt must be 32 lower-case hexadecimal digits\.$/);
-    await expectRefused({ salt: SALT }, /^ranges must be a list of 1 to 2000 ranges\.$/);
-    await expectRefused({ salt: SALT, ranges: [] }, /^ranges must be a list of 1 to 2000 ranges\.$/);
-    await expectRefused({ salt: SALT, ranges: [null] }, /^ranges\[0\] must be an object\.$/);
-    await expectRefused({ salt: SALT, ranges: [{}] }, /^ranges\[0\]\.fingerprint must be a number, a point/);
+    expect(await refusalOf("")).toMatch(/^salt must be /);
+    expect(await refusalOf("{")).toMatch(/cannot be read/);
+    expect(await refusalOf([])).toMatch(/^The body must be a JSON object\.$/);
+    expect(await refusalOf({ ranges: [range] })).toMatch(/^salt must be 32 lower-case hexadecimal digits\.$/);
+    expect(await refusalOf({ salt: SALT })).toMatch(/^ranges must be a list of 1 to 2000 ranges\.$/);
+    expect(await refusalOf({ salt: SALT, ranges: [] })).toMatch(
+      /^ranges must be a list of 1 to 2000 ranges\.$/,
+    );
+    expect(await refusalOf({ salt: SALT, ranges: [null] })).toMatch(/^ranges\[0\] must be an object\.$/);
+    expect(await refusalOf({ salt: SALT, ranges: [{}] })).toMatch(
+      /^ranges\[0\]\.fingerprint must be a number, a point/,
+    );
     for (const since of ["", "1.", "1.a", "99999999999999999999", "9223372036854775808", "1;drop", 1, null])
-      await expectRefused({ salt: SALT, ranges: [{ ...range, since }] }, /^ranges\[0\]\.since must be nanos/);
+      expect(await refusalOf({ salt: SALT, ranges: [{ ...range, since }] })).toMatch(
+        /^ranges\[0\]\.since must be nanos/,
+      );
     for (const states of [{}, [["A"]], [["A", "b"]], [["", HASH]], [["A\0", HASH]], [["A\ud800", HASH]]])
-      await expectRefused({ salt: SALT, ranges: [{ ...range, states }] }, /^ranges\[0\]\.states.* must be /);
+      expect(await refusalOf({ salt: SALT, ranges: [{ ...range, states }] })).toMatch(
+        /^ranges\[0\]\.states.* must be /,
+      );
   });
 
   it("refuses ranges that overlap or are empty, so that a request reads each order once", async () => {
@@ -124,12 +133,13 @@ describe("POST /v1/reconcile", () => {
       { since: "12", until: "11" },
       { since: "12.ab", until: "12" },
     ])
-      await expectRefused({ salt: SALT, ranges: [first, { ...second, fingerprint: NOTHING }] }, overlap);
+      expect(await refusalOf({ salt: SALT, ranges: [first, { ...second, fingerprint: NOTHING }] })).toMatch(
+        overlap,
+      );
     // The first one has no end of its own, so nothing can follow.
-    await expectRefused(
-      { salt: SALT, ranges: [{ fingerprint: NOTHING }, { fingerprint: NOTHING }] },
-      overlap,
-    );
+    expect(
+      await refusalOf({ salt: SALT, ranges: [{ fingerprint: NOTHING }, { fingerprint: NOTHING }] }),
+    ).toMatch(overlap);
   });
 
   it("bounds what one request may ask for", async () => {
@@ -137,9 +147,13 @@ describe("POST /v1/reconcile", () => {
       until: String(each + 1),
       fingerprint: NOTHING,
     }));
-    await expectRefused({ salt: SALT, ranges: many }, /^ranges must be a list of 1 to 2000 ranges\.$/);
+    expect(await refusalOf({ salt: SALT, ranges: many })).toMatch(
+      /^ranges must be a list of 1 to 2000 ranges\.$/,
+    );
     const states = Array.from({ length: LISTED_MAX + 1 }, (_, each) => [`DO-${each}`, HASH]);
-    await expectRefused({ salt: SALT, ranges: [{ fingerprint: NOTHING, states }] }, /at most 5000 states/);
+    expect(await refusalOf({ salt: SALT, ranges: [{ fingerprint: NOTHING, states }] })).toMatch(
+      /at most 5000 states/,
+    );
     const answer = await send(JSON.stringify({ salt: SALT, more: "x".repeat(1_100_000) }));
     expect([answer.status, answer.body.error?.code]).toEqual([413, "payload_too_large"]);
   });
@@ -173,7 +187,7 @@ describe("POST /v1/reconcile", () => {
           const { status, body } = await send(text);
           statuses.add(status);
           expect([200, 400]).toContain(status);
-          if (status === 400) expect(body.error?.message).toMatch(/^[^.].*\.$/s);
+          expect(body.error?.message ?? "It was answered.").toMatch(/^[A-Za-z].*\.$/);
         },
       ),
       {
@@ -183,6 +197,6 @@ describe("POST /v1/reconcile", () => {
         ],
       },
     );
-    expect([...statuses].toSorted()).toEqual([200, 400]);
+    expect(statuses).toEqual(new Set([400, 200]));
   });
 });

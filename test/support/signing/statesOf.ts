@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { OrderState } from "../../../src/certificates/multisetHash.ts";
+import type { OrderState } from "../../../src/domain/order/order.ts";
 import { readStates } from "../../../src/certificates/readStates.ts";
 
 /** The states of a file with this content. */

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { checkChain } from "../../../src/certificates/checkCertificate.ts";
 import { digestPayload, openEnvelope, sealEnvelope } from "../../../src/certificates/envelope.ts";
 import { makeMultisetHash } from "../../../src/certificates/multisetHash.ts";
-import type { OrderState } from "../../../src/certificates/multisetHash.ts";
+import type { OrderState } from "../../../src/domain/order/order.ts";
 import {
   compareStates,
   listDifferences,
