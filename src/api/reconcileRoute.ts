@@ -2,7 +2,7 @@ import express from "express";
 import type { Request, RequestHandler, Response } from "express";
 import { readFeedTail } from "../changes/feedReader.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
-import type { Pool } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 import { beginSnapshot } from "../database/snapshot.sql.ts";
 import { onConnection } from "../database/transaction.ts";
 import type { Authenticate } from "../http/authenticate.ts";
@@ -63,33 +63,55 @@ async function answer(response: Response, { pool, asked }: { pool: Pool; asked: 
       return fingerprint === range.fingerprint ? [] : [{ range, index, fingerprint }];
     });
     const lists = differing.flatMap(({ range }) => (isList(range) ? [range] : []));
-    const differences =
-      lists.length === 0 ? [] : await findDifferences(client, { sourceId: asked.sourceId, lists });
+    const differences = lists.length === 0 ? [] : await compareLists(client, { ...asked, lists });
     await client.query("commit");
     return { freshness, differing, differences: differences.values() };
   });
   const { freshness, differing, differences } = await readOrUnavailable(read);
   writeFreshness(response, freshness);
   const parts = differing.map(({ range, index, fingerprint }) => {
-    const head = `"range":${index},"fingerprint":"${fingerprint}"`;
-    return `{${head}${isList(range) ? writeDifference(differences.next().value) : ""}}`;
+    if (!isList(range)) return `{"range":${index},"fingerprint":"${fingerprint}"}`;
+    return `{"range":${index},${writeDifference(differences.next().value)}}`;
   });
   sendJson(response, `{"position":${JSON.stringify(position)},"differing":[${parts.join(",")}]}`);
 }
 
 const NOTHING = { count: 0, sum: 0n };
 
-function isList(range: AskedRange): range is AskedRange & { readonly states: object } {
+type List = AskedRange & { readonly states: object };
+
+function isList(range: AskedRange): range is List {
   return range.states !== undefined;
 }
 
+interface Compared extends RangeDifference {
+  /** Of the part of the range that is answered. */
+  readonly fingerprint: string;
+}
+
+async function compareLists(
+  client: Queryable,
+  { sourceId, salt, lists }: Omit<Asked, "ranges"> & { lists: readonly List[] },
+): Promise<Compared[]> {
+  const differences = await findDifferences(client, { sourceId, lists });
+  const answered = lists.map(({ since, until }, index) => ({
+    since,
+    until: differences[index]?.next ?? until,
+  }));
+  const sums = await sumRanges(client, { sourceId, salt, ranges: answered });
+  return differences.map((difference, index) => ({
+    ...difference,
+    fingerprint: writeFingerprint(sums[index] ?? NOTHING),
+  }));
+}
+
 /** Orders are the provider's unchanged texts. */
-function writeDifference(difference: RangeDifference | undefined): string {
+function writeDifference(difference: Compared | undefined): string {
   if (difference === undefined) throw new TypeError("every list has a difference");
-  const { orders, gone, next } = difference;
+  const { fingerprint, orders, gone, next } = difference;
   const texts = orders.map(({ hash, raw }) => `{"hash":"${hash}","order":${raw}}`).join(",");
   const end = JSON.stringify(next === null ? null : writeBound(next));
-  return `,"orders":[${texts}],"gone":${JSON.stringify(gone)},"next":${end}`;
+  return `"fingerprint":"${fingerprint}","orders":[${texts}],"gone":${JSON.stringify(gone)},"next":${end}`;
 }
 
 function parseBody(body: unknown): Pick<Asked, "salt" | "ranges"> {

@@ -5,7 +5,7 @@ import { parseInstant } from "../domain/order/instant.ts";
 import type { OrderState } from "../domain/order/order.ts";
 import type { ProviderAnswer, ProviderRequest } from "../provider/http/request.ts";
 import { parseAnswer } from "../provider/orderAnswer.ts";
-import { LISTED_MAX, RANGES_MAX, reconciledSchema } from "../wire/reconcile.ts";
+import { RANGES_MAX, reconciledSchema } from "../wire/reconcile.ts";
 import {
   compareBounds,
   FIRST_BOUND,
@@ -24,7 +24,7 @@ import { stateOf, sumStates } from "./orderStore.ts";
 import type { OrderStore, StoredOrder } from "./orderStore.ts";
 
 /** What a reconciliation did. The store now equals the mirror at `position`; see docs/client.md. */
-export interface Reconciliation extends Freshness {
+export interface Reconciliation extends Pick<Freshness, "safeThrough" | "exceptions"> {
   /** Continue from here: `mirror.changes({ after: position })`. */
   readonly position: string;
   /** Orders that the store lacked, or had in another state, or that changed meanwhile. */
@@ -53,7 +53,7 @@ const ROUTE = "/v1/reconcile";
 /** A range of one request. */
 interface Piece extends StateRange, RangeSum {
   /** What the store has in it, if the mirror is asked for the differences. */
-  readonly states: readonly OrderState[] | undefined;
+  readonly states?: readonly OrderState[];
 }
 
 type Answer = z.infer<typeof reconciledSchema>;
@@ -95,10 +95,12 @@ export async function reconcile(
   while (level.length > 0) level = await compareLevel(exchange, level);
   const { start } = exchange;
   if (start === undefined) throw new TypeError("a level has at least one request");
-  const position = await catchUp(exchange, start.position);
-  const { written, removed } = exchange;
-  return { ...start, position, written: written.size, removed: removed.size, ...cost };
+  const end = await catchUp(exchange, start);
+  return { ...end, written: exchange.written.size, removed: exchange.removed.size, ...cost };
 }
+
+/** A position, and how far it is complete. */
+type Standing = Pick<Reconciliation, "position" | "safeThrough" | "exceptions">;
 
 interface Exchange {
   readonly send: Send;
@@ -107,7 +109,7 @@ interface Exchange {
   readonly written: Set<string>;
   readonly removed: Set<string>;
   /** Of the first answer. */
-  start: (Freshness & { readonly position: string }) | undefined;
+  start: Standing | undefined;
 }
 
 /** Compares these ranges, which are ascending; resolves with those of the next level. */
@@ -115,78 +117,85 @@ async function compareLevel(exchange: Exchange, level: readonly StateRange[]): P
   const next: StateRange[] = [];
   let rest = level;
   while (rest.length > 0) {
-    // As many as fit if all of them are cut or listed.
     const taken = rest.slice(0, Math.floor(RANGES_MAX / PARTS));
     rest = rest.slice(taken.length);
-    for (const pieces of batch(await makePieces(exchange, taken)))
-      next.push(...(await comparePieces(exchange, pieces)));
+    const cuts = await exchange.store.cuts(taken, PARTS);
+    const parts = taken.flatMap((range, index) => divide(range, cuts[index] ?? []));
+    if (parts.length > 0) next.push(...(await compareParts(exchange, parts)));
+    const small = taken.filter((_, index) => cuts[index]?.length === 0);
+    // After the others: what the store has must not change between its sums and the answer.
+    if (small.length > 0) next.push(...(await compareLists(exchange, small)));
   }
-  return next;
+  return next.toSorted((a, b) => compareBounds(a.since, b.since));
 }
 
-/** Cuts large ranges and lists small ones. */
-async function makePieces({ store, salt }: Exchange, ranges: readonly StateRange[]): Promise<Piece[]> {
-  const cuts = await store.cuts(ranges, PARTS);
-  const isSmall = (index: number) => cuts[index]?.length === 0;
-  const small = ranges.filter((_, index) => isSmall(index));
-  const listed = small.length === 0 ? [] : await store.states(small);
-  const pieces = ranges.flatMap((range, index) => divide(range, cuts[index] ?? []));
-  const large = ranges.flatMap((range, index) => (isSmall(index) ? [] : divide(range, cuts[index] ?? [])));
-  const sums = large.length === 0 ? [] : await store.sums(large, salt);
-  const [nextList, nextSum] = [listed.values(), sums.values()];
-  const smallSet = new Set(small);
-  return pieces.map((piece) => {
-    if (!smallSet.has(piece)) return { ...piece, ...(nextSum.next().value ?? NOTHING), states: undefined };
-    const states = nextList.next().value ?? [];
-    return { ...piece, count: states.length, sum: sumStates(states, salt), states };
-  });
+/** The parts between the cuts; none without cuts. */
+function divide({ since, until }: StateRange, cuts: readonly StateBound[]): StateRange[] {
+  if (cuts.length === 0) return [];
+  const bounds = [since, ...cuts, until];
+  return bounds.slice(1).map((end, index) => ({ since: bounds[index] ?? since, until: end }));
 }
 
-const NOTHING: RangeSum = { count: 0, sum: 0n };
-
-/** The parts between the cuts; the range itself without cuts. */
-function divide(range: StateRange, cuts: readonly StateBound[]): StateRange[] {
-  if (cuts.length === 0) return [range];
-  const bounds = [range.since, ...cuts, range.until];
-  return bounds.slice(1).map((until, index) => ({ since: bounds[index] ?? range.since, until }));
+/** Resolves with the ranges that differ. */
+async function compareParts(exchange: Exchange, parts: readonly StateRange[]): Promise<StateRange[]> {
+  const sums = await exchange.store.sums(parts, exchange.salt);
+  const pieces = parts.map((range, index): Piece => ({ ...range, ...(sums[index] ?? NOTHING) }));
+  const differing: StateRange[] = [];
+  for (const asked of batch(pieces))
+    differing.push(...(await ask(exchange, asked)).differing.map(({ range }) => pick(asked, range)));
+  return differing;
 }
 
 /** Pieces for one request each. */
 function* batch(pieces: readonly Piece[]): Generator<Piece[], void, void> {
   let taken: Piece[] = [];
-  let [states, listed] = [0, 0];
+  let states = 0;
   for (const piece of pieces) {
-    const more = piece.states?.length ?? 0;
-    const isFull = states + piece.count > STATES_MAX || listed + more > LISTED_MAX;
-    if (taken.length > 0 && (isFull || taken.length === RANGES_MAX)) {
+    if (taken.length > 0 && states + piece.count > STATES_MAX) {
       yield taken;
-      taken = [];
-      [states, listed] = [0, 0];
+      [taken, states] = [[], 0];
     }
     taken.push(piece);
     states += piece.count;
-    listed += more;
   }
   if (taken.length > 0) yield taken;
 }
 
-/** Asks about pieces and applies the differences; resolves with the ranges that are still to be compared. */
-async function comparePieces(exchange: Exchange, pieces: readonly Piece[]): Promise<StateRange[]> {
-  const answer = await ask(exchange, pieces);
-  const found = answer.differing.map((differing) => {
-    const piece = pieces[differing.range];
-    if (piece === undefined)
-      throw new TypeError("the mirror answered about a range that it was not asked for");
-    return { piece, differing };
+/** Lists small ranges and writes what differs; resolves with the parts that were not answered yet. */
+async function compareLists(exchange: Exchange, ranges: readonly StateRange[]): Promise<StateRange[]> {
+  const { store, salt } = exchange;
+  const lists = await store.states(ranges);
+  const pieces = ranges.map((range, index): Piece => {
+    const states = lists[index] ?? [];
+    return { ...range, count: states.length, sum: sumStates(states, salt), states };
   });
-  await apply(exchange, answer.differing);
-  const listed = found.filter(({ piece }) => piece.states !== undefined);
-  // If the answer is cut, a range may lack an order that is listed in a later one.
-  if (listed.every(({ differing }) => (differing.next ?? null) === null)) await verify(exchange, listed);
-  return found.flatMap(({ piece: { since, until, states }, differing: { next } }) => {
-    if (states === undefined) return [{ since, until }];
-    const from = next === null || next === undefined ? undefined : readBound(next);
-    return from === undefined || compareBounds(from, until) >= 0 ? [] : [{ since: from, until }];
+  const { differing } = await ask(exchange, pieces);
+  await apply(exchange, differing);
+  const answered = differing.map(({ range, next }) => {
+    const { since, until } = pick(pieces, range);
+    return { since, until: readBound(next ?? "") ?? until };
+  });
+  const sums = answered.length === 0 ? [] : await store.sums(answered, salt);
+  const isEqual = ({ fingerprint }: Differing, index: number) =>
+    writeFingerprint(sums[index] ?? NOTHING) === fingerprint;
+  if (!differing.every(isEqual)) throw makeStoreDiffers();
+  return differing.flatMap(({ range, next }) => {
+    const since = readBound(next ?? "");
+    return since === undefined ? [] : [{ since, until: pick(pieces, range).until }];
+  });
+}
+
+const NOTHING: RangeSum = { count: 0, sum: 0n };
+
+function pick(pieces: readonly Piece[], index: number): StateRange {
+  const piece = pieces[index];
+  if (piece === undefined) throw new TypeError("the mirror answered about a range that it was not asked for");
+  return { since: piece.since, until: piece.until };
+}
+
+function makeStoreDiffers(): StoreDiffersError {
+  return new StoreDiffersError("the store does not have the orders that it was given", {
+    fix: "Let no other program write to it meanwhile, and let put() replace orders by reference and keep their hash.",
   });
 }
 
@@ -203,7 +212,8 @@ async function ask(exchange: Exchange, pieces: readonly Piece[]): Promise<Answer
     safe: true,
   });
   const read = parseAnswer(reconciledSchema, `POST ${ROUTE}`, answer);
-  exchange.start ??= { position: read.position, ...readFreshness(answer) };
+  const { safeThrough, exceptions } = readFreshness(answer);
+  exchange.start ??= { position: read.position, safeThrough, exceptions };
   return read;
 }
 
@@ -235,40 +245,21 @@ async function apply({ store, written, removed }: Exchange, differing: readonly 
   for (const reference of gone) removed.add(reference);
 }
 
-/** The store must now have exactly what the mirror had in these ranges. */
-async function verify(
-  { store, salt }: Exchange,
-  listed: readonly { readonly piece: StateRange; readonly differing: Differing }[],
-): Promise<void> {
-  if (listed.length === 0) return;
-  const sums = await store.sums(
-    listed.map(({ piece }) => piece),
-    salt,
-  );
-  if (
-    listed.every(({ differing }, index) => writeFingerprint(sums[index] ?? NOTHING) === differing.fingerprint)
-  )
-    return;
-  throw new StoreDiffersError("the store does not have the orders that it was given", {
-    fix: "Let no other program write to it meanwhile, and let put() replace orders by reference and keep their hash.",
-  });
-}
-
-/** Writes the last state of each order that changed after a position; resolves with the position behind them. */
-async function catchUp({ send, store, written, removed }: Exchange, start: string): Promise<string> {
+/** Writes the last state of each order that changed after the start; resolves with the end. */
+async function catchUp({ send, store, written, removed }: Exchange, start: Standing): Promise<Standing> {
   const last = new Map<string, Change>();
-  let position = start;
-  for await (const { data, next } of readFeedPages(send, start)) {
+  let end = start;
+  for await (const { data, next, complete } of readFeedPages(send, start.position)) {
     for (const change of data) last.set(change.reference, change);
-    position = next;
+    end = { ...end, position: next };
+    if (complete) end = { ...end, safeThrough: complete.through, exceptions: complete.exceptions };
   }
-  const gone = [...last.values()]
-    .filter(({ verdict }) => verdict === "gone")
-    .map(({ reference }) => reference);
-  const orders = [...last.values()].flatMap(({ after }) => (after === null ? [] : [stateOf(after)]));
+  const changes = [...last.values()];
+  const gone = changes.filter(({ verdict }) => verdict === "gone").map(({ reference }) => reference);
+  const orders = changes.flatMap(({ after }) => (after === null ? [] : [stateOf(after)]));
   if (orders.length > 0) await store.put(orders);
   if (gone.length > 0) await store.remove(gone);
   for (const { reference } of orders) written.add(reference);
   for (const reference of gone) removed.add(reference);
-  return position;
+  return end;
 }

@@ -44,8 +44,8 @@ const ORDERS_MAX = 5_000;
 const BYTES_MAX = 4_000_000;
 
 /*
- * First what each listed order has become, wherever it is now; then what is in the range and in no list. A range is cut
- * behind an order of the second part, or starts again.
+ * First what each listed order has become, wherever it is now; then what is in the range and not in its list. An order
+ * that has moved to another range is sent once. A range is cut behind an order of the second part, or starts again.
  */
 const DIFFERENCES = `
   with listed as materialized (
@@ -60,14 +60,16 @@ const DIFFERENCES = `
     (select r.nth, 2, more.reference, more.version, more.hash, more.raw
     from ${RANGES} cross join lateral (
       select o.reference, o.version, s.hash, o.raw from ${STATES} and ${withinRange("o.version", "s.hash", "r")}
-        and not exists (select from listed l where l.reference = o.reference)
+        and not exists (select from listed l where l.nth = r.nth and l.reference = o.reference)
       order by o.version, s.hash limit ${ORDERS_MAX + 1}
     ) more
     order by r.nth, more.version, more.hash limit ${ORDERS_MAX + 1})
+  ), once as (
+    select distinct on (reference) * from found order by reference, nth, part
   ), walked as (
     select *, row_number() over walk as place,
       sum(coalesce(octet_length(raw::text), 0)) over walk as bytes_through
-    from found window walk as (order by nth, part, version, hash, reference)
+    from once window walk as (order by nth, part, version, hash, reference)
   )
   select nth::int as nth, part, reference, version, encode(hash, 'hex') as hash,
     case when sent then raw::text end as raw, sent

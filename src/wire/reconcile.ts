@@ -96,7 +96,7 @@ export const reconciledSchema = z.object({
         .number()
         .int()
         .describe("Index of a range in the request. Ranges that are equal are left out."),
-      fingerprint: z.string().describe("The mirror's."),
+      fingerprint: z.string().describe("The mirror's, of the range up to `next`."),
       orders: z
         .array(
           z.object({

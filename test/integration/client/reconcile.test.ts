@@ -123,16 +123,16 @@ async function contentOf(
   return Object.fromEntries(rows.map(({ reference, order }) => [reference, order]));
 }
 
-/** Reads in the mirror `count` orders that differ in their updatedAt, without the work of applying them. */
-async function fill(count: number, note = ""): Promise<void> {
+/** Adds `count` orders to the mirror, some with the same updatedAt, without the work of applying them. */
+async function fill(count: number, { note = "", perSecond = 3 } = {}): Promise<void> {
   await pool.query(
     `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
        history_id, first_seen_via)
      select 'live', 'S' || n, mirror.nanos_of(t), true, 0, 1, sha256(convert_to('S' || n || $2, 'UTF8')), 'created', t,
        json_build_object('reference', 'S' || n, 'updatedAt', to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
          'note', $2), n, 'poll'
-     from (select n, '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 s' as t from generate_series(1, $1::int) n) s`,
-    [count, note],
+     from (select n, '2026-01-01T00:00:00Z'::timestamptz + n / $3::int * interval '1 s' as t from generate_series(1, $1::int) n) s`,
+    [count, note, perSecond],
   );
 }
 
@@ -181,6 +181,34 @@ describe("a reconciled store", () => {
     );
   });
 
+  it("finds every difference in large sets, also where many orders have one updatedAt", async () => {
+    const touched = fc.array(fc.tuple(fc.nat(2_999), fc.constantFrom("lost", "other", "unknown")), {
+      maxLength: 60,
+    });
+    for (const perSecond of [1, 700, 5_000]) {
+      await empty();
+      await fill(3_000, { perSecond });
+      const store = memoryOrders();
+      await mirror.reconcile(store);
+      const known = [...store.orders.values()];
+      expect(known.length).toBe(3_000);
+      await fc.assert(
+        fc.asyncProperty(touched, async (touches) => {
+          const mine = memoryOrders(known);
+          for (const [index, kind] of touches) {
+            const order = known[index]!;
+            if (kind === "lost") await mine.remove([order.reference]);
+            if (kind === "other") await mine.put([{ ...order, hash: "ab".repeat(32) }]);
+            if (kind === "unknown") await mine.put([{ ...order, reference: `X${index}` }]);
+          }
+          await mirror.reconcile(mine);
+          expect(mine.orders).toEqual(store.orders);
+        }),
+        { numRuns: 10 },
+      );
+    }
+  });
+
   it("costs bytes and requests in proportion to the difference", async () => {
     await fill(20_000);
     const store = memoryOrders();
@@ -206,7 +234,7 @@ describe("a reconciled store", () => {
   });
 
   it("gets large orders in several answers", async () => {
-    await fill(12, "x".repeat(1_500_000));
+    await fill(12, { note: "x".repeat(1_500_000) });
     const store = memoryOrders();
     const { requests } = await mirror.reconcile(store);
     expect(requests).toBeGreaterThan(5);
