@@ -58,8 +58,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { loginCode } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
-  const clientSecret = signOn?.openIdConnect?.clientSecret ?? null;
-  const sessions = makeSessions({ pool, passwords, clientSecret });
+  const sessions = makeSessions({ pool, passwords, signOn });
   ops.use(
     setHeaders(PAGE_POLICY),
     makeLogin({ pool, passwords, signOn, sessions, localTrust, loginCode, clock, logger }),

@@ -30,8 +30,8 @@ export interface OpenIdConnectDeps {
   readonly readTarget: (value: unknown) => string;
 }
 
-const COOKIE = "order_mirror_login";
-const COOKIE_PATH = "/ops/login";
+/** The prefix makes browsers refuse a cookie that another host plants, so that nobody is logged in as somebody else. */
+const cookieName = (secure: boolean) => (secure ? "__Host-order_mirror_login" : "order_mirror_login");
 const LOGIN_MS = 600_000;
 const TIMEOUT_SECONDS = 5;
 const CALLBACK = "/ops/login/oidc/done";
@@ -73,16 +73,16 @@ export function makeOpenIdConnectRoutes(deps: OpenIdConnectDeps): Router {
         code_challenge_method: "S256",
       });
       const value = Buffer.from(JSON.stringify(started)).toString("base64url");
-      response.cookie(COOKIE, value, { ...cookieOf(secure), maxAge: LOGIN_MS });
+      response.cookie(cookieName(secure), value, { ...cookieOf(secure), maxAge: LOGIN_MS });
       response.redirect(303, url.href);
     } catch (error) {
       tellFailure(response, error);
     }
   });
   router.get("/login/oidc/done", async (request, response) => {
-    response.clearCookie(COOKIE, cookieOf(secure));
+    response.clearCookie(cookieName(secure), cookieOf(secure));
     try {
-      const started = readStarted(request);
+      const started = readStarted(request, cookieName(secure));
       const person = await exchange(await discover(), {
         settings,
         url: new URL(base + request.originalUrl),
@@ -101,8 +101,7 @@ export function makeOpenIdConnectRoutes(deps: OpenIdConnectDeps): Router {
   }
 }
 
-const cookieOf = (secure: boolean) =>
-  ({ httpOnly: true, sameSite: "lax", path: COOKIE_PATH, secure }) as const;
+const cookieOf = (secure: boolean) => ({ httpOnly: true, sameSite: "lax", path: "/", secure }) as const;
 
 function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Promise<Configuration> {
   let found: Promise<Configuration> | undefined;
@@ -119,9 +118,9 @@ function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Prom
   };
 }
 
-function readStarted(request: Request): z.output<typeof startedSchema> {
+function readStarted(request: Request, cookie: string): z.output<typeof startedSchema> {
   return startedSchema.parse(
-    JSON.parse(Buffer.from(readCookie(request, COOKIE), "base64url").toString("utf8")),
+    JSON.parse(Buffer.from(readCookie(request, cookie), "base64url").toString("utf8")),
   );
 }
 

@@ -6,6 +6,7 @@ import type { SessionKey, SessionOwner } from "./opsSessions.sql.ts";
 import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
 import { readCookie } from "../html/requests.ts";
+import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import type { Viewer } from "./viewer.ts";
 
 /** Browser sessions, identified by a cookie that only this browser and this host know. */
@@ -19,8 +20,7 @@ export interface Sessions {
 interface SessionsDeps {
   readonly pool: Pool;
   readonly passwords: PasswordByRole;
-  /** The secret of OpenID Connect; null: it is not used. */
-  readonly clientSecret: string | null;
+  readonly signOn: SignOn | null;
 }
 
 /** One shift: people on call log in once. */
@@ -45,22 +45,23 @@ const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
 /**
  * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the role's
- * password, or under our OpenID Connect secret: the table alone opens nothing, and changing the secret ends the
- * sessions.
+ * password, or under our OpenID Connect secret and the grants: the table alone opens nothing, and changing one of them
+ * ends the sessions.
  */
-export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): Sessions {
+export function makeSessions({ pool, passwords, signOn }: SessionsDeps): Sessions {
+  const signOnSecret = makeSignOnSecret(signOn);
   const makeKey = (role: Role, secret: string | null, token: string): SessionKey[] =>
     secret === null ? [] : [{ role, tokenHash: createHmac("sha256", secret).update(token).digest() }];
   const makeKeys = (token: string): SessionKey[] =>
     OPS_ROLES.flatMap((role) =>
-      [passwords[role], clientSecret].flatMap((secret) => makeKey(role, secret, token)),
+      [passwords[role], signOnSecret].flatMap((secret) => makeKey(role, secret, token)),
     );
   const readKeys = (request: Request) => readTokens(request).flatMap(makeKeys);
 
   return {
     async begin(request, response, owner) {
       const token = randomBytes(TOKEN_BYTES).toString("base64url");
-      const secret = owner.person === null ? passwords[owner.role] : clientSecret;
+      const secret = owner.person === null ? passwords[owner.role] : signOnSecret;
       const [key] = makeKey(owner.role, secret, token);
       if (key === undefined) return;
       await deleteSession(pool, readKeys(request));
@@ -69,7 +70,8 @@ export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): S
       response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
     },
     async find(request) {
-      const keys = readKeys(request);
+      // Another host can plant the cookie for plain http, but not the other one.
+      const keys = readTokens(request).slice(0, 1).flatMap(makeKeys);
       if (keys.length === 0) return undefined;
       // A page that keeps itself up to date is not a person's use.
       const isUse = request.headers["sec-fetch-dest"] !== "empty";
@@ -85,6 +87,12 @@ export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): S
   };
 }
 
+/** Sessions of people end with the grants that they were admitted by. Null: OpenID Connect is not used. */
+function makeSignOnSecret(signOn: SignOn | null): string | null {
+  if (!signOn?.openIdConnect) return null;
+  return JSON.stringify([signOn.openIdConnect.clientSecret, signOn.operators, signOn.viewers]);
+}
+
 /**
  * Decides from the browser's point of view: it sends its page's origin with every form, whatever is in between. With a
  * link it sends none; then the proxy's header decides, because a wrong one at worst makes the browser refuse the
@@ -94,6 +102,7 @@ function isHttps({ headers }: Request): boolean {
   return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";
 }
 
+/** The cookie over https first. */
 function readTokens(request: Request): string[] {
   return [SECURE_COOKIE, PLAIN_COOKIE]
     .map((name) => readCookie(request, name))

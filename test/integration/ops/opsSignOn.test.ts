@@ -159,7 +159,9 @@ describe("OpenID Connect", () => {
       const own = cookies.get(host) ?? new Map<string, string>();
       cookies.set(host, own);
       const Cookie = [...own].map(([name, value]) => `${name}=${value}`).join("; ");
-      const answer = await ask(address, { headers: { Accept: "text/html", Cookie, ...headers } });
+      const answer = await ask(address, {
+        headers: { Accept: "text/html", Connection: "close", Cookie, ...headers },
+      });
       for (const line of answer.headers["set-cookie"] ?? []) {
         const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
         if (value === "") own.delete(name);
@@ -176,10 +178,11 @@ describe("OpenID Connect", () => {
       if (location === undefined || until === 0) return { ...answer, at: address };
       return follow(new URL(location, address).href, until - 1);
     }
-    return { get, follow };
+    const cookie = (address: string, name: string) => cookies.get(new URL(address).host)?.get(name) ?? "";
+    return { get, follow, cookie };
   }
 
-  async function startBoth(more: Partial<SignOn> = {}) {
+  async function startBoth(more: Partial<SignOn> = {}, settings: { publicUrl?: string } = {}) {
     const port = await findFreePort();
     const publicUrl = `http://127.0.0.1:${port}`;
     const issuer: IdentityProvider = await startIdentityProvider(`${publicUrl}/ops/login/oidc/done`);
@@ -191,15 +194,19 @@ describe("OpenID Connect", () => {
       groupsClaim: "groups",
       scope: "openid email profile",
       publicUrl,
+      ...settings,
     };
-    const config = {
-      opsPassword: null,
-      opsViewerPassword: null,
-      localTrust: true,
-      signOn: { proxy: null, openIdConnect, ...GRANTS, ...more },
+    const serveWith = async (grants: Partial<SignOn>) => {
+      const signOn = { proxy: null, openIdConnect, ...GRANTS, ...grants };
+      const config = { opsPassword: null, opsViewerPassword: null, localTrust: true, signOn };
+      servers.push(await serveAt(port, makeOpsRouter({ pool, queue: board.queue, config, logger })));
     };
-    servers.push(await serveAt(port, makeOpsRouter({ pool, queue: board.queue, config, logger })));
-    return { issuer, url: publicUrl };
+    await serveWith(more);
+    const restart = async (grants: Partial<SignOn>) => {
+      await servers.pop()?.close();
+      await serveWith(grants);
+    };
+    return { issuer, url: publicUrl, restart };
   }
 
   it("logs a person in by name, with the role of the groups", async () => {
@@ -255,6 +262,108 @@ describe("OpenID Connect", () => {
     expect((await stranger.get(address)).status).toBe(401);
     expect(lines.every(({ outcome }) => outcome === "openid_connect_failed")).toBe(true);
     expect(JSON.stringify(lines)).not.toContain(new URL(address).searchParams.get("code"));
+  });
+
+  it.each([
+    ["a text", "admins", 200],
+    ["a list within a list", [["admins"]], 403],
+    ["an object", { admins: true }, 403],
+    ["a list in one text", "staff,admins", 403],
+    ["another case", ["Admins"], 403],
+    ["text with a space", ["admins "], 403],
+  ])("grants roles only to groups by their name: %s", async (_what, groups, status) => {
+    const { issuer, url } = await startBoth();
+    issuer.signIn({ sub: "u1", groups });
+    expect((await openBrowser().follow(`${url}/ops/login/oidc`)).status).toBe(status);
+  });
+
+  it.each([
+    "//evil.example",
+    "/ops//evil.example",
+    "/ops/..//evil.example",
+    "/ops\\evil.example",
+    "/opsevil",
+    "https://evil.example/ops",
+    "/ops?a\r\nSet-Cookie: x=1",
+  ])("leads to no other host after the login: %j", async (next) => {
+    const { issuer, url } = await startBoth();
+    issuer.signIn({ sub: "u1", groups: ["admins"] });
+    const browser = openBrowser();
+    let address = `${url}/ops/login/oidc?next=${encodeURIComponent(next)}`;
+    for (let done = false; !done;) {
+      done = address.includes("/ops/login/oidc/done?");
+      const { location } = (await browser.get(address)).headers;
+      address = new URL(location ?? "", address).href;
+    }
+    expect(new URL(address).origin).toBe(url);
+    expect(new URL(address).pathname).toMatch(/^\/(ops|\/evil)/);
+  });
+
+  it("ends the sessions of a person whose role was taken away", async () => {
+    const { issuer, url, restart } = await startBoth();
+    issuer.signIn({ sub: "u1", email: "ada@business.example", email_verified: true });
+    const browser = openBrowser();
+    expect((await browser.follow(`${url}/ops/login/oidc`)).status).toBe(200);
+    await restart({});
+    expect((await browser.get(`${url}/ops`)).status).toBe(200);
+    await restart({ operators: [{ name: "admins", sourceId: null }] });
+    expect((await browser.get(`${url}/ops`)).headers.location).toContain("/ops/login");
+  });
+
+  it("uses the cookies that no other host can plant, if there are such", async () => {
+    const { issuer, url } = await startBoth({}, { publicUrl: "https://ops.business.example" });
+    const { headers } = await ask(`${url}/ops/login/oidc`);
+    expect(headers["set-cookie"]).toEqual([
+      expect.stringMatching(/^__Host-order_mirror_login=.*; Path=\/;.* Secure/),
+    ]);
+    const sessions: string[] = [];
+    const local = await startBoth();
+    for (const sub of ["own", "planted"]) {
+      local.issuer.signIn({ sub, groups: ["admins"] });
+      const browser = openBrowser();
+      await browser.follow(`${local.url}/ops/login/oidc`);
+      sessions.push(browser.cookie(local.url, "order_mirror"));
+    }
+    const [own, planted] = sessions;
+    for (const cookie of [
+      `__Host-order_mirror=${own}; order_mirror=${planted}`,
+      `order_mirror=${planted}; __Host-order_mirror=${own}`,
+    ]) {
+      const page = await ask(`${local.url}/ops`, { headers: { Accept: "text/html", Cookie: cookie } });
+      expect(page.body).toContain("operator, own");
+    }
+    await ask(`${local.url}/ops/logout`, {
+      method: "POST",
+      headers: { Cookie: `__Host-order_mirror=${own}; order_mirror=${planted}` },
+    });
+    expect((await database.pool.query("select from mirror.ops_sessions")).rows).toEqual([]);
+    expect(issuer.issuer).not.toBe(local.issuer.issuer);
+  });
+
+  it("refuses an answer of another issuer, and tells nobody who tried", async () => {
+    const { issuer, url } = await startBoth();
+    issuer.signIn({ sub: "u1", email: "secret@business.example", email_verified: true, groups: ["admins"] });
+    const browser = openBrowser();
+    let address = `${url}/ops/login/oidc`;
+    while (!address.includes("/ops/login/oidc/done?")) {
+      const { location } = (await browser.get(address)).headers;
+      address = new URL(location ?? "", address).href;
+    }
+    const mixed = new URL(address);
+    mixed.searchParams.set("iss", "https://other.example");
+    const started = browser.cookie(url, "order_mirror_login");
+    const answer = await browser.get(mixed.href);
+    expect(answer.status).toBe(401);
+    // The answer belongs to another nonce, as if an ID token of another login were injected.
+    const value = JSON.parse(Buffer.from(started, "base64url").toString()) as Record<string, string>;
+    const other = Buffer.from(JSON.stringify({ ...value, nonce: "another-nonce" })).toString("base64url");
+    const injected = await ask(address, { headers: { Cookie: `order_mirror_login=${other}` } });
+    expect(injected.status).toBe(401);
+    const twice = await ask(`${address}&state=x`, { headers: { Cookie: `order_mirror_login=${started}` } });
+    expect(twice.status).toBe(401);
+    expect(lines).toHaveLength(3);
+    expect(JSON.stringify(lines)).not.toMatch(/secret@business|another-nonce/);
+    expect((await database.pool.query("select from mirror.ops_sessions")).rows).toEqual([]);
   });
 
   it("reports that the issuer does not answer, and retries at the next login", async () => {

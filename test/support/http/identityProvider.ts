@@ -8,7 +8,7 @@ export interface IdentityProvider {
   readonly clientId: string;
   readonly clientSecret: string;
   /** From now on, everyone who signs in is this person. */
-  signIn(claims: { sub: string; email?: string; email_verified?: boolean; groups?: string[] }): void;
+  signIn(claims: { sub: string; email?: string; email_verified?: boolean; groups?: unknown }): void;
   close(): Promise<void>;
 }
 
