@@ -43,7 +43,7 @@ async function take(pictures: readonly Picture[]): Promise<void> {
   for (const { file, url, screen } of pictures) {
     const { page, close } = await openTab(browser, url, screen);
     await page.goto(url);
-    // The charts are drawn by then, and the live feed has told once.
+    // The charts are drawn by then, and the live feed has sent its first message.
     await sleep(2_500);
     await page.screenshot({ path: path.join(IMAGES, file) });
     process.stdout.write(`${file}\n`);

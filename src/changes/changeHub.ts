@@ -16,8 +16,8 @@ const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
 
 export interface NextOptions {
-  /** Up to which instant the reader was last told that it has everything. */
-  readonly told: Instant | undefined;
+  /** The instant of the last proof that the reader received. */
+  readonly completeThrough: Instant | undefined;
   readonly waitMs: number;
   readonly signal: AbortSignal;
 }
@@ -27,7 +27,7 @@ const NOTHING: FeedBatch = { entries: [], complete: null };
 /** One reader of a source's changes. */
 export interface FeedSubscription {
   /**
-   * The next changes behind `after`, at least one, or a proof up to another instant than `told`; neither when nothing
+   * The next changes behind `after`, at least one, or a proof up to another instant than `completeThrough`; neither when nothing
    * came within `waitMs`, or when the hub is closed. Throws what readFeed throws; rejects with the signal's reason when
    * that is aborted.
    */
@@ -69,7 +69,7 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   async function next(
     { sourceId, tail }: { sourceId: string; tail: FeedTail },
     after: FeedCursor,
-    { told, waitMs, signal }: NextOptions,
+    { completeThrough, waitMs, signal }: NextOptions,
   ): Promise<FeedBatch> {
     const untilMs = clock.monotonicMs() + waitMs;
     while (!closing.signal.aborted) {
@@ -77,7 +77,7 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
       const seen = tail.news.count();
       const batch = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
       const leftMs = untilMs - clock.monotonicMs();
-      const isProof = batch.complete !== null && batch.complete.through !== told;
+      const isProof = batch.complete !== null && batch.complete.through !== completeThrough;
       if (batch.entries.length > 0 || isProof || leftMs <= 0) return batch;
       await waitForNews({ tail, seen, clock, leftMs, signal });
     }

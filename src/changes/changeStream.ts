@@ -100,18 +100,22 @@ async function runStream(
   // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
   let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
   let after: WrittenCursor = start;
-  let told: Instant | undefined;
+  let completeThrough: Instant | undefined;
   try {
     for (;;) {
       await writeChunk(deps, { response, chunk, signal: gone.signal });
       const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
-      const { entries, complete } = await subscription.next(after, { told, waitMs, signal: gone.signal });
+      const { entries, complete } = await subscription.next(after, {
+        completeThrough,
+        waitMs,
+        signal: gone.signal,
+      });
       if (hub.isClosed()) break;
       after = entries.at(-1)?.place ?? after;
       chunk = entries.map(frameOf).join("");
-      if (complete !== null && complete.through !== told) {
+      if (complete !== null && complete.through !== completeThrough) {
         chunk += frameCompleteness(after, complete);
-        told = complete.through;
+        completeThrough = complete.through;
       }
       if (chunk === "") chunk = ": heartbeat\n\n";
     }

@@ -19,7 +19,7 @@ export function makeCertifyDays(asked: {
   readonly logger: Logger;
 }): LeaderTask {
   const { pool, sourceId, place, logger } = asked;
-  const told = new Set<string>();
+  const logged = new Set<string>();
   const hopeless = new Set<string>();
 
   async function attempt(day: string, work: () => Promise<unknown>): Promise<boolean> {
@@ -28,9 +28,9 @@ export function makeCertifyDays(asked: {
       return true;
     } catch (error) {
       if (!(error instanceof OrderMirrorError)) throw error;
-      if (!told.has(day + error.name))
+      if (!logged.has(day + error.name))
         logger.warn({ err: error, fix: error.fix, day }, "a day is not certified");
-      told.add(day + error.name);
+      logged.add(day + error.name);
       if (error instanceof PeriodNotProvedError && error.retry === "never") hopeless.add(day);
       return false;
     }

@@ -47,7 +47,7 @@ export function describeSetting(scheme: Scheme): { setting: string; preset: stri
 
 /**
  * What `make` returns; undefined if the scheme contradicts itself, if the secret is not of its format, or if the address
- * is missing. `onProblem` is told why.
+ * is missing. `onProblem` gets the reason.
  */
 export function attempt<Result>(
   make: () => Result,

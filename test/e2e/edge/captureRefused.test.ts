@@ -115,10 +115,12 @@ it("identify-signature finds the scheme from captured refused requests, which ar
   const secretFile = path.join(dataDir, "wrong-secret");
   await writeFile(secretFile, "not the secret of this endpoint", { mode: 0o600 });
   const wrong = await runProgram(["identify-signature", "--secret-file", secretFile], env);
-  expect({ code: wrong.code, told: wrong.stderr.includes("No scheme produces this signature") }).toEqual({
-    code: 3,
-    told: true,
-  });
+  expect({ code: wrong.code, explained: wrong.stderr.includes("No scheme produces this signature") }).toEqual(
+    {
+      code: 3,
+      explained: true,
+    },
+  );
   expect((await runProgram(["identify-signature", "--source", "test"], env)).stderr).toContain(
     "No refused request of test is kept",
   );

@@ -108,9 +108,9 @@ describe("certify and certificate", () => {
         .join("\n")
         .replace('"order":8', '"order":9'),
     );
-    const told = await check("--orders", inFolder("changed.ndjson"), ...states);
-    expect(told.code).toBe(3);
-    expect(told.stdout.trim().split("\n").toSorted()).toEqual([
+    const checked = await check("--orders", inFolder("changed.ndjson"), ...states);
+    expect(checked.code).toBe(3);
+    expect(checked.stdout.trim().split("\n").toSorted()).toEqual([
       "R7: missing",
       "R8: the same updatedAt, different content",
       "orders: 49 of the period in the file, 50 certified; they differ",
@@ -159,17 +159,17 @@ describe("certify and certificate", () => {
       file,
     );
     for (const certified of ["states.csv", "export.parquet"]) {
-      const told = await check("--orders", file, "--states", inFolder(certified));
-      expect(told.code).toBe(3);
-      expect(told.stdout).toMatch(/^R0: missing$/m);
+      const checked = await check("--orders", file, "--states", inFolder(certified));
+      expect(checked.code).toBe(3);
+      expect(checked.stdout).toMatch(/^R0: missing$/m);
     }
   });
 
   it("say which column is missing", async () => {
     await writeFile(inFolder("few.csv"), "reference,status\r\nR1,created\r\n");
-    const told = await check("--orders", inFolder("few.csv"));
-    expect(told.code).toBe(2);
-    expect(told.stderr).toContain("few.csv has no column version, content_hash.");
+    const checked = await check("--orders", inFolder("few.csv"));
+    expect(checked.code).toBe(2);
+    expect(checked.stderr).toContain("few.csv has no column version, content_hash.");
   });
 
   it.runIf(hasPython)(

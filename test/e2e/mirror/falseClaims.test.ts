@@ -155,9 +155,12 @@ it("a correction reaches every kind of reader", async () => {
     expect.arrayContaining([expect.objectContaining({ reference: "O-7", status: "delivered" })]),
   );
   expect(feed.data.findLast(({ reference }) => reference === "INVENTED")?.verdict).toBe("gone");
-  const told = (reference: string) => messages.findLast(({ data }) => data.reference === reference)?.data;
-  await expect.poll(() => told("O-7"), WAIT).toMatchObject({ verdict: "corrected", status: "delivered" });
-  await expect.poll(() => told("INVENTED"), WAIT).toMatchObject({ verdict: "gone" });
+  const newestMessage = (reference: string) =>
+    messages.findLast(({ data }) => data.reference === reference)?.data;
+  await expect
+    .poll(() => newestMessage("O-7"), WAIT)
+    .toMatchObject({ verdict: "corrected", status: "delivered" });
+  await expect.poll(() => newestMessage("INVENTED"), WAIT).toMatchObject({ verdict: "gone" });
   const { rows } = await database.pool.query(
     "select verdict, via from reporting.order_history where reference = 'O-7' order by history_id",
   );

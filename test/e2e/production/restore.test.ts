@@ -141,8 +141,8 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
   const answer = await fetch(`${url}/v1/changes?limit=500&after=${next}`);
   expect(answer.status).toBe(200);
   const { data } = (await answer.json()) as { data: { reference: string; status: string }[] };
-  const told = new Map(data.map(({ reference, status }) => [reference, status]));
-  expect(young.map((reference) => told.get(reference))).toEqual(
+  const served = new Map(data.map(({ reference, status }) => [reference, status]));
+  expect(young.map((reference) => served.get(reference))).toEqual(
     young.map((reference) => expected.get(reference)),
   );
 });

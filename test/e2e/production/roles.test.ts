@@ -86,13 +86,13 @@ async function createOrder(): Promise<string> {
 
 it("web, worker and poller do their work with the rights of their own roles", async () => {
   const port = await findFreePort();
-  const told = await receiveEvents();
+  const endpoint = await receiveEvents();
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-roles-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const endpointsFile = path.join(folder, "outgoing.json");
   await writeFile(
     endpointsFile,
-    JSON.stringify([{ name: "erp", url: told.url, secret: WEBHOOK_SECRET, sources: ["live"] }]),
+    JSON.stringify([{ name: "erp", url: endpoint.url, secret: WEBHOOK_SECRET, sources: ["live"] }]),
   );
   const env = {
     HOST: "127.0.0.1",
@@ -208,7 +208,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   // The poller removes the row after the refetch.
   const asked = () => query("owner", "select from mirror.refetches");
   await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
-  await expect.poll(() => told.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
+  await expect.poll(() => endpoint.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
   const changes = await fetch(`${url}/v1/changes`);
   expect(changes.status).toBe(200);
   for (const name of PROCESSES) {

@@ -34,7 +34,7 @@ function apply(liveMode: "live" | "test" = "live") {
 }
 
 /** Quarantines events of the wrong mode, as a misconfigured source would. */
-async function parkEvents(references: readonly string[]): Promise<void> {
+async function quarantineEvents(references: readonly string[]): Promise<void> {
   const events = references.map((reference) => ({
     eventId: `evt_${reference}`,
     body: makeEventBody({ id: `evt_${reference}`, order: { reference, updatedAt: at(1) } }),
@@ -42,7 +42,7 @@ async function parkEvents(references: readonly string[]): Promise<void> {
   await apply("test").applyEvents(await putIntoInbox(database.pool, events));
 }
 
-async function parkRead(reference: string | null): Promise<void> {
+async function quarantineRead(reference: string | null): Promise<void> {
   await database.pool.query(
     "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', $1, 'unreadable_order', $2)",
     [reference, Buffer.from(`{"reference":"${reference}"}`)],
@@ -50,9 +50,9 @@ async function parkRead(reference: string | null): Promise<void> {
 }
 
 it("counts exactly what a replay would include, and changes nothing", async () => {
-  await parkEvents(["R1", "R2"]);
-  await parkRead("R3");
-  await parkRead(null);
+  await quarantineEvents(["R1", "R2"]);
+  await quarantineRead("R3");
+  await quarantineRead(null);
   expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({
     events: 2,
     reads: 1,
@@ -70,7 +70,7 @@ it("counts exactly what a replay would include, and changes nothing", async () =
 });
 
 it("replays events, which are applied once the cause is gone", async () => {
-  await parkEvents(["R1", "R2"]);
+  await quarantineEvents(["R1", "R2"]);
   const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "2", limit: LIMIT });
   expect(batch).toEqual({ seqs: [1, 2], reads: 0 });
   expect(await readPendingSeqs(database.pool, { afterSeq: 0, limit: LIMIT })).toEqual([1, 2]);
@@ -80,7 +80,7 @@ it("replays events, which are applied once the cause is gone", async () => {
 });
 
 it("leaves an event that fails again to the next replay", async () => {
-  await parkEvents(["R1"]);
+  await quarantineEvents(["R1"]);
   const { throughId } = await countQuarantined(database.pool, EVERYTHING);
   const replay = () =>
     replayQuarantined(database.pool, { filter: EVERYTHING, throughId: throughId ?? "", limit: LIMIT });
@@ -91,7 +91,7 @@ it("leaves an event that fails again to the next replay", async () => {
 });
 
 it("replays a single event, and never a dismissed one", async () => {
-  await parkEvents(["R1", "R2", "R3"]);
+  await quarantineEvents(["R1", "R2", "R3"]);
   await database.pool.query("update mirror.quarantine set state = 'dismissed' where quarantine_id = 3");
   const one = { ...EVERYTHING, quarantineId: "2" };
   const options = { throughId: "9", limit: LIMIT };
@@ -100,8 +100,8 @@ it("replays a single event, and never a dismissed one", async () => {
 });
 
 it("requests a refetch for a quarantined read and skips a read without a reference", async () => {
-  await parkRead("R3");
-  await parkRead(null);
+  await quarantineRead("R3");
+  await quarantineRead(null);
   const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "9", limit: LIMIT });
   expect(batch).toEqual({ seqs: [], reads: 1 });
   const { rows } = await database.pool.query("select source_id, reference from mirror.refetches");

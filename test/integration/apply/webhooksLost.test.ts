@@ -94,15 +94,15 @@ it("reports once that webhooks stopped, with the number of lost events, and that
   for (const reference of others.slice(0, 3)) await step(reference);
   await expect.poll(read, WAIT).toMatchObject({ lost: 3, lostSinceLastEvent: 3, announced });
   expect(judgeWebhooks(await read())).toBe("stopped");
-  const told = () => lines.flatMap(({ webhooks }) => (webhooks === undefined ? [] : [webhooks]));
-  await expect.poll(told, WAIT).toContain("stopped");
+  const logged = () => lines.flatMap(({ webhooks }) => (webhooks === undefined ? [] : [webhooks]));
+  await expect.poll(logged, WAIT).toContain("stopped");
 
   await steer("POST", "/faults", { loseShare: 0 });
   await stepAnnounced(others[3] ?? "");
   await expect.poll(read, WAIT).toMatchObject({ lost: 3, lostSinceLastEvent: 0, announced: announced + 1 });
   expect(judgeWebhooks(await read())).toBe("losing");
-  await expect.poll(() => told().at(-1), WAIT).toBe("losing");
-  expect(told().filter((health) => health === "stopped")).toHaveLength(1);
+  await expect.poll(() => logged().at(-1), WAIT).toBe("losing");
+  expect(logged().filter((health) => health === "stopped")).toHaveLength(1);
 });
 
 it("expects no events of a source without webhook secrets", async () => {

@@ -168,7 +168,7 @@ describe("a certificate of a proved period", () => {
     });
     expect(await statesOf(csv)).toEqual(states);
 
-    // Any other export is told from it, row by row.
+    // Any other export is distinguished from it, row by row.
     const changed = await statesOf(
       orders
         .replace(

@@ -45,7 +45,7 @@ interface Real {
   readonly seen: Change[];
   version: number;
   /** Up to when the last page said that everything was given. */
-  told: bigint | undefined;
+  completeThrough: bigint | undefined;
 }
 type Command = fc.AsyncCommand<Model, Real>;
 
@@ -109,7 +109,7 @@ const read = (limit: number): Command => ({
     const page = await readChanges(pool, { sourceId: "live", after: real.after, fence, limit });
     const { changes, epoch, complete } = page;
     real.seen.push(...changes);
-    real.told = complete?.through;
+    real.completeThrough = complete?.through;
     if (complete !== null) {
       const seen = new Set(real.seen.map(name));
       expect(proofs.get(complete.through)?.filter((change) => !seen.has(change))).toEqual([]);
@@ -141,7 +141,7 @@ it("shows exactly the committed changes, each once, and claims no proof before a
         "truncate mirror.orders, mirror.changes, mirror.history; update mirror.poll_state set safe_through = null",
       );
       const model: Model = { open: [], committed: [], revisions: new Map(), proofs: new Map() };
-      const real: Real = { after: FEED_BEGINNING, seen: [], version: 0, told: undefined };
+      const real: Real = { after: FEED_BEGINNING, seen: [], version: 0, completeThrough: undefined };
       try {
         await fc.asyncModelRun(() => ({ model, real }), sequence);
       } finally {
@@ -154,7 +154,7 @@ it("shows exactly the committed changes, each once, and claims no proof before a
       const seen = real.seen.map(name);
       expect(seen.toSorted()).toEqual(model.committed.toSorted());
       // Nobody writes any more, so the last proof holds for the reader.
-      expect(real.told).toBe(model.proofs.size === 0 ? undefined : BigInt(model.proofs.size));
+      expect(real.completeThrough).toBe(model.proofs.size === 0 ? undefined : BigInt(model.proofs.size));
       // The changes of one order come in the sequence in which they happened.
       for (const reference of model.revisions.keys()) {
         const revisions = real.seen

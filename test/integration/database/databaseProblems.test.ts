@@ -43,10 +43,10 @@ async function setAccount(setting: string): Promise<void> {
 
 describe("a database problem is reported with its cause and a fix", () => {
   it("an account without rights", TIMEOUT, async () => {
-    const told = await migrate(newcomerUrl);
-    expect(told.sentence).toMatch(/denies this account: permission denied for \w+/);
-    expect(told.fix).toContain("as the owner of the database");
-    expect(told.code).toBe(2);
+    const failure = await migrate(newcomerUrl);
+    expect(failure.sentence).toMatch(/denies this account: permission denied for \w+/);
+    expect(failure.fix).toContain("as the owner of the database");
+    expect(failure.code).toBe(2);
   });
 
   it("a read-only server", TIMEOUT, async () => {
@@ -54,11 +54,11 @@ describe("a database problem is reported with its cause and a fix", () => {
     // Only the owner of the mirror may take the migrations' lock; the server refuses the writes after it.
     await database.pool.query(`grant execute on function pg_advisory_lock(bigint) to ${ACCOUNT}`);
     await setAccount("set default_transaction_read_only = on");
-    const told = await migrate(newcomerUrl);
+    const failure = await migrate(newcomerUrl);
     await setAccount("reset default_transaction_read_only");
-    expect(told.sentence).toMatch(/is read-only, as a standby is\.$/);
-    expect(told.fix).toContain("DATABASE_READ_URL");
-    expect(told.code).toBe(2);
+    expect(failure.sentence).toMatch(/is read-only, as a standby is\.$/);
+    expect(failure.fix).toContain("DATABASE_READ_URL");
+    expect(failure.code).toBe(2);
   });
 
   it("a server that is too old", TIMEOUT, async () => {
@@ -68,19 +68,19 @@ describe("a database problem is reported with its cause and a fix", () => {
     );
     // The account's search path finds this function before the server's own.
     await setAccount("set search_path = older, pg_catalog, public");
-    const told = await migrate(newcomerUrl);
+    const failure = await migrate(newcomerUrl);
     await setAccount("reset search_path");
-    expect(told.sentence).toMatch(/is too old: version 13\.$/);
-    expect(told.fix).toContain("PostgreSQL 14 or newer");
-    expect(told.code).toBe(2);
+    expect(failure.sentence).toMatch(/is too old: version 13\.$/);
+    expect(failure.fix).toContain("PostgreSQL 14 or newer");
+    expect(failure.code).toBe(2);
   });
 
   it("no connection left", TIMEOUT, async () => {
     await setAccount("connection limit 0");
-    const told = await migrate(newcomerUrl);
+    const failure = await migrate(newcomerUrl);
     await setAccount("connection limit -1");
-    expect(told.sentence).toMatch(/accepts no more connections\.$/);
-    expect(told.code).toBe(75);
+    expect(failure.sentence).toMatch(/accepts no more connections\.$/);
+    expect(failure.code).toBe(75);
   });
 
   it("a connection that is lost while a process starts", TIMEOUT, async () => {
@@ -107,28 +107,30 @@ describe("a database problem is reported with its cause and a fix", () => {
 
   it("a password that is not percent-encoded", TIMEOUT, async () => {
     const { port, pathname } = new URL(database.url);
-    const told = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`);
-    expect(told.sentence).toContain("cannot be reached (");
-    expect(told.fix).toContain("In a password, write @ as %40");
-    expect(told.code).toBe(75);
+    const failure = await migrate(
+      `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`,
+    );
+    expect(failure.sentence).toContain("cannot be reached (");
+    expect(failure.fix).toContain("In a password, write @ as %40");
+    expect(failure.code).toBe(75);
   });
 
   it("a server without encryption when the address requires it", TIMEOUT, async () => {
-    const told = await migrate(`${database.url}?sslmode=require`);
-    expect(told.sentence).toMatch(
+    const failure = await migrate(`${database.url}?sslmode=require`);
+    expect(failure.sentence).toMatch(
       /does not encrypt connections, and the sslmode in DATABASE_URL asks for it\.$/,
     );
-    expect(told.fix).toContain("remove sslmode");
-    expect(told.code).toBe(2);
+    expect(failure.fix).toContain("remove sslmode");
+    expect(failure.code).toBe(2);
   });
 
   it.runIf(canStartPgBouncer)("a pooler in transaction mode", TIMEOUT, async () => {
     const pooler = await startPgBouncer(database.url);
-    const told = await migrate(pooler.url);
+    const failure = await migrate(pooler.url);
     await pooler.stop();
-    expect(told.sentence).toContain("is a pooler that refuses a setting of the session");
-    expect(told.fix).toContain("DATABASE_DIRECT_URL");
-    expect(told.code).toBe(2);
+    expect(failure.sentence).toContain("is a pooler that refuses a setting of the session");
+    expect(failure.fix).toContain("DATABASE_DIRECT_URL");
+    expect(failure.code).toBe(2);
   });
 });
 

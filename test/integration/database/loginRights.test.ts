@@ -112,9 +112,9 @@ describe("a process on the embedded server", () => {
 it("doctor checks the rights of its login", TIMEOUT, async () => {
   const findings = async (login: string) => {
     const { stdout } = await runCommand(["doctor", "--json"], { databaseUrl: urlOf(login) });
-    const told = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };
-    expect(told.findings.filter(({ sentence }) => sentence.includes("The check failed"))).toEqual([]);
-    return told.findings.filter(({ check }) => check === "login");
+    const report = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };
+    expect(report.findings.filter(({ sentence }) => sentence.includes("The check failed"))).toEqual([]);
+    return report.findings.filter(({ check }) => check === "login");
   };
   expect(await findings("mirror_web")).toMatchObject([
     { level: "ok", sentence: "mirror_web has the rights of order_mirror_web." },

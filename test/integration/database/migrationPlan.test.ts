@@ -70,12 +70,12 @@ describe("the predicted locks of a statement match those that Postgres takes", (
     const [statement = "", ...more] = splitStatements(sql);
     expect(more).toEqual([]);
     const judged = (judgeStatement(statement) ?? []).filter(({ blocks }) => blocks !== "nothing");
-    const told = Object.fromEntries(judged.map(({ table, blocks }) => [table, blocks]));
+    const planned = Object.fromEntries(judged.map(({ table, blocks }) => [table, blocks]));
     const held =
       sql === "drop table here" || sql === "truncate here"
         ? { here: "reads and writes" }
         : await readLocks(sql);
-    expect(told).toEqual(held);
+    expect(planned).toEqual(held);
   });
 });
 

@@ -52,12 +52,12 @@ const run = (facts: Facts) =>
     send: makeSender({ url, secret: WEBHOOK_SECRET }, systemClock),
     logger: silentLogger,
   })(judge(facts));
-const told = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
+const sent = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
 const stored = async () => (await database.pool.query("select name from mirror.alerts")).rows.length;
 
 it("sends one signed alert with a fix when a condition begins, and one when it is over", async () => {
   await run(quarantined(3));
-  expect(told()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
+  expect(sent()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
   expect(received[0]?.data).toMatchObject({
     severity: "warning",
     summary: "3 events of live could not be processed.",
@@ -68,7 +68,7 @@ it("sends one signed alert with a fix when a condition begins, and one when it i
   expect(received).toHaveLength(1);
   await run(well);
   await run(well);
-  expect(told().slice(1)).toEqual(["alert.resolved OrderMirrorQuarantine live"]);
+  expect(sent().slice(1)).toEqual(["alert.resolved OrderMirrorQuarantine live"]);
   expect(await stored()).toBe(0);
 });
 
@@ -86,7 +86,7 @@ it("neither starts nor ends an alert whose facts are unknown", async () => {
   await run(makeFacts({}, { queues: null }));
   expect(await stored()).toBe(1);
   await run(well);
-  expect(told()).toEqual([
+  expect(sent()).toEqual([
     "alert.firing OrderMirrorQueueAway apply",
     "alert.resolved OrderMirrorQueueAway apply",
   ]);
@@ -102,7 +102,7 @@ it("resends a refused alert under the same id", async () => {
   await run(well);
   answer = 200;
   await run(well);
-  expect(told().slice(2)).toEqual(Array(2).fill("alert.resolved OrderMirrorQuarantine live"));
+  expect(sent().slice(2)).toEqual(Array(2).fill("alert.resolved OrderMirrorQuarantine live"));
   expect(await stored()).toBe(0);
 });
 
@@ -112,7 +112,7 @@ it("continues an alert that recurs before its end was delivered", async () => {
   await run(well);
   answer = 200;
   await run(quarantined(1));
-  expect(told().filter((line) => line.startsWith("alert.firing"))).toHaveLength(1);
+  expect(sent().filter((line) => line.startsWith("alert.firing"))).toHaveLength(1);
   expect(await stored()).toBe(1);
 });
 
@@ -125,7 +125,7 @@ it("alerts per source, and stops after the first refusal", async () => {
   expect(received).toHaveLength(1);
   answer = 200;
   await run(both);
-  expect(told().slice(1)).toEqual([
+  expect(sent().slice(1)).toEqual([
     "alert.firing OrderMirrorQuarantine live",
     "alert.firing OrderMirrorQuarantine test",
   ]);

@@ -54,7 +54,7 @@ const everywhere = (...said: string[]) => ({
 });
 
 it.each(FAULTS)(
-  "%s is %s on every surface, is told once, and is over everywhere",
+  "%s is %s on every surface, is reported once, and is over everywhere",
   async (name, severity, fault) => {
     const condition = `${severity} OrderMirror${name}`;
     const before = (await surfaces.tell()).length;

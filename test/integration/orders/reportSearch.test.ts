@@ -138,10 +138,10 @@ describe("GET /v1/branches", () => {
     const response = await get("/branches");
     expect(response.status).toBe(200);
     expect(response.headers.get("x-branches-as-of")).toBe("2026-11-20T10:00:00.123456Z");
-    const told = await report.database.pool.query<{ at: string }>(
+    const answer = await report.database.pool.query<{ at: string }>(
       "select branches_read_at::text as at from reporting.sync_status where source_id = 'live'",
     );
-    expect(Date.parse(told.rows[0]!.at)).toBe(Date.parse("2026-11-20T10:00:00.123Z"));
+    expect(Date.parse(answer.rows[0]!.at)).toBe(Date.parse("2026-11-20T10:00:00.123Z"));
     expect(await response.text()).toMatch(
       new RegExp(
         `^\\{"data":\\[\\{ "id":"${B2}", "name":"Zoo", "more": 1\\.10 \\},\\{ "id":"${B1}", .*\\}\\],"hasMore":false,"request_id":"req_`,

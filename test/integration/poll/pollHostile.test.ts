@@ -25,7 +25,7 @@ const TEN_MEBIBYTES = 10 * 1024 * 1024;
 interface Spell {
   readonly spoil: Spoil;
   /** Matches the warning in the log; or the other place where it is shown. */
-  readonly told: RegExp | "quarantine";
+  readonly reported: RegExp | "quarantine";
   readonly healingMs?: number;
   /** Makes the mirror claim too much while it lasts, for the reason given where it is set. */
   readonly misleads?: boolean;
@@ -44,48 +44,48 @@ const withClockOff =
     handOn(response, good, { headers: { date: shiftDate(good, seconds) } });
 
 const spells: Record<string, Spell> = {
-  "HTML with 200": { spoil: asHtml("text/html"), told: /content type is not JSON/ },
+  "HTML with 200": { spoil: asHtml("text/html"), reported: /content type is not JSON/ },
   "HTML that calls itself JSON": {
     spoil: asHtml("application/json"),
-    told: /body is not JSON/,
+    reported: /body is not JSON/,
   },
   "HTML with 200 from a machine whose clock is two months ahead": {
     spoil: (response, good) => {
       const headers = { "content-type": "text/html", date: shiftDate(good, 60 * 24 * HOUR_SECONDS) };
       handOn(response, good, { headers, body: html });
     },
-    told: /content type is not JSON/,
+    reported: /content type is not JSON/,
   },
   "JSON that ends in the middle": {
     spoil: (response, good) => handOn(response, good, { body: good.body.slice(0, good.body.length / 2) }),
-    told: /body is not JSON/,
+    reported: /body is not JSON/,
   },
   "pages without end and without rows": {
     spoil: changePage((page) => ({ ...page, data: [], hasMore: true })),
-    told: /there are more orders but does not list them/,
+    reported: /there are more orders but does not list them/,
   },
   "the same rows on every page, without end": {
     spoil: repeatFirstRows(),
-    told: /there are more orders but does not list them|more pages than/,
+    reported: /there are more orders but does not list them|more pages than/,
   },
   "a redirect to another address": {
     spoil: (response, good) =>
       handOn(response, good, { status: 302, headers: { location: "http://127.0.0.1:9/v1/orders" } }),
-    told: /redirected/,
+    reported: /redirected/,
   },
   "pages of ten megabytes": {
     spoil: ofLists((response, good) =>
       handOn(response, good, { body: good.body + " ".repeat(TEN_MEBIBYTES) }),
     ),
-    told: /exceeds 10485760 bytes/,
+    reported: /exceeds 10485760 bytes/,
   },
   "wrong types in the page": {
     spoil: changePage((page) => ({ ...page, data: { 0: page.data[0] }, hasMore: "perhaps" })),
-    told: /answered unreadably/,
+    reported: /answered unreadably/,
   },
   "wrong types in the rows": {
     spoil: changePage((page) => ({ ...page, data: page.data.map((row) => ({ ...row, updatedAt: 17 })) })),
-    told: "quarantine",
+    reported: "quarantine",
     // The quarantine shows these rows: one unreadable order must not hold up the claim for all.
     misleads: true,
   },
@@ -93,15 +93,15 @@ const spells: Record<string, Spell> = {
     spoil: ofLists((response, good) =>
       handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
     ),
-    told: /rate/i,
+    reported: /rate/i,
     // The poller honours a requested wait for ten minutes at most.
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
-  "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), told: /clock differs/ },
+  "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), reported: /clock differs/ },
   // Only the provider reports its time: a claim that was too early is true when that time comes.
   "a clock ten minutes ahead": {
     spoil: withClockOff(TEN_MINUTES_MS / 1_000),
-    told: /clock differs/,
+    reported: /clock differs/,
     misleads: true,
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
@@ -123,7 +123,9 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
   const pass = (ms: number) => clock.runUntil((nowMs += ms));
   await pass(HEALING_MS);
 
-  for (const [name, { spoil, told, healingMs = HEALING_MS, misleads = false }] of Object.entries(spells)) {
+  for (const [name, { spoil, reported, healingMs = HEALING_MS, misleads = false }] of Object.entries(
+    spells,
+  )) {
     const requestsBefore = sent.length;
     const { quarantined } = await look();
     warnings.length = 0;
@@ -131,7 +133,9 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
     await pass(SPELL_MS);
     const ill = await look();
     const isTold =
-      told === "quarantine" ? ill.quarantined > quarantined : warnings.some((line) => told.test(line));
+      reported === "quarantine"
+        ? ill.quarantined > quarantined
+        : warnings.some((line) => reported.test(line));
     const requests = sent.length - requestsBefore;
     expect({
       name,

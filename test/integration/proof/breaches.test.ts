@@ -87,7 +87,7 @@ const isSafe = async () => Number(systemClock.now() - BigInt((await readSync()).
 const isReproved = async () =>
   (await breaches()).length > 0 && (await breaches()).every(({ reprovedAt }) => reprovedAt !== null);
 
-async function tellByEvent(reference: string, updatedAt: Instant, status = "cancelled"): Promise<void> {
+async function announce(reference: string, updatedAt: Instant, status = "cancelled"): Promise<void> {
   const order = { reference, updatedAt: formatInstant(updatedAt), status };
   const body = makeEventBody({ id: `evt-${reference}-${updatedAt}`, order });
   await apply().applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
@@ -146,30 +146,30 @@ describe("an event about a change in a proved window", () => {
   it("is an exception until a refetch confirms it, then a breach", async () => {
     const poller = makeSut();
     await pollUntil(poller, isSafe);
-    const told = secondsAgo(1_100);
-    provider.put("NEW", told);
-    await tellByEvent("NEW", told, "created");
+    const changedAt = secondsAgo(1_100);
+    provider.put("NEW", changedAt);
+    await announce("NEW", changedAt, "created");
     expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
     await pollUntil(poller, isReproved);
-    expect(await breaches()).toMatchObject([{ kind: "late_event", reference: "NEW", version: told }]);
+    expect(await breaches()).toMatchObject([{ kind: "late_event", reference: "NEW", version: changedAt }]);
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
   });
 
   it("causes a refetch even when a read had refuted it, which finds other late changes", async () => {
-    const told = secondsAgo(1_100);
-    provider.put("TOLD", secondsAgo(3_000));
+    const changedAt = secondsAgo(1_100);
+    provider.put("ANNOUNCED", secondsAgo(3_000));
     const poller = makeSut();
     await pollUntil(poller, isSafe);
     // A lagging list has caught up: 21 orders changed 16 to 21 minutes ago, and one event reports it.
     for (let late = 0; late < 20; late += 1) provider.put(`LATE${late}`, secondsAgo(960 + 15 * late));
-    provider.put("TOLD", told, { status: "cancelled" });
-    await tellByEvent("TOLD", told);
+    provider.put("ANNOUNCED", changedAt, { status: "cancelled" });
+    await announce("ANNOUNCED", changedAt);
     expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
     const { rows } = await pool.query("select kind, reference from mirror.exceptions");
-    expect(rows).toEqual([{ kind: "late_event", reference: "TOLD" }]);
+    expect(rows).toEqual([{ kind: "late_event", reference: "ANNOUNCED" }]);
     await pollUntil(poller, isReproved);
     expect(await breaches()).toMatchObject([
-      { kind: "missed_change", reference: "TOLD", foundBy: "refetch" },
+      { kind: "missed_change", reference: "ANNOUNCED", foundBy: "refetch" },
     ]);
     expect(await references()).toHaveLength(21);
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
@@ -180,8 +180,8 @@ describe("an event about a change in a proved window", () => {
     const poller = makeSut();
     await pollUntil(poller, isSafe);
     const { safe } = await readSync();
-    await tellByEvent("R1", secondsAgo(1_800));
-    await tellByEvent("R2", secondsAgo(1_800));
+    await announce("R1", secondsAgo(1_800));
+    await announce("R2", secondsAgo(1_800));
     expect((await readSync()).exceptions).toBe(2);
     await pollUntil(poller, async () => (await readSync()).exceptions === 0);
     expect(await breaches()).toEqual([]);

@@ -99,10 +99,10 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
        (select count(*)::int from mirror.history where via = 'webhook' and verdict = 'applied') as webhooks
      from mirror.poll_state`,
   );
-  const [told] = rows;
-  expect(BigInt(told!.safe_through)).toBeGreaterThan(ended);
-  expect(BigInt(told!.history_since)).toBeLessThan(ended - 20n * HOUR_NANOS);
-  expect(told!.webhooks).toBeGreaterThan(0);
+  const [standing] = rows;
+  expect(BigInt(standing!.safe_through)).toBeGreaterThan(ended);
+  expect(BigInt(standing!.history_since)).toBeLessThan(ended - 20n * HOUR_NANOS);
+  expect(standing!.webhooks).toBeGreaterThan(0);
 
   const span = { since: ended - 22n * HOUR_NANOS, until: ended };
   const requestId = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...span });

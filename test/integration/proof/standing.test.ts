@@ -58,7 +58,7 @@ describe("a poll that fails", () => {
 });
 
 describe("counts", () => {
-  const park = (sourceId: string, count: number) =>
+  const quarantine = (sourceId: string, count: number) =>
     pool.query(
       `insert into mirror.quarantine (source_id, via, reason)
        select $1, 'webhook', 'not_json' from generate_series(1, $2::int)`,
@@ -66,8 +66,8 @@ describe("counts", () => {
     );
 
   it("are separate for each source, however many another one has", async () => {
-    await park("live", COUNT_MAX + 5);
-    await park("test", 7);
+    await quarantine("live", COUNT_MAX + 5);
+    await quarantine("test", 7);
     await pool.query(`insert into mirror.pending (seq, source_id)
       select n, case when n > 100005 then 'test' else 'live' end from generate_series(1, 100012) n`);
     await pool.query(`insert into mirror.refetches (source_id, reference, reason)

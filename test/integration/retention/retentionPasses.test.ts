@@ -48,7 +48,7 @@ const read = (reference: string, version: number) =>
     time: readAt(0n, 5),
   });
 
-describe("a pass over the history", () => {
+describe("a pass through the history", () => {
   it("reads no rows when none has become old since the last pass, however many had to stay", async () => {
     await pool.query(`
       insert into mirror.history (source_id, reference, via, verdict, version, seen_at)

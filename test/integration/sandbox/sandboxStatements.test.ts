@@ -191,7 +191,7 @@ it("adds organizations, zones and branches that accept orders", async () => {
     await expect(world.steer("POST", path, taken)).rejects.toThrow(/409/);
 });
 
-it("decides what the spec leaves open as it is told", async () => {
+it("decides what the spec leaves open as configured", async () => {
   const hook = await receiveEvents();
   const other = await makeTestSandbox({
     decisions: {

@@ -2,7 +2,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sql.ts";
 import type { FactsBatch } from "../../../src/poll/ledger/orderFacts.sql.ts";
 
-/** Passes over the source `live` in batches of `limit` until nothing is left to read, as its leader does. */
+/** Updates the facts of the source `live` in batches of `limit` until nothing is left to read, as its leader does. */
 export async function keepFacts(pool: Pool, { limit = 2_000 } = {}): Promise<FactsBatch> {
   const pass = await beginFacts(pool, "live");
   let { fence } = pass;

@@ -26,7 +26,7 @@ export const arbitraryStep = fc.oneof(
       orders: fc.uniqueArray(order, { minLength: 1, maxLength: 5 }),
       // At most a minute: how far a provider that keeps its promises may backdate.
       skew: fc.constantFrom(0, 0, -0.25, -40),
-      told: fc.boolean(),
+      announced: fc.boolean(),
     }),
   ),
   weigh(
@@ -145,7 +145,7 @@ export class ScheduledRun {
       case "change":
         for (const reference of one.orders) {
           const change = provider.change(reference, one.skew);
-          if (one.told) await world.deliver(reference, change);
+          if (one.announced) await world.deliver(reference, change);
         }
         return;
       case "lie":

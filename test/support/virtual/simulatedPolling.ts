@@ -60,7 +60,7 @@ export interface Ending {
   readonly falseClaims: string[];
   /** The mirror's claim does not reach the last sweep. */
   readonly gap: boolean;
-  /** Writes of a second pass over everything. */
+  /** Writes of a second read of everything. */
   readonly secondWrites: number;
   readonly steps: number;
 }

@@ -16,7 +16,7 @@ const END = 1_000;
 
 interface World {
   /** When the provider changed the order, and the error of its timestamp. */
-  readonly changes: readonly { at: number; skew: number; told: boolean }[];
+  readonly changes: readonly { at: number; skew: number; announced: boolean }[];
   readonly reads: readonly { at: number; lag: number }[];
   readonly lies: readonly { at: number; version: number }[];
 }
@@ -24,7 +24,7 @@ interface World {
 const second = (most: number) => fc.integer({ min: 0, max: most });
 const world: fc.Arbitrary<World> = fc.record({
   changes: fc.array(
-    fc.record({ at: second(END), skew: fc.integer({ min: -40, max: 0 }), told: fc.boolean() }),
+    fc.record({ at: second(END), skew: fc.integer({ min: -40, max: 0 }), announced: fc.boolean() }),
     {
       minLength: 1,
       maxLength: 6,
@@ -61,7 +61,7 @@ function observe(of: World): Observation[] {
   });
   const events = of.changes.flatMap((change) => {
     const snapshot = shownAt({ ...of, changes: [change] }, change.at);
-    if (!change.told || snapshot === undefined) return [];
+    if (!change.announced || snapshot === undefined) return [];
     return [observeEvent({ sourceId: "live", snapshot, created: nanos(change.at) })];
   });
   const lies = of.lies.map(({ at, version }) =>

@@ -41,10 +41,10 @@ describe("the events of a change", () => {
     ["late", false, "late, not lost"],
     ["lost", true, "never arrived"],
     ["not_announced", false, "does not announce"],
-  ] as const)("is told when it is %s", (state, lost, words) => {
-    const told = explainAnnouncement(ENTRY, [{ version: 5n, state }]);
-    expect(told?.lost).toBe(lost);
-    expect(told?.sentence).toContain(words);
+  ] as const)("is explained when it is %s", (state, lost, words) => {
+    const explained = explainAnnouncement(ENTRY, [{ version: 5n, state }]);
+    expect(explained?.lost).toBe(lost);
+    expect(explained?.sentence).toContain(words);
   });
 
   it("are not shown for another version, for an event, or for an observation that changed nothing", () => {
