@@ -2,28 +2,12 @@ import { Transform } from "node:stream";
 import type { Writable } from "node:stream";
 import { styleText } from "node:util";
 import { wantsColor } from "../../runtime/config/environment.ts";
+import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
-/**
- * Characters that control a terminal: control characters and those that change the text direction. An order's text
- * could otherwise clear the screen, rename the window, or imitate another line.
- */
-const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** The codes of our own styles, which only set colour and weight. */
 const STYLE_CODE = new RegExp(`(${"\u001b"}${String.raw`\[(?:1|2|22|3[1-6]|39)m`})`);
-
-/**
- * The text with control characters written as `\u001b`. Line breaks too, unless `lines` keeps them. The result is still
- * valid JSON.
- */
-export function escapeControls(text: string, { lines = false } = {}): string {
-  return text.replace(CONTROLS, (character) =>
-    lines && (character === "\n" || character === "\t")
-      ? character
-      : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}
 
 function escapeAround(line: string): string {
   // Every second part is a style code.

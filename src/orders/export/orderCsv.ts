@@ -18,11 +18,11 @@ const BYTE_ORDER_MARK = "\u{feff}";
 const COLUMNS = Object.entries(EXPORT_COLUMNS);
 
 /**
- * A spreadsheet runs a cell that begins like this as a formula; some skip white space first, and some accept the
- * full-width signs of East Asian keyboards. A quote before it counts as part of it, so that the written quote can be
- * removed again.
+ * A spreadsheet runs a cell that begins like this as a formula; some skip white space and invisible characters first, and
+ * some accept the full-width, small and mathematical signs of other keyboards. A quote before it counts as part of it, so
+ * that the written quote can be removed again.
  */
-const FORMULA = /^'*(?:\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/;
+const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 /**
  * Texts that Excel would convert to a number or a date, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4,
  * SEP-2.

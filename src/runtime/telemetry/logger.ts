@@ -2,6 +2,7 @@ import { isatty } from "node:tty";
 import { pino } from "pino";
 import { prettyFactory } from "pino-pretty";
 import { describeError, describeMessage } from "./errorFields.ts";
+import { escapeControls } from "./escapeControls.ts";
 import { VERSION } from "../version.ts";
 
 export type Logger = pino.Logger;
@@ -82,7 +83,10 @@ function openStream(format: LogFormat, destination: LogStream | undefined): LogS
     translateTime: "SYS:HH:MM:ss.l",
     singleLine: true,
   });
-  return { write: (line) => sink.write(prettify(line)) };
+  // Pino escapes only the oldest control characters, and pino-pretty takes even that back.
+  const escape = (name: string, value: unknown): unknown =>
+    typeof value === "string" ? escapeControls(value, { lines: name === "stack" }) : value;
+  return { write: (line) => sink.write(prettify(JSON.parse(line, escape))) };
 }
 
 /**

@@ -1,11 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import {
-  alignColumns,
-  escapeControls,
-  makePaint,
-  printJson,
-  printLine,
-} from "../../../src/cli/output/terminal.ts";
+import { alignColumns, makePaint, printJson, printLine } from "../../../src/cli/output/terminal.ts";
+import { escapeControls } from "../../../src/runtime/telemetry/escapeControls.ts";
 
 const HOSTILE = "created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\r\nOrder R2 · delivered";
 
@@ -20,7 +15,21 @@ describe("text of an order on a terminal", () => {
     expect(escapeControls(HOSTILE)).toBe(
       String.raw`created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\u000d\u000aOrder R2 · delivered`,
     );
-    expect(escapeControls("Zoë · 東京 → ok")).toBe("Zoë · 東京 → ok");
+    for (const plain of ["Zoë · 東京 → ok", "می\u200cخواهم", "👩\u200d🍳"])
+      expect(escapeControls(plain)).toBe(plain);
+  });
+
+  it.each(["\u200b", "\u00ad", "\u2060", "\ufeff", "\u180e", "\u2066", "\u{e0041}", "\u2029", "\u0085"])(
+    "shows the invisible character %j, with which one reference looks like another",
+    (mark) => {
+      const shown = escapeControls(`DO-${mark}1`);
+      expect(shown).toMatch(/^[\x20-\x7e]+$/);
+      expect(JSON.parse(`"${shown}"`)).toBe(`DO-${mark}1`);
+    },
+  );
+
+  it("is the same in a painted line", () => {
+    expect(makePaint({ isTTY: false })("bold", HOSTILE)).toBe(escapeControls(HOSTILE));
   });
 
   it("leaves only our own styles in a line", () => {

@@ -46,6 +46,17 @@ describe("the lines of an export", () => {
     "\u{ff0b}1",
     "\u{ff0d}1",
     "\u{ff20}SUM(A1)",
+    "\u{fe66}1+1",
+    "\u{fe62}1",
+    "\u{fe63}1",
+    "\u{fe6b}SUM(A1)",
+    "\u{2212}1",
+    "\u{0}=1",
+    "\u{1b}=1",
+    "\u{200b}=1",
+    "\u{feff}=1",
+    "\u{2060} @SUM(A1)",
+    "'\u{200b}=1",
   ])("write the text %j so that no spreadsheet runs it", (text) => {
     for (const options of [PLAIN, EXCEL]) {
       const written = cell("external_order_id", text, options);

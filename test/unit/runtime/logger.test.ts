@@ -137,6 +137,18 @@ it("logs a thrown value that is not an error, without its content", () => {
   expect(lines.at(-1)).toContain("PORT is not a number.");
 });
 
+it("shows control characters and directions of text in the pretty format", () => {
+  const { logger, lines } = capture("pretty");
+  const hostile = "R1\u001b]0;x\u0007\u009b2J\u202e\u2028\n12:00 INFO all is well";
+  logger.info({ reference: hostile, list: [hostile] }, "read");
+  logger.warn({ err: new Error(hostile) }, "failed");
+  logger.error(new Error(hostile));
+  const text = lines.join("");
+  expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\p{Zl}\u202e]/u);
+  expect(text).not.toMatch(/^12:00/m);
+  expect(text).toContain(String.raw`R1\u001b]0;x`);
+});
+
 it("writes readable lines immediately in the pretty format", () => {
   const { logger, lines } = capture("pretty");
   logger.warn({ event_id: "evt_1" }, "event stored");
