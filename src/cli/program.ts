@@ -31,7 +31,7 @@ const SOURCES: readonly CommandSource[] = [
     load: async () => (await import("./commands/orders/backfill.ts")).addBackfillCommand,
   },
   { names: ["verify"], load: async () => (await import("./commands/orders/verify.ts")).addVerifyCommand },
-  { names: ["source"], load: async () => (await import("./commands/source.ts")).addSourceCommand },
+  { names: ["source"], load: async () => (await import("./commands/source/source.ts")).addSourceCommand },
   { names: ["export"], load: async () => (await import("./commands/orders/export.ts")).addExportCommand },
   {
     names: ["certify"],
@@ -40,6 +40,10 @@ const SOURCES: readonly CommandSource[] = [
   {
     names: ["certificate"],
     load: async () => (await import("./commands/certificates/certificate.ts")).addCertificateCommand,
+  },
+  {
+    names: ["report-card"],
+    load: async () => (await import("./commands/source/reportCard.ts")).addReportCardCommand,
   },
   { names: ["replay"], load: async () => (await import("./commands/orders/replay.ts")).addReplayCommand },
   { names: ["outgoing"], load: async () => (await import("./commands/outgoing.ts")).addOutgoingCommand },

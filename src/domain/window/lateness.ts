@@ -96,10 +96,10 @@ function lateSeenSeconds({ missedSeconds, seenSeconds }: ArrivalCount): number {
 }
 
 /** The smallest age such that at least `share` of all changes have it or a lower one; 0 if there are none. */
-function quantile(
-  counts: readonly ArrivalCount[],
+export function quantile<Count extends { readonly changes: number }>(
+  counts: readonly Count[],
   share: number,
-  ageOf: (count: ArrivalCount) => number,
+  ageOf: (count: Count) => number,
 ): number {
   const total = counts.reduce((sum, { changes }) => sum + changes, 0);
   let reached = 0;

@@ -3,7 +3,7 @@ import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
-/** Adds to the counts of this hour, and deletes those older than a month. Throws LeaseLostError. */
+/** Adds to the counts of this hour, and deletes those older than 13 months. Throws LeaseLostError. */
 export async function recordArrivals(
   pool: Pool,
   lease: Lease,
@@ -18,7 +18,7 @@ export async function recordArrivals(
        on conflict (source_id, hour, missed_seconds, seen_seconds) do update set changes = a.changes + excluded.changes
      ), forgotten as (
        delete from mirror.arrivals using held
-       where source_id = $4 and hour < clock_timestamp() - interval '30 days'
+       where source_id = $4 and hour < clock_timestamp() - interval '400 days'
      )
      select exists (select from held) as held`,
     [

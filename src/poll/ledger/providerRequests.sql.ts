@@ -12,7 +12,7 @@ export interface SpentRequests extends RequestCount {
   readonly refused: number;
 }
 
-/** Adds what a process has sent for a source, and deletes counts older than two days. */
+/** Adds what a process has sent for a source, and keeps only the sums of days of counts older than two days. */
 export async function recordRequests(
   pool: Pool,
   { sourceId, counts }: { sourceId: string; counts: readonly SpentRequests[] },
@@ -20,6 +20,13 @@ export async function recordRequests(
   await pool.query(
     `with forgotten as (
        delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '2 days'
+       returning source_id, (minute at time zone 'UTC')::date as day, requests, refused
+     ), summed as (
+       insert into mirror.provider_days as d (source_id, day, figure, amount)
+       select source_id, day, figure, sum(amount)
+       from forgotten cross join lateral (values ('requests', requests), ('refused', refused)) f (figure, amount)
+       group by source_id, day, figure order by day, figure
+       on conflict (source_id, day, figure) do update set amount = d.amount + excluded.amount
      )
      insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
      select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests, refused

@@ -25,6 +25,8 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     // ops/overview/remedyRoutes.ts: gaps, which this test does not have.
     "insert on mirror.period_requests",
     // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
+    "insert on mirror.provider_days",
+    "update on mirror.provider_days",
     "delete on mirror.provider_requests",
     "insert on mirror.provider_requests",
     "update on mirror.provider_requests",

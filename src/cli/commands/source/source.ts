@@ -1,16 +1,16 @@
 import type { Command } from "commander";
-import { ConfigurationError } from "../../domain/errors.ts";
-import { nameProvider } from "../../roles/start/recordSources.ts";
-import type { Config } from "../../runtime/config/config.ts";
-import type { Pool } from "../../database/database.ts";
-import { adoptSource } from "../../sources/adoptSource.sql.ts";
-import type { Adoption } from "../../sources/adoptSource.sql.ts";
-import { readSource, setPaused } from "../../sources/sources.sql.ts";
-import { audited, nameAccount } from "../input/audit.ts";
-import { confirm } from "../input/confirm.ts";
-import { withMirror } from "../input/session.ts";
-import { chooseSource } from "../input/sourceChoice.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
+import { nameProvider } from "../../../roles/start/recordSources.ts";
+import type { Config } from "../../../runtime/config/config.ts";
+import type { Pool } from "../../../database/database.ts";
+import { adoptSource } from "../../../sources/adoptSource.sql.ts";
+import type { Adoption } from "../../../sources/adoptSource.sql.ts";
+import { readSource, setPaused } from "../../../sources/sources.sql.ts";
+import { audited, nameAccount } from "../../input/audit.ts";
+import { confirm } from "../../input/confirm.ts";
+import { withMirror } from "../../input/session.ts";
+import { chooseSource } from "../../input/sourceChoice.ts";
+import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 export function addSourceCommand(program: Command): void {
   const source = program
