@@ -63,3 +63,47 @@ comment on column reporting.certificates.key_id       is 'SHA-256 of the public 
 comment on column reporting.certificates.envelope     is 'The certificate with its signatures, as certificate check reads it.';
 comment on column reporting.certificates.disproved_at is 'When a change was found that the certificate had missed; null while it holds.';
 comment on column reporting.certificates.revoked_by   is 'Serial number of the signed revocation; null until the leading poller has made one.';
+
+create table mirror.daily_files (
+  source_id     text not null references mirror.sources,
+  since         bigint not null,
+  place         text not null,
+  name          text not null,
+  serial        integer,
+  orders        integer,
+  bytes         bigint,
+  written_at    timestamptz,
+  failing_since timestamptz,
+  failed_at     timestamptz,
+  failure       text,
+  primary key (source_id, since, place),
+  check ((serial is null) = (written_at is null)),
+  check ((failure is null) = (failing_since is null) and (failure is null) = (failed_at is null))
+);
+comment on table  mirror.daily_files               is 'The Parquet files of certified days that the poller has written, or failed to write, to a folder or bucket.';
+comment on column mirror.daily_files.source_id     is 'The source; references sources.';
+comment on column mirror.daily_files.since         is 'Start of the day, nanoseconds since 1970.';
+comment on column mirror.daily_files.place         is 'Folder or address of the bucket, as configured.';
+comment on column mirror.daily_files.name          is 'Name of the file there.';
+comment on column mirror.daily_files.serial        is 'The certificate that the file has; null until one was written.';
+comment on column mirror.daily_files.orders        is 'How many orders the file has.';
+comment on column mirror.daily_files.bytes         is 'Size of the file.';
+comment on column mirror.daily_files.written_at    is 'When it was last written, by the database''s clock.';
+comment on column mirror.daily_files.failing_since is 'When the first of the current series of failed attempts ended; null if the last one succeeded.';
+comment on column mirror.daily_files.failed_at     is 'When the last of them ended.';
+comment on column mirror.daily_files.failure       is 'Why it failed, in one sentence.';
+
+create view reporting.daily_files as
+select f.source_id, (mirror.instant_at(f.since) at time zone 'UTC')::date as day, f.place, f.name, f.serial, f.orders as order_count, f.bytes, f.written_at,
+  c.disproved_at is null as is_valid
+from mirror.daily_files f join reporting.certificates c using (source_id, serial);
+comment on view   reporting.daily_files             is 'One row per daily Parquet file: a day of UTC whose orders were written to a folder or bucket, with the certificate that the file has.';
+comment on column reporting.daily_files.source_id   is 'Name of the source.';
+comment on column reporting.daily_files.day         is 'The day, in UTC.';
+comment on column reporting.daily_files.place       is 'Folder or address of the bucket.';
+comment on column reporting.daily_files.name        is 'Name of the file there.';
+comment on column reporting.daily_files.serial      is 'Serial number of the certificate that the file has.';
+comment on column reporting.daily_files.order_count is 'Number of orders in the file.';
+comment on column reporting.daily_files.bytes       is 'Size of the file.';
+comment on column reporting.daily_files.written_at  is 'When the file was last written.';
+comment on column reporting.daily_files.is_valid    is 'False when a change was found that the file lacks; it is written again once the day is proved again.';

@@ -124,12 +124,23 @@ export async function readLaterBreaches(
   return rows[0]?.breaches ?? [];
 }
 
+/** What the mirror notes of an order: integers of 64 bits are text, times microseconds since 1970. */
+export interface NotedOrder {
+  readonly firstSeenVia: string;
+  readonly firstSeenAt: string;
+  /** Of the state in the period; null if the order has changed again. */
+  readonly revision: number | null;
+  readonly changedAt: string | null;
+}
+
 /** What the mirror has of an order that has, or may have, a state in the period. */
 export interface FoundState {
   /** The last state in the period that a read showed and none refuted; null if there is none. */
   readonly state: OrderState | null;
   /** Its JSON as the provider sent it, or without personal data after an erasure; null without a state. */
   readonly raw: string | null;
+  /** What the mirror notes of the order. */
+  readonly noted: NotedOrder;
   /** The provider no longer has the order. */
   readonly gone: boolean;
   /** There is no such state, but an event claimed one. */
@@ -145,12 +156,14 @@ export interface FoundState {
  */
 const STATES = `
 select o.reference, o.version, encode(o.hash, 'hex') as hash, o.raw::text as raw, o.gone_at is not null as gone,
-  false as claimed, false as forgotten
+  false as claimed, false as forgotten, o.first_seen_via as "firstSeenVia", mirror.nanos_of(o.first_seen_at) / 1000 as "firstSeenAt",
+  o.revision, mirror.nanos_of(o.changed_at) / 1000 as "changedAt"
 from mirror.orders o
 where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and o.settled
 union all
 select o.reference, s.version, encode(s.hash, 'hex'), s.raw::text, o.gone_at is not null,
-  s.version is null and known.claimed, s.version is null and known.states < o.revision and known.oldest >= $3::bigint
+  s.version is null and known.claimed, s.version is null and known.states < o.revision and known.oldest >= $3::bigint,
+  o.first_seen_via, mirror.nanos_of(o.first_seen_at) / 1000, null, null
 from mirror.orders o
 cross join lateral (
   select count(*) filter (where verdict in ('applied', 'corrected', 'gone')) as states,
@@ -181,7 +194,7 @@ where o.source_id = $1 and o.version >= $2::bigint and (o.version >= $3::bigint 
 
 const BATCH_ROWS = 500;
 
-interface StateRow extends Pick<FoundState, "raw" | "gone" | "claimed" | "forgotten"> {
+interface StateRow extends NotedOrder, Pick<FoundState, "raw" | "gone" | "claimed" | "forgotten"> {
   readonly reference: string;
   readonly version: string | null;
   readonly hash: string;
@@ -194,8 +207,12 @@ export async function* readPeriodStates(
 ): AsyncGenerator<FoundState[]> {
   const query = { text: STATES, values: [sourceId, since, until] };
   for await (const rows of readInBatches<StateRow>(client, query, BATCH_ROWS)) {
-    yield rows.map(({ reference, version, hash, ...rest }) => ({
-      ...rest,
+    yield rows.map(({ reference, version, hash, raw, gone, claimed, forgotten, ...noted }) => ({
+      raw,
+      gone,
+      claimed,
+      forgotten,
+      noted,
       state: version === null ? null : { reference, version: BigInt(version), hash },
     }));
   }

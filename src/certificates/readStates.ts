@@ -34,6 +34,20 @@ export async function readStates(file: string): Promise<StatesOfFile> {
   }
 }
 
+/** The metadata of a Parquet file in which its certificate is. */
+export const CERTIFICATE_ENTRY = "order_mirror.certificate";
+
+/** The certificate that a daily file has; undefined for any other file. Throws ConfigurationError if it cannot be read. */
+export async function readCertificateOf(file: string): Promise<string | undefined> {
+  try {
+    if (!(await readHead(file)).startsWith("PAR1")) return undefined;
+    const { key_value_metadata: entries = [] } = await parquetMetadataAsync(await asyncBufferFromFile(file));
+    return entries.find(({ key }) => key === CERTIFICATE_ENTRY)?.value;
+  } catch (error) {
+    throw new ConfigurationError(`The file ${file} cannot be read.`, { cause: error });
+  }
+}
+
 const HEAD_BYTES = 4_096;
 
 async function readHead(file: string): Promise<string> {

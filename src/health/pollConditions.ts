@@ -215,6 +215,21 @@ export const POLL_CONDITIONS: readonly Condition[] = [
           },
   }),
   perSource({
+    name: "OrderMirrorDailyFiles",
+    severity: "warning",
+    area: "poller",
+    measures: "a daily file could not be written for 10 minutes",
+    forSeconds: 600,
+    noticedAfterSeconds: 120,
+    remedy:
+      "Check DAILY_FILES, its access key, and the room at that place; the poller tries again every minute.",
+    page: "/ops/certificates",
+    judge: ({ sourceId, fileFailure, filesFailSince }) =>
+      fileFailure === null
+        ? undefined
+        : { since: filesFailSince, cause: `A daily file of ${sourceId} cannot be written: ${fileFailure}` },
+  }),
+  perSource({
     name: "OrderMirrorProviderChanged",
     severity: "warning",
     area: "provider",

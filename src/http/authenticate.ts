@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { isLocalRequest } from "../runtime/config/loopback.ts";
+import { isLocalRequest } from "../runtime/http/loopback.ts";
 import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
 import { addressGroup } from "../runtime/http/addressGroup.ts";
 import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";

@@ -3,7 +3,7 @@ import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { IncomingMessage } from "node:http";
 import type { LookupFunction } from "node:net";
-import { isLoopback, namesThisMachine } from "../runtime/config/loopback.ts";
+import { isLoopback, namesThisMachine } from "../runtime/http/loopback.ts";
 import { isPrivateAddress, literalAddress } from "../runtime/http/privateAddress.ts";
 
 /** The endpoint's name leads to an address that this endpoint may not have. */

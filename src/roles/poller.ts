@@ -10,6 +10,7 @@ import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./start/reloadableSources.ts";
 import { makeCertifyDays } from "./background/certifyDays.ts";
+import { makeWriteDailyFiles } from "./background/writeDailyFiles.ts";
 import { meterAnswers, meterBudget } from "./background/metering.ts";
 import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
@@ -53,6 +54,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
 
 function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
+  const { dailyFiles: files } = config;
   const onDecisions = composeOnDecisions(deps, pool);
   // Never shortened: a source that was removed may still have a page under way.
   const modes = new Map(modesOf(config));
@@ -82,6 +84,17 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
       assertOurs: () => assertOurs(pool, source),
       moreTasks: [
         makeCertifyDays({ pool, sourceId, place: config, logger: logger.child({ source: sourceId }) }),
+        ...(files === null
+          ? []
+          : [
+              makeWriteDailyFiles({
+                pool,
+                sourceId,
+                place: config,
+                files,
+                logger: logger.child({ source: sourceId }),
+              }),
+            ]),
       ],
       holder: HOLDER,
     });

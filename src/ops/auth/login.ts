@@ -4,7 +4,7 @@ import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import { isLocalRequest } from "../../runtime/http/loopback.ts";
 import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import { makeFailureThrottle } from "../../runtime/http/failureThrottle.ts";
 import type { LoginCode } from "./loginCode.ts";

@@ -1,7 +1,7 @@
 import { Router } from "express";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import { isLocalRequest } from "../../runtime/http/loopback.ts";
 import type { Metrics } from "../../runtime/telemetry/metrics.ts";
 import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 

@@ -8,6 +8,8 @@ import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { keyVariable, MODES, readVariableSources, secretsVariable } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
+import { listDailyFilesProblems, makeDailyFiles } from "./dailyFilesVariables.ts";
+import type { DailyFiles } from "./dailyFilesVariables.ts";
 import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
 import type { SignOn } from "./signOnVariables.ts";
 import { readFileSources } from "./sourcesFile.ts";
@@ -29,6 +31,8 @@ export interface Config {
   readonly dataDir: string;
   /** Private keys in PEM that sign certificates, the current one first; null: one in `dataDir`. */
   readonly certificateKey: string | null;
+  /** Where a file per certified day is written; null: nowhere. */
+  readonly dailyFiles: DailyFiles | null;
   /** Empty: the queue is in Postgres. Several: the nodes of a cluster. */
   readonly redisUrls: readonly string[];
   readonly host: string;
@@ -121,6 +125,7 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
     if (values[name] !== null && values.DATABASE_URL === null)
       problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
   }
+  problems.push(...listDailyFilesProblems(values));
   problems.push(...listAlertProblems(values, checks.checkScheme));
   const sourceIds = sources.map(({ sourceId }) => sourceId);
   problems.push(...listSignOnProblems(values, sourceIds));
@@ -236,6 +241,7 @@ function makeConfig(
     databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
     certificateKey: values.CERTIFICATE_KEY,
+    dailyFiles: makeDailyFiles(values),
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,

@@ -4,7 +4,7 @@ import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts"
 import type { OutgoingFields, OutgoingType } from "../../domain/order/outgoing.ts";
 import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
-import { namesThisMachine } from "./loopback.ts";
+import { namesThisMachine } from "../http/loopback.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 

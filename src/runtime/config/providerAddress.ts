@@ -1,4 +1,4 @@
-import { namesThisMachine } from "./loopback.ts";
+import { namesThisMachine } from "../http/loopback.ts";
 
 /** Why `address` cannot be a provider's base address, worded to follow "NAME …"; undefined if it can. */
 export function findAddressProblem(address: string): string | undefined {

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from "node:net";
-import { isLoopback } from "./loopback.ts";
+import { isLoopback } from "../http/loopback.ts";
 import { list, text } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
 

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ACCESS_VARIABLES } from "./accessVariables.ts";
+import { DAILY_FILES_VARIABLES } from "./dailyFilesVariables.ts";
 import { SIGN_ON_VARIABLES } from "./signOnVariables.ts";
 import {
   backfillSince,
@@ -115,6 +116,7 @@ export const VARIABLES = {
     meaning:
       "private key that signs certificates of completeness, Ed25519 in PEM, in front of former ones; none: created when it is first needed, kept in DATA_DIR",
   },
+  ...DAILY_FILES_VARIABLES,
   REDIS_URL: {
     schema: redisUrls,
     default: null,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { Socket } from "node:net";
-import { hostNameOf, namesThisMachine } from "../config/loopback.ts";
+import { hostNameOf, namesThisMachine } from "./loopback.ts";
 
 /** Paths that are answered under any name: load balancers send health checks to any address, and they show no page. */
 const UNCHECKED_PATH = /^\/(?:livez|readyz)(?:\?|$)/;

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { OrderMirrorError } from "../../domain/errors.ts";
-import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import { isLocalRequest } from "../../runtime/http/loopback.ts";
 import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { makeAccessControls } from "./controlAccess.ts";

@@ -92,6 +92,7 @@ const READ_COMPLETELY = [
   "coverage_breaches",
   "coverage_gaps",
   "daily",
+  "daily_files",
   "outgoing_webhooks",
 ];
 

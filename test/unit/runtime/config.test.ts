@@ -67,6 +67,7 @@ it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
     captureRefused: 0,
     certificateKey: null,
+    dailyFiles: null,
     databaseUrl: null,
     databaseDirectUrl: null,
     databaseReadUrl: null,
@@ -771,4 +772,23 @@ describe("single sign-on", () => {
       viewers: [{ name: "*", sourceId: null }],
     });
   });
+});
+
+it("needs both halves of an access key for a bucket, and none for a folder; no secret is shown", () => {
+  const key = { DAILY_FILES_ACCESS_KEY_ID: "AKIDEXAMPLE", DAILY_FILES_SECRET_ACCESS_KEY: "hush-hush" };
+  const bucket = "https://s3.example.com/bucket/days";
+  expect(load({ DAILY_FILES: "/srv/days" }).dailyFiles).toEqual({ place: "/srv/days", bucket: null });
+  expect(load({ DAILY_FILES: bucket, ...key }).dailyFiles).toEqual({
+    place: bucket,
+    bucket: { region: "us-east-1", accessKeyId: "AKIDEXAMPLE", secretAccessKey: "hush-hush" },
+  });
+  for (const [env, problem] of [
+    [{ DAILY_FILES: bucket }, /DAILY_FILES is a bucket, but DAILY_FILES_ACCESS_KEY_ID is not set/],
+    [{ DAILY_FILES: "/srv/days", ...key }, /DAILY_FILES is not the address of a bucket/],
+    [{ DAILY_FILES: "s3://bucket/days", ...key }, /DAILY_FILES must be a folder, or the https:/],
+    [{ DAILY_FILES: "https://me:hush-hush@s3.example.com/bucket", ...key }, /DAILY_FILES must be a folder/],
+  ] as const) {
+    expect(() => load(env)).toThrow(problem);
+    expect(() => load(env)).not.toThrow(/SECRET_ACCESS_KEY.*hush-hush/);
+  }
 });

@@ -4,7 +4,7 @@ import { readChain } from "../../../certificates/certificates.sql.ts";
 import { checkChain, isCoveredByWindows } from "../../../certificates/checkCertificate.ts";
 import type { CheckedCertificate } from "../../../certificates/checkCertificate.ts";
 import { provideSigningKeys, readPublicKey, rotateSigningKey } from "../../../certificates/signingKey.ts";
-import { readStates } from "../../../certificates/readStates.ts";
+import { readCertificateOf, readStates } from "../../../certificates/readStates.ts";
 import { compareStates, listDifferences } from "../../../certificates/states.ts";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import { configureHere } from "../../demo/demoFolder.ts";
@@ -27,7 +27,7 @@ export function addCertificateCommand(program: Command): void {
     .description("check certificates, print their chain, or manage the key that signs them");
   certificate
     .command("check")
-    .argument("<file>", "one or several consecutive certificates, one per line")
+    .argument("<file>", "one or several consecutive certificates, one per line, or a daily file")
     .description("verify signatures and chain, and compare orders with a certificate, without a database")
     .requiredOption("--key <key>", "public key of the installation, in base64 or in a file")
     .option("--orders <file>", "orders to compare, as export or certify writes them: CSV, NDJSON or Parquet")
@@ -58,11 +58,12 @@ export function addCertificateCommand(program: Command): void {
 }
 
 async function check(file: string, options: CheckOptions): Promise<void> {
-  const { key, day, orders, states, json } = options;
+  const { key, day, states, json } = options;
   const trusted = readPublicKey(/^[\w+/]{43}=$/.test(key) ? key : readText(key).trim());
-  const lines = readText(file)
-    .split("\n")
-    .filter((line) => line !== "");
+  const ownCertificate = await readCertificateOf(file);
+  const text = ownCertificate ?? readText(file);
+  const lines = text.split("\n").filter((line) => line !== "");
+  const orders = options.orders ?? (ownCertificate === undefined ? undefined : file);
   const { certificates, statements, problem } = checkChain(lines, trusted);
   const certificate = certificates.findLast(
     ({ predicate }) => day === undefined || predicate.since === `${day}T00:00:00Z`,

@@ -1,0 +1,78 @@
+import { text } from "./variableSchemas.ts";
+import type { Variable } from "./variableSchemas.ts";
+
+/** Where the poller writes a file for each day. */
+export interface DailyFiles {
+  /** A folder, or the address of a bucket, with a prefix or without. */
+  readonly place: string;
+  /** How requests to the bucket are signed; null for a folder. */
+  readonly bucket: {
+    readonly region: string;
+    readonly accessKeyId: string;
+    readonly secretAccessKey: string;
+  } | null;
+}
+
+const place = text.refine(
+  (value) => !/^[a-z0-9+]+:\/\//i.test(value) || isBucket(value),
+  "must be a folder, or the https:// address of a bucket without a user, a query or a fragment",
+);
+
+/** Variables of the daily files. */
+export const DAILY_FILES_VARIABLES = {
+  DAILY_FILES: {
+    schema: place,
+    default: null,
+    unset: "no daily files",
+    meaning:
+      "where the poller writes a Parquet file per source and certified day: a folder, or the address of an S3-compatible bucket such as https://s3.eu-central-1.amazonaws.com/BUCKET/PREFIX; none: no files",
+  },
+  DAILY_FILES_REGION: { schema: text, default: "us-east-1", meaning: "region of that bucket" },
+  DAILY_FILES_ACCESS_KEY_ID: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "id of an access key that may put objects into that bucket",
+  },
+  DAILY_FILES_SECRET_ACCESS_KEY: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "secret of that access key",
+  },
+} as const satisfies Record<string, Variable>;
+
+interface DailyFilesValues {
+  readonly DAILY_FILES: string | null;
+  readonly DAILY_FILES_REGION: string;
+  readonly DAILY_FILES_ACCESS_KEY_ID: string | null;
+  readonly DAILY_FILES_SECRET_ACCESS_KEY: string | null;
+}
+
+/** The settings; null if no files are written. */
+export function makeDailyFiles(values: DailyFilesValues): DailyFiles | null {
+  const { DAILY_FILES: to, DAILY_FILES_ACCESS_KEY_ID: accessKeyId } = values;
+  const { DAILY_FILES_SECRET_ACCESS_KEY: secretAccessKey, DAILY_FILES_REGION: region } = values;
+  if (to === null) return null;
+  const isSigned = isBucket(to) && accessKeyId !== null && secretAccessKey !== null;
+  return { place: to, bucket: isSigned ? { region, accessKeyId, secretAccessKey } : null };
+}
+
+export function listDailyFilesProblems(values: DailyFilesValues): string[] {
+  const { DAILY_FILES: to } = values;
+  const keys = ["DAILY_FILES_ACCESS_KEY_ID", "DAILY_FILES_SECRET_ACCESS_KEY"] as const;
+  if (to !== null && isBucket(to)) {
+    return keys
+      .filter((name) => values[name] === null)
+      .map((name) => `DAILY_FILES is a bucket, but ${name} is not set.`);
+  }
+  return keys
+    .filter((name) => values[name] !== null)
+    .map((name) => `${name} is set, but DAILY_FILES is not the address of a bucket.`);
+}
+
+function isBucket(value: string): boolean {
+  if (!URL.canParse(value)) return false;
+  const { protocol, username, password, search, hash } = new URL(value);
+  return ["http:", "https:"].includes(protocol) && username + password + search + hash === "";
+}
