@@ -1,3 +1,4 @@
+import { listUnescaped } from "../domain/unescaped.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
 
 const SHOWN_LENGTH_MAX = 200;
@@ -12,7 +13,9 @@ const UNPRINTABLE = /[\s\p{C}]+/gu;
  * characters become spaces. Secrets, and what the message said about the order beyond its redacted form, are hidden.
  */
 export function showAnswer(beginning: Buffer, sent: Buffer): string | null {
-  const text = beginning.toString("utf8").replace(UNPRINTABLE, " ").trim().replaceAll(SECRETS, HIDDEN);
+  // Escapes hide what the message said from the comparison, but not from people.
+  const plain = listUnescaped(beginning.toString("utf8")).at(-1) ?? "";
+  const text = plain.replace(UNPRINTABLE, " ").trim().replaceAll(SECRETS, HIDDEN);
   if (text === "") return null;
   return hide(text, listPersonal(sent)).slice(0, SHOWN_LENGTH_MAX);
 }

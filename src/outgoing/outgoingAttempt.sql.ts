@@ -175,11 +175,16 @@ export interface AttemptEnd {
   readonly result: "delivered" | "dead" | { readonly retryAfterMs: number };
 }
 
+// The order may have been erased during the attempt: the answer could still repeat what the message said.
 // A later attempt or round of the delivery is not disturbed by an earlier one that fails late.
 const RECORD = `
   with ended as (
-    update mirror.outgoing_attempts
-    set ended_at = clock_timestamp(), accepted = ($2 = 'delivered'), outcome = $3, duration_ms = $5, answer = $6
+    update mirror.outgoing_attempts a
+    set ended_at = clock_timestamp(), accepted = ($2 = 'delivered'), outcome = $3, duration_ms = $5,
+      answer = case when not exists (
+        select from mirror.outgoing_deliveries d
+        join mirror.erasures e on e.source_id = d.source_id and e.reference = d.reference
+        where d.delivery_id = a.delivery_id) then $6 end
     where attempt_id = $1 and ended_at is null
     returning endpoint_id, delivery_id, round, attempt
   ), recorded as (

@@ -1,16 +1,12 @@
+import { listUnescaped, unescaped } from "../domain/unescaped.ts";
+
 const decoder = new TextDecoder("utf-8");
 const strictDecoder = new TextDecoder("utf-8", { fatal: true });
-/** Escapes of JSON, percent encoding, and character references of HTML. */
-const ESCAPED = /\\u([0-9a-f]{4})|\\(.)|((?:%[0-9a-f]{2})+)|&#(x[0-9a-f]{1,5}|\d{1,6});/gis;
-const CONTROLS: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
-/** JSON within JSON is escaped twice, and so on; a percent sign can be escaped without end. */
-const ESCAPED_TIMES_MAX = 8;
 const BASE64 = /[\w+/-]{8,}/g;
 /** Strings of JSON, and words in a text or an address. */
 const STRING = /"([^"\\]*(?:\\.[^"\\]*)*)"/gs;
 const WORD = /[\p{L}\p{N}\p{M}_.-]{3,255}/gu;
 const NAME_LENGTH_MAX = 255;
-const CODE_POINT_MAX = 0x10_ff_ff;
 
 /** By which an order may be named in a body. */
 export interface OrderNames {
@@ -76,29 +72,6 @@ function listReadings(body: Buffer): string[] {
   const encoded = (readings.at(-1) ?? "").match(BASE64) ?? [];
   const inside = encoded.map((run) => decoder.decode(Buffer.from(run, "base64"))).join("\n");
   return inside === "" ? readings : [...readings, ...listUnescaped(inside)];
-}
-
-function listUnescaped(text: string): string[] {
-  const readings = [text];
-  for (let times = 0; times < ESCAPED_TIMES_MAX; times += 1) {
-    const next = unescaped(readings.at(-1) ?? "");
-    if (next === readings.at(-1)) break;
-    readings.push(next);
-  }
-  return readings;
-}
-
-function unescaped(text: string): string {
-  return text.replaceAll(
-    ESCAPED,
-    (escape: string, unit?: string, sign?: string, percents?: string, point?: string) => {
-      if (unit !== undefined) return String.fromCharCode(Number.parseInt(unit, 16));
-      if (sign !== undefined) return CONTROLS[sign] ?? sign;
-      if (percents !== undefined) return decoder.decode(Buffer.from(percents.replaceAll("%", ""), "hex"));
-      const code = Number(point?.replace(/^x/i, "0x"));
-      return code <= CODE_POINT_MAX ? String.fromCodePoint(code) : escape;
-    },
-  );
 }
 
 function isText(body: Buffer): boolean {

@@ -333,6 +333,17 @@ it("redacts as erasure does", async () => {
     JSON.stringify(order),
     JSON.stringify({ ...order, branch }),
     '{"reference":"A","status":"created"}',
+    JSON.stringify({
+      ...order,
+      livemode: ["x"],
+      fleet: { name: { of: "x" } },
+      pickupTime: "call me",
+      deliveryTime: ["x"],
+    }),
+    JSON.stringify({
+      ...order,
+      schedule: { mode: 1, resolved: { pickupTime: "", deliveryTime: 7, basis: {} } },
+    }),
   ]) {
     const { rows } = await pool.query<{ redacted: object }>(
       "select mirror.redact_order($1::json, 'A', 'created') as redacted",

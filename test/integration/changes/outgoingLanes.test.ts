@@ -7,6 +7,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { UNDER_WAY_MAX } from "../../../src/outgoing/outgoingAttempt.sql.ts";
 import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
 import { reviveDead } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { eraseOrder } from "../../../src/retention/erase.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -257,5 +258,20 @@ describe("an attempt", () => {
     const durations = rows.map((row) => (row as { durationMs: number }).durationMs);
     expect(durations[2]).toBeGreaterThanOrEqual(TIMEOUT_MS - 100);
     expect(durations[0]).toBeLessThan(TIMEOUT_MS);
+  });
+
+  it("keeps no answer for an order that is erased meanwhile", async () => {
+    let erased: Promise<unknown> | undefined;
+    await open("erp", (response, { reference }) => {
+      erased = eraseOrder(pool, { sourceId: "live", reference });
+      // What the message said, in a form that nobody recognizes.
+      void erased.then(() => response.writeHead(200).end(Buffer.from("Jansen").toString("base64")));
+    });
+    await see({ reference: "A", updatedAt: at(1), more: { customer: { name: "Jansen" } } });
+    await deliveredAll(1);
+    await erased;
+    const { rows } = await pool.query("select outcome, answer from mirror.outgoing_attempts");
+    expect(rows).toEqual([{ outcome: "status 200", answer: null }]);
+    await pool.query("truncate mirror.erasures");
   });
 });
