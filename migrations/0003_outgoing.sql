@@ -65,6 +65,7 @@ comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was las
 comment on column mirror.outgoing_deliveries.source_id is 'The source; references sources.';
 create index outgoing_due on mirror.outgoing_deliveries (endpoint_id, next_attempt_at, delivery_id) where state = 'pending';
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
+create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
@@ -96,7 +97,7 @@ comment on column mirror.outgoing_attempts.duration_ms is 'Milliseconds from the
 comment on column mirror.outgoing_attempts.answer      is 'The first characters of the answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
 create index outgoing_attempts_started on mirror.outgoing_attempts (endpoint_id, started_at);
 create index outgoing_attempts_of_delivery on mirror.outgoing_attempts (delivery_id);
-create index outgoing_attempts_under_way on mirror.outgoing_attempts (endpoint_id, started_at) where ended_at is null;
+create index outgoing_attempts_not_accepted on mirror.outgoing_attempts (endpoint_id, started_at) where not accepted;
 
 create view reporting.outgoing_webhooks as
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,

@@ -1,6 +1,7 @@
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Condition } from "./condition.ts";
+import { SLOW_MS } from "./endpoints.sql.ts";
 
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
@@ -63,8 +64,8 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     forSeconds: 600,
     noticedAfterSeconds: 60,
     remedy:
-      "`order-mirror outgoing list` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
-    page: "/ops/queues",
+      "`order-mirror outgoing attempts ENDPOINT` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
+    page: "/ops/outgoing",
     find: ({ endpoints }) =>
       endpoints.flatMap(({ endpointId, failuresInRow, pending, oldestPendingAt }) =>
         failuresInRow === 0 || oldestPendingAt === null
@@ -87,7 +88,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     forSeconds: 0,
     remedy:
       "`order-mirror outgoing dead` shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
-    page: "/ops/queues",
+    page: "/ops/outgoing",
     find: ({ endpoints }) =>
       endpoints.flatMap(({ endpointId, dead, oldestDeadAt }) =>
         dead === 0
@@ -102,6 +103,29 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
       ),
   },
   {
+    name: "OrderMirrorOutgoingSlow",
+    severity: "warning",
+    area: "outgoing",
+    label: "endpoint",
+    measures: `one of your endpoints took over ${SLOW_MS / 1_000} s for each of its last webhooks`,
+    forSeconds: 0,
+    remedy:
+      "`order-mirror outgoing attempts ENDPOINT` shows how long each attempt took; let the endpoint answer first, and work afterwards.",
+    page: "/ops/outgoing",
+    find: ({ endpoints }) =>
+      endpoints.flatMap(({ endpointId, slowSince }) =>
+        slowSince === null
+          ? []
+          : [
+              {
+                subject: endpointId,
+                since: toInstant(slowSince),
+                cause: `${endpointId} is slow: it took over ${SLOW_MS / 1_000} s for each of its last webhooks.`,
+              },
+            ],
+      ),
+  },
+  {
     name: "OrderMirrorOutgoingMissed",
     severity: "warning",
     area: "outgoing",
@@ -109,7 +133,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     measures: "changes were removed within the last day before webhooks were made of them",
     forSeconds: 0,
     remedy: "A changes.missed message listed them to the endpoint, which must read those orders again.",
-    page: "/ops/queues",
+    page: "/ops/outgoing",
     find: ({ endpoints, now }) =>
       endpoints.flatMap(({ endpointId, newestMissedAt }) => {
         const since = toInstant(newestMissedAt);

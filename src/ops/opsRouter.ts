@@ -21,6 +21,7 @@ import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
+import { makeOutgoingRoutes } from "./outgoing/outgoingRoutes.ts";
 import { makeRemedyRoutes } from "./remedies/remedyRoutes.ts";
 import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
@@ -79,6 +80,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makeSessionRoutes(pool), makeSourceRoutes(pool), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));
+  ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
   router.get("/", (_request, response) => response.redirect(303, "/ops/start"));

@@ -94,7 +94,7 @@ const CLAIM = `
   with limits as materialized (
     select greatest(0, least(
       $2::int,
-      $3::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1 and a.ended_at is null
+      $3::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1 and a.ended_at is null and not a.accepted
         and a.started_at > statement_timestamp() - make_interval(secs => $6)),
       $4::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1
         and a.started_at > statement_timestamp() - interval '1 second')))::int as room

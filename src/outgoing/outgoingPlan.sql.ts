@@ -48,6 +48,25 @@ export async function recordSubscriptions(
   );
 }
 
+/** Records which endpoints OUTGOING_WEBHOOKS_FILE lists now, and which of them it pauses. */
+export async function recordListed(
+  pool: Pool,
+  endpoints: readonly { readonly endpointId: string; readonly paused: boolean }[],
+): Promise<void> {
+  await pool.query(
+    `with wanted as (
+       select * from unnest($1::text[], $2::boolean[]) as w (endpoint_id, paused)
+     ), removed as (
+       update mirror.outgoing_endpoints set listed = 'removed'
+       where endpoint_id <> all ($1::text[]) and listed <> 'removed'
+     )
+     insert into mirror.outgoing_endpoints as e (endpoint_id, listed)
+     select endpoint_id, case when paused then 'paused' else 'active' end from wanted order by endpoint_id
+     on conflict (endpoint_id) do update set listed = excluded.listed where e.listed <> excluded.listed`,
+    [endpoints.map(({ endpointId }) => endpointId), endpoints.map(({ paused }) => paused)],
+  );
+}
+
 /*
  * The locked cursor serialises planners, and their plan is committed with it: each change once. A change that was
  * planned before, because the cursor was reset, is sent again. Changes that retention removed behind the cursor cannot
@@ -148,4 +167,35 @@ export async function reviveDead(pool: Pool, endpointId: string): Promise<number
     [endpointId],
   );
   return rowCount ?? 0;
+}
+
+/** Sends one delivery of an endpoint again, whatever its state; false when there is no such delivery. */
+export async function sendAgain(
+  pool: Pool,
+  { endpointId, deliveryId }: { endpointId: string; deliveryId: string },
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `with ${ATTENDED}
+     update mirror.outgoing_deliveries
+     set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
+     where endpoint_id = $1 and delivery_id = $2`,
+    [endpointId, deliveryId],
+  );
+  return rowCount === 1;
+}
+
+/** Pauses an endpoint, or ends every pause of it; false when nothing had to be changed. */
+export async function setEndpointPaused(
+  pool: Pool,
+  { endpointId, paused }: { endpointId: string; paused: boolean },
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `update mirror.outgoing_endpoints set
+       paused_at = case when $2 then clock_timestamp() end,
+       failures_in_row = case when $2 then failures_in_row else 0 end,
+       paused_until = case when $2 then paused_until end
+     where endpoint_id = $1 and (case when $2 then paused_at is null else coalesce(paused_at, paused_until) is not null end)`,
+    [endpointId, paused],
+  );
+  return rowCount === 1;
 }

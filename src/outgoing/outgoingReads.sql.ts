@@ -2,34 +2,130 @@ import type { Instant } from "../domain/order/instant.ts";
 import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
-/** A message that was given up. */
-export interface DeadDelivery {
+export const DELIVERY_STATES = ["pending", "dead", "delivered"] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+/** A message for an endpoint. */
+export interface Delivery {
   readonly deliveryId: string;
   readonly endpointId: string;
   readonly sourceId: string;
   /** Null for changes that were missed. */
   readonly reference: string | null;
   readonly type: string;
+  readonly state: DeliveryState;
   readonly attempts: number;
   readonly outcome: string | null;
-  /** Seconds since 1970. */
+  /** These times are seconds since 1970. */
+  readonly createdAt: number;
   readonly lastAttemptAt: number | null;
+  /** Null unless it is pending. */
+  readonly nextAttemptAt: number | null;
 }
 
-/** Messages that were given up, the newest first, at most `limit`; of one endpoint or of all (null). */
-export async function readDeadDeliveries(
+const DELIVERY = `
+  select delivery_id as "deliveryId", endpoint_id as "endpointId", source_id as "sourceId", reference,
+    event_type as type, state, attempts, last_outcome as outcome, extract(epoch from created_at)::float8 as "createdAt",
+    extract(epoch from last_attempt_at)::float8 as "lastAttemptAt",
+    case when state = 'pending' then extract(epoch from next_attempt_at)::float8 end as "nextAttemptAt"
+  from mirror.outgoing_deliveries`;
+
+/** The newest messages, at most `limit`; null means no restriction. `before` is the number of a delivery. */
+export async function readDeliveries(
   pool: Pool,
-  { endpointId, limit }: { endpointId: string | null; limit: number },
-): Promise<DeadDelivery[]> {
-  const { rows } = await pool.query<DeadDelivery>(
-    `select delivery_id as "deliveryId", endpoint_id as "endpointId", source_id as "sourceId", reference,
-       event_type as type, attempts, last_outcome as outcome, extract(epoch from last_attempt_at)::float8 as "lastAttemptAt"
-     from mirror.outgoing_deliveries
-     where state = 'dead' and ($1::text is null or endpoint_id = $1)
-     order by position desc limit $2`,
-    [endpointId, limit],
+  query: {
+    endpointId: string | null;
+    state: DeliveryState | null;
+    before?: string | null;
+    limit: number;
+  },
+): Promise<Delivery[]> {
+  const { endpointId, state, before = null, limit } = query;
+  const { rows } = await pool.query<Delivery>(
+    `${DELIVERY}
+     where ($1::text is null or endpoint_id = $1) and ($2::text is null or state = $2)
+       and ($3::bigint is null or delivery_id < $3)
+     order by delivery_id desc limit $4`,
+    [endpointId, state, before, limit],
   );
   return rows;
+}
+
+export async function findDelivery(
+  pool: Pool,
+  { endpointId, deliveryId }: { endpointId: string; deliveryId: string },
+): Promise<Delivery | undefined> {
+  const { rows } = await pool.query<Delivery>(`${DELIVERY} where endpoint_id = $1 and delivery_id = $2`, [
+    endpointId,
+    deliveryId,
+  ]);
+  return rows[0];
+}
+
+/** One attempt to send a message. */
+export interface Attempt {
+  readonly attemptId: string;
+  readonly deliveryId: string;
+  readonly reference: string | null;
+  readonly round: number;
+  readonly attempt: number;
+  /** Seconds since 1970. */
+  readonly startedAt: number;
+  readonly accepted: boolean;
+  /** A status or the kind of an error; null while it is under way, or if its end was not recorded. */
+  readonly outcome: string | null;
+  readonly durationMs: number | null;
+  /** The first characters of the answer; see showAnswer. */
+  readonly answer: string | null;
+}
+
+/** The newest attempts of an endpoint, or of one of its deliveries, at most `limit`. */
+export async function readAttempts(
+  pool: Pool,
+  { endpointId, deliveryId, limit }: { endpointId: string; deliveryId: string | null; limit: number },
+): Promise<Attempt[]> {
+  const { rows } = await pool.query<Attempt>(
+    `select a.attempt_id as "attemptId", a.delivery_id as "deliveryId", d.reference, a.round, a.attempt,
+       extract(epoch from a.started_at)::float8 as "startedAt", a.accepted, a.outcome, a.duration_ms as "durationMs",
+       a.answer
+     from mirror.outgoing_attempts a left join mirror.outgoing_deliveries d using (delivery_id)
+     where a.endpoint_id = $1 and ($2::bigint is null or a.delivery_id = $2)
+     order by a.started_at desc, a.attempt_id desc limit $3`,
+    [endpointId, deliveryId, limit],
+  );
+  return rows;
+}
+
+/** The attempts of an endpoint within the last 24 hours. */
+export interface RecentAttempts {
+  /** At most RATE_ATTEMPTS, the newest. */
+  readonly ended: number;
+  readonly accepted: number;
+  readonly lastError: string | null;
+  readonly lastErrorAt: number | null;
+}
+
+/** An endpoint may get millions of messages a day; the newest ones show how it does. */
+export const RATE_ATTEMPTS = 10_000;
+
+export async function readRecentAttempts(pool: Pool, endpointId: string): Promise<RecentAttempts> {
+  const { rows } = await pool.query<RecentAttempts>(
+    `with latest as (
+       select accepted from mirror.outgoing_attempts
+       where endpoint_id = $1 and ended_at is not null and started_at > clock_timestamp() - interval '1 day'
+       order by started_at desc limit $2
+     ), failed as (
+       select outcome, started_at from mirror.outgoing_attempts
+       where endpoint_id = $1 and not accepted and ended_at is not null
+         and started_at > clock_timestamp() - interval '1 day'
+       order by started_at desc limit 1
+     )
+     select (select count(*)::int from latest) as ended, (select count(*)::int from latest where accepted) as accepted,
+       (select outcome from failed) as "lastError",
+       (select extract(epoch from started_at)::float8 from failed) as "lastErrorAt"`,
+    [endpointId, RATE_ATTEMPTS],
+  );
+  return rows[0] ?? { ended: 0, accepted: 0, lastError: null, lastErrorAt: null };
 }
 
 /**

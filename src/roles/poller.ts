@@ -8,7 +8,7 @@ import { makeProviderClient } from "../provider/client.ts";
 import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
-import { isSameSource } from "./start/reloadableSources.ts";
+import { isSame } from "./start/reloadableConfig.ts";
 import { makeCertifyDays } from "./background/certifyDays.ts";
 import { makeWriteDailyFiles } from "./background/writeDailyFiles.ts";
 import { meterAnswers, meterBudget } from "./background/metering.ts";
@@ -32,7 +32,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
 
   async function poll(sources: readonly SourceConfig[]): Promise<void> {
     for (const [sourceId, { source, poller }] of polled) {
-      if (sources.some((wanted) => isSameSource(wanted, source))) continue;
+      if (sources.some((wanted) => isSame(wanted, source))) continue;
       polled.delete(sourceId);
       await poller.close();
     }
@@ -42,7 +42,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   }
 
   await poll(config.sources);
-  deps.reloadableSources?.follow(async (sources) => {
+  deps.reloadableConfig?.follow(async ({ sources }) => {
     await recordConfiguredSources(pool, { sources });
     await poll(sources);
   });

@@ -10,7 +10,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
-import type { ReloadableSources } from "./start/reloadableSources.ts";
+import type { ReloadableConfig } from "./start/reloadableConfig.ts";
 
 /** The dependencies of every role at its start. */
 export interface RoleDeps {
@@ -23,8 +23,8 @@ export interface RoleDeps {
   readonly metrics: Metrics;
   /** Undefined: tracing is off. */
   readonly tracing?: Tracing | undefined;
-  /** Sources that may change while the process runs; undefined: those of the configuration stay. */
-  readonly reloadableSources?: ReloadableSources | undefined;
+  /** Sources and endpoints that may change while the process runs; undefined: those of the configuration stay. */
+  readonly reloadableConfig?: ReloadableConfig | undefined;
   /** Logs the first operator in if no password is configured; see provideCredentials. */
   readonly loginCode?: LoginCode | undefined;
   /** How long an event may arrive after the read that found its change; default: the poller's. */

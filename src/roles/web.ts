@@ -142,7 +142,7 @@ async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Rec
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const sources = new Map(loadVerifiers(config.sources, config, logger));
-  deps.reloadableSources?.follow(async (changed) => {
+  deps.reloadableConfig?.follow(async ({ sources: changed }) => {
     await recordConfiguredSources(pool, { sources: changed });
     const verifiers = loadVerifiers(changed, config, logger);
     sources.clear();
@@ -192,7 +192,7 @@ function composeApp(
   app.use(setAnswerHeaders);
   const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
-  deps.reloadableSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
+  deps.reloadableConfig?.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   // The first router, because each one before it costs every read.

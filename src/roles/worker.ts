@@ -22,7 +22,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const onDecisions = composeOnDecisions(deps, pool);
   await recordConfiguredSources(pool, config);
   const modes = new Map(modesOf(config));
-  deps.reloadableSources?.follow(async (sources) => {
+  deps.reloadableConfig?.follow(async ({ sources }) => {
     await recordConfiguredSources(pool, { sources });
     modes.clear();
     for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
@@ -49,7 +49,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
     meterJob({ metrics, clock, queue: queue.bull.name }, () => traced(seqs.length, [], () => applyJob(seqs))),
   );
   shutdown.onShutdown("queue consumer", () => consumer.close());
-  startOutgoing(deps);
+  await startOutgoing(deps);
   startRetention(deps);
   logger.info({ sources: [...modes.keys()] }, "worker is ready");
 }

@@ -2,14 +2,19 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
-import { countReplay, readDeadDeliveries, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
+import { replayFrom, reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
+import {
+  countReplay,
+  readAttempts,
+  readDeliveries,
+  readFeedPositionAt,
+} from "../../outgoing/outgoingReads.sql.ts";
 import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
 import { writeTestMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
 import { makeStandardSigner } from "../../signature/sign.ts";
-import type { DeadDelivery } from "../../outgoing/outgoingReads.sql.ts";
-import { readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
+import type { Attempt, Delivery } from "../../outgoing/outgoingReads.sql.ts";
+import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
@@ -31,13 +36,15 @@ interface ReplayOptions extends Answer {
   readonly after?: string;
 }
 
-const DEAD_SHOWN = 50;
+const SHOWN = 50;
 const NOT_A_POSITION =
   "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
 
-/** `outgoing`: shows how the business's own endpoints receive their webhooks, and sends them again. */
+/** `outgoing`: shows how the business's own endpoints receive their webhooks, pauses them, and sends them again. */
 export function addOutgoingCommand(program: Command): void {
-  const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
+  const outgoing = program
+    .command("outgoing")
+    .description("inspect outgoing webhooks, pause them, and send them again");
   outgoing
     .command("list")
     .description("list endpoints: messages waiting, messages given up, last delivery")
@@ -52,11 +59,20 @@ export function addOutgoingCommand(program: Command): void {
   outgoing
     .command("dead")
     .argument("[endpoint]", "only this endpoint")
-    .description(`list the newest ${DEAD_SHOWN} messages that were given up`)
+    .description(`list the newest ${SHOWN} messages that were given up`)
     .option("--json", "print JSON")
     .action((endpoint: string | undefined, options: Answer) =>
       withMirror(({ pool }) => showDead(pool, endpoint, options)),
     );
+  outgoing
+    .command("attempts")
+    .argument("<endpoint>", "name of the endpoint")
+    .description(`list its newest ${SHOWN} attempts: outcome, duration and the beginning of the answer`)
+    .option("--json", "print JSON")
+    .action((endpoint: string, options: Answer) =>
+      withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
+    );
+  addPauseCommands(outgoing);
   outgoing
     .command("retry")
     .argument("<endpoint>", "name of the endpoint")
@@ -78,29 +94,38 @@ export function addOutgoingCommand(program: Command): void {
     );
 }
 
+function addPauseCommands(outgoing: Command): void {
+  const change = (paused: boolean) => (endpoint: string, options: Answer) =>
+    withMirror(({ pool }) => changePause(pool, { endpoint, paused }, options));
+  outgoing
+    .command("pause")
+    .argument("<endpoint>", "name of the endpoint")
+    .description("send it nothing until it is resumed; its messages wait")
+    .option("--yes", "do not ask for confirmation")
+    .option("--json", "print JSON")
+    .action(change(true));
+  outgoing
+    .command("resume")
+    .argument("<endpoint>", "name of the endpoint")
+    .description("send its waiting messages again, also if it was paused because it failed")
+    .option("--yes", "do not ask for confirmation")
+    .option("--json", "print JSON")
+    .action(change(false));
+}
+
 async function list(pool: Pool, { json }: Answer): Promise<void> {
   const endpoints = await readOutgoingEndpoints(pool);
   if (json === true) return printJson(endpoints);
   if (endpoints.length === 0)
     return printNotice("No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE.");
   const head = ["endpoint", "sources", "waiting", "given up", "last delivered", "state"];
-  for (const line of alignColumns([head, ...endpoints.map(describeEndpoint)])) printLine(line);
+  for (const line of alignColumns([head, ...endpoints.map(listEndpoint)])) printLine(line);
 }
 
-function describeEndpoint(endpoint: OutgoingEndpoint): string[] {
-  const { endpointId, sourceIds, pending, dead, newestDeliveredAt, failuresInRow, pausedUntil } = endpoint;
-  const failing =
-    pausedUntil === null
-      ? `failed ${failuresInRow} times in a row`
-      : `failed ${failuresInRow} times in a row, paused for a while`;
-  return [
-    endpointId,
-    sourceIds.join(","),
-    String(pending),
-    String(dead),
-    formatAgo(newestDeliveredAt),
-    failuresInRow === 0 ? "ok" : failing,
-  ];
+function listEndpoint(endpoint: OutgoingEndpoint): string[] {
+  const { endpointId, sourceIds, pending, dead, newestDeliveredAt } = endpoint;
+  const counts = [String(pending), String(dead), formatAgo(newestDeliveredAt)];
+  return [endpointId, sourceIds.join(","), ...counts, describeEndpoint(endpoint)];
 }
 
 /** Throws ProblemsFoundError if the endpoint does not accept the message. */
@@ -125,7 +150,7 @@ async function sendTest(name: string, { json }: Answer): Promise<void> {
 
 async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answer): Promise<void> {
   if (endpoint !== undefined) await requireEndpoint(pool, endpoint);
-  const dead = await readDeadDeliveries(pool, { endpointId: endpoint ?? null, limit: DEAD_SHOWN });
+  const dead = await readDeliveries(pool, { endpointId: endpoint ?? null, state: "dead", limit: SHOWN });
   if (json === true) return printJson(dead);
   if (dead.length === 0) return printNotice("No message was given up.");
   const head = ["endpoint", "source", "order", "type", "attempts", "last answer", "when"];
@@ -133,7 +158,7 @@ async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answ
   printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
 }
 
-function describeDead(dead: DeadDelivery): string[] {
+function describeDead(dead: Delivery): string[] {
   const { endpointId, sourceId, reference, type, attempts, outcome, lastAttemptAt } = dead;
   return [
     endpointId,
@@ -146,13 +171,49 @@ function describeDead(dead: DeadDelivery): string[] {
   ];
 }
 
+async function showAttempts(pool: Pool, endpoint: string, { json }: Answer): Promise<void> {
+  await requireEndpoint(pool, endpoint);
+  const attempts = await readAttempts(pool, { endpointId: endpoint, deliveryId: null, limit: SHOWN });
+  if (json === true) return printJson(attempts);
+  if (attempts.length === 0) return printNotice("No message was sent within the last week.");
+  const head = ["when", "order", "attempt", "outcome", "duration", "answer"];
+  for (const line of alignColumns([head, ...attempts.map(describeAttempt)])) printLine(line);
+}
+
+function describeAttempt({ startedAt, reference, attempt, outcome, durationMs, answer }: Attempt): string[] {
+  const duration = durationMs === null ? "" : formatSpan(durationMs);
+  const when = formatAgo(startedAt);
+  return [when, reference ?? "", String(attempt), outcome ?? "not recorded", duration, answer ?? ""];
+}
+
+async function changePause(
+  pool: Pool,
+  { endpoint, paused }: { endpoint: string; paused: boolean },
+  { yes, json }: Answer,
+): Promise<void> {
+  const { pending } = await requireEndpoint(pool, endpoint);
+  const action = paused ? "pause" : "resume";
+  const effect = paused ? "wait, and new ones too" : "are sent";
+  const question = `${paused ? "Pause" : "Resume"} ${endpoint}? Its ${pending} waiting messages ${effect}.`;
+  if (!(await isAgreed({ yes }, question))) return;
+  const changed = await audited(
+    pool,
+    { action: "outgoing", sourceId: null, target: `${action} ${endpoint}` },
+    () => setEndpointPaused(pool, { endpointId: endpoint, paused }),
+    Number,
+  );
+  if (json === true) return printJson({ endpoint, paused, changed, pending });
+  if (changed) printLine(`${endpoint} is ${action}d.`);
+  else printLine(paused ? `${endpoint} is paused already.` : `${endpoint} is not paused.`);
+}
+
 async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {
   const { dead } = await requireEndpoint(pool, endpoint);
   if (dead > 0 && !(await isAgreed({ yes }, `Send ${dead} messages to ${endpoint} again?`))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const revived = await audited(pool, action, () => reviveDead(pool, endpoint), Number);
   if (json === true) return printJson({ endpoint, revived });
-  printLine(`${revived} messages will be sent to ${endpoint} again within a minute.`);
+  printLine(`${revived} messages will be sent to ${endpoint} again.`);
 }
 
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {

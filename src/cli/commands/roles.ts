@@ -87,9 +87,8 @@ function runRole(service: keyof typeof KEYS_FOR, start: (deps: RoleDeps) => Prom
     return config;
   };
   const config = readAll();
-  const readSources = () => readAll().sources;
   const { writeThrough, eventsKeptFor, historyKeptFor, changesKeptFor } = config;
   const removesOld = [eventsKeptFor, historyKeptFor, changesKeptFor].some((period) => period !== null);
   const groups = listNeededGroups(service, { writesThrough: writeThrough, removesOld });
-  return runService({ service, config, migrates, groups, start, readSources });
+  return runService({ service, config, migrates, groups, start, readAgain: readAll });
 }

@@ -1,6 +1,6 @@
 import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
-import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
-import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
+import { makeReloadableConfig } from "../../roles/start/reloadableConfig.ts";
+import type { ReloadableConfig, Reloaded } from "../../roles/start/reloadableConfig.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
 import type { Group } from "../../database/logins/loginRights.ts";
@@ -8,7 +8,7 @@ import { withPool } from "../../database/database.ts";
 import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import type { Config } from "../../runtime/config/config.ts";
 import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { Logger, LogLevel } from "../../runtime/telemetry/logger.ts";
@@ -37,7 +37,7 @@ export async function runService(options: {
   /** Inspects the database before anything changes; an error ends the start. */
   examine?: (databaseUrl: string) => Promise<void>;
   /** Called again on SIGHUP; without it, SIGHUP ends the process, as usual. */
-  readSources?: () => readonly SourceConfig[];
+  readAgain?: () => Reloaded;
   start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
@@ -68,10 +68,9 @@ export async function runService(options: {
     const databaseUrl = await database.enterAs(service, groups);
     await tellOfRights({ groups, databaseUrl, logger });
     const metrics = makeMetrics({ version: VERSION });
-    const reloadableSources =
-      options.readSources && listenForSources(options.readSources, { config, logger });
+    const reloadableConfig = options.readAgain && listenForChanges(options.readAgain, { config, logger });
     const clock = systemClock;
-    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableSources };
+    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableConfig };
     await start(deps, { databaseUrl: database.url });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
@@ -101,11 +100,11 @@ async function tellOfRights(deps: {
   for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
 }
 
-function listenForSources(
-  readSources: () => readonly SourceConfig[],
+function listenForChanges(
+  readAgain: () => Reloaded,
   { config, logger }: { config: Config; logger: Logger },
-): ReloadableSources {
-  const reloadableSources = makeReloadableSources({ sources: config.sources, readSources, logger });
-  process.on("SIGHUP", () => void reloadableSources.reload());
-  return reloadableSources;
+): ReloadableConfig {
+  const reloadableConfig = makeReloadableConfig({ config, readAgain, logger });
+  process.on("SIGHUP", () => void reloadableConfig.reload());
+  return reloadableConfig;
 }

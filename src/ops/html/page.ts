@@ -30,6 +30,7 @@ const SECTIONS = {
   quarantine: ["/ops/quarantine", "Quarantine"],
   sources: ["/ops/sources", "Sources"],
   queues: ["/ops/queues", "Queue"],
+  outgoing: ["/ops/outgoing", "Outgoing"],
   actions: ["/ops/actions", "Audit log"],
 } as const;
 export type Section = keyof typeof SECTIONS;

@@ -103,6 +103,11 @@ export function orderAddress({ sourceId, reference }: { sourceId: string; refere
   return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
 }
 
+/** The address of the page of an endpoint of outgoing webhooks. */
+export function endpointAddress(endpointId: string): string {
+  return `/ops/outgoing/${encodeURIComponent(endpointId)}`;
+}
+
 /** The source of a list, as a query string; empty for all. */
 export function sourceQuery(sourceId: string): string {
   return `?source=${encodeURIComponent(sourceId)}`;

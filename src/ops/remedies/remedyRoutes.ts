@@ -4,40 +4,27 @@ import type { Pool } from "../../database/database.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
 import { isPaused, readSource, setPaused } from "../../sources/sources.sql.ts";
+import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { actorOf, mayAct, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
 import { beginAction, endAction } from "../lists/opsActions.sql.ts";
-import { describeCount, describeMinute } from "../overview/phrases.ts";
+import { ENDPOINT_REMEDIES } from "../outgoing/endpointRemedies.ts";
+import { describeCount, describeMinute, endpointAddress } from "../overview/phrases.ts";
 import { hastenExcepted, readExcepted } from "./remedies.sql.ts";
-
-interface Plan {
-  readonly lines: readonly string[];
-  /** Exactly how much there is. */
-  readonly count: number;
-}
-
-/** A remedy that an operator can apply to a source from these pages. */
-interface Remedy {
-  readonly title: string;
-  readonly action: string;
-  /** What it would affect, the first lines of it; nothing to do while it is empty. */
-  readonly plan: (pool: Pool, sourceId: string) => Promise<Plan>;
-  readonly button: (count: number) => string;
-  readonly effect: string;
-  /** Resolves with the number of things affected. */
-  readonly apply: (pool: Pool, sourceId: string) => Promise<number>;
-}
+import { makePlan } from "./remedy.ts";
+import type { Plan, Remedy } from "./remedy.ts";
 
 /** More gaps than anybody reads; the next press reads the rest. */
 const GAPS_MAX = 50;
 const ORDERS_SHOWN = 20;
 
-const REMEDIES: Readonly<Record<string, Remedy>> = {
+const SOURCE_REMEDIES: Readonly<Record<string, Remedy>> = {
   "/pause": {
     title: "Pause polling",
     action: "pause",
@@ -89,8 +76,6 @@ const REMEDIES: Readonly<Record<string, Remedy>> = {
   },
 };
 
-const makePlan = (lines: readonly string[]): Plan => ({ lines, count: lines.length });
-
 /** Unproved periods that proved time follows, oldest first; none for an unknown source. */
 async function findGaps(pool: Pool, sourceId: string) {
   const [standing] = await readStandings(pool, sourceId);
@@ -100,52 +85,73 @@ async function findGaps(pool: Pool, sourceId: string) {
   return readGaps(pool, { sourceId, within, limit: GAPS_MAX });
 }
 
+/** What a remedy is applied to. */
+type Kind = "source" | "endpoint";
+
+const SECTIONS = { source: "overview", endpoint: "outgoing" } as const;
+
 /** For each remedy a page that says exactly what would happen, and the action. */
 export function makeRemedyRoutes(pool: Pool): Router {
   const router = Router();
   const form = urlencoded({ extended: false, limit: "8kb" });
-  for (const [path, remedy] of Object.entries(REMEDIES)) {
-    router.get(path, async (request, response) => {
-      const sourceId = readField(request.query["source"]);
-      const plan = await remedy.plan(pool, sourceId);
-      response.type("html").send(renderPlan({ remedy, path, sourceId, plan }, response));
-    });
-    router.post(path, form, carryOut(pool, remedy));
+  function add(kind: Kind, remedies: Readonly<Record<string, Remedy>>): void {
+    for (const [path, remedy] of Object.entries(remedies)) {
+      router.get(path, async (request, response) => {
+        const name = readField(request.query[kind]);
+        const plan = await remedy.plan(pool, name);
+        const isAllowed =
+          viewerOf(response).role === "operator" && (await mayApply(pool, response, kind, name));
+        const page = { kind, remedy, path, name, plan, isAllowed };
+        response.type("html").send(renderPlan(page, viewerOf(response)));
+      });
+      router.post(path, form, carryOut(pool, kind, remedy));
+    }
   }
+  add("source", SOURCE_REMEDIES);
+  add("endpoint", ENDPOINT_REMEDIES);
   return router;
 }
 
-function carryOut(pool: Pool, { action, plan, apply }: Remedy): RequestHandler {
+/** Whether this operator may act on the source, or on all sources of the endpoint. */
+async function mayApply(pool: Pool, response: Response, kind: Kind, name: string): Promise<boolean> {
+  if (kind === "source") return mayActOn(response, name);
+  const { sourceIds = [] } = (await findOutgoingEndpoint(pool, name)) ?? {};
+  const isTheirs = sourceIds.length > 0 && sourceIds.every((sourceId) => mayActOn(response, sourceId));
+  return isTheirs || mayActOn(response, null);
+}
+
+function carryOut(pool: Pool, kind: Kind, { action, plan, apply }: Remedy): RequestHandler {
   return async (request: Request, response) => {
-    const sourceId = readField((request.body as Record<string, unknown> | undefined)?.["source"]);
-    if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
-    if ((await plan(pool, sourceId)).count === 0)
-      return refuse(response, 409, "There is nothing left to do.");
-    const target = `source ${sourceId}`;
+    const name = readField((request.body as Record<string, unknown> | undefined)?.[kind]);
+    if (!(await mayApply(pool, response, kind, name))) return refuseOtherSource(response);
+    if ((await plan(pool, name)).count === 0) return refuse(response, 409, "There is nothing left to do.");
+    const target = `${kind} ${name}`;
+    const sourceId = kind === "source" ? name : null;
     const actionId = await beginAction(pool, { ...actorOf(response), action, sourceId, target });
-    await endAction(pool, { actionId, affected: await apply(pool, sourceId) });
+    await endAction(pool, { actionId, affected: await apply(pool, name) });
     response.redirect(303, `/ops/actions?did=${actionId}`);
   };
 }
 
 function renderPlan(
-  page: { remedy: Remedy; path: string; sourceId: string; plan: Plan },
-  response: Response,
+  page: { kind: Kind; remedy: Remedy; path: string; name: string; plan: Plan; isAllowed: boolean },
+  viewer: Viewer,
 ): string {
-  const { remedy, path, sourceId, plan } = page;
+  const { kind, remedy, path, name, plan, isAllowed } = page;
   const { title, button, effect } = remedy;
-  const viewer = viewerOf(response);
-  const isAllowed = mayAct(viewer, sourceId);
   const label = button(plan.count);
   const act: Html = isAllowed
     ? html`<form method="post" action="/ops${path}" class="row">
-        <input type="hidden" name="source" value="${sourceId}" />
+        <input type="hidden" name="${kind}" value="${name}" />
         <button class="main">${label}</button>
       </form>`
     : html`<p>
-        <button disabled>${label}</button> <span class="dim">Only operators of this source may do this.</span>
+        <button disabled>${label}</button>
+        <span class="dim"
+          >Only operators of ${kind === "source" ? "this source" : "all its sources"} may do this.</span
+        >
       </p>`;
-  const body = html`<h1>${title} <span class="dim">source ${sourceId}</span></h1>
+  const body = html`<h1>${title} <span class="dim">${kind} ${name}</span></h1>
     ${
       plan.count === 0
         ? html`<p class="empty">There is nothing to do.</p>`
@@ -156,6 +162,6 @@ function renderPlan(
             <p>${effect}</p>
             ${act}`
     }
-    <p><a href="/ops">Cancel</a></p>`;
-  return renderPage({ title, body, viewer, section: "overview" });
+    <p><a href="${kind === "source" ? "/ops" : endpointAddress(name)}">Cancel</a></p>`;
+  return renderPage({ title, body, viewer, section: SECTIONS[kind] });
 }

@@ -247,7 +247,7 @@ export const VARIABLES = {
     default: null,
     unset: "no webhooks are sent",
     meaning:
-      "JSON file that lists your own endpoints that are notified of changes; none: no webhooks are sent",
+      "JSON file that lists your own endpoints that are notified of changes, read again on SIGHUP; none: no webhooks are sent",
   },
   SANDBOX_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),

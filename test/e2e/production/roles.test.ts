@@ -167,6 +167,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/sessions",
     "/ops/gaps",
     "/ops/breaches",
+    "/ops/outgoing",
     "/readyz",
   ]) {
     const answer = await fetch(url + page, { headers: { authorization } });
@@ -212,6 +213,23 @@ it("web, worker and poller do their work with the rights of their own roles", as
   const asked = () => query("owner", "select from mirror.refetches");
   await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
   await expect.poll(() => endpoint.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
+  // People pause an endpoint, resume it, and have a message sent again.
+  const delivered = () =>
+    query(
+      "owner",
+      "select delivery_id::text as id from mirror.outgoing_deliveries where state = 'delivered'",
+    );
+  await expect.poll(async () => (await delivered()).length, { timeout: 60_000 }).toBeGreaterThan(0);
+  const message = `outgoing/erp/${String((await delivered())[0]?.["id"])}`;
+  for (const path of ["outgoing-pause", "outgoing-resume", `${message}/retry`]) {
+    const answer = await fetch(`${url}/ops/${path}`, {
+      method: "POST",
+      headers: { authorization },
+      body: new URLSearchParams({ endpoint: "erp" }),
+      redirect: "manual",
+    });
+    expect([path, answer.status]).toEqual([path, 303]);
+  }
   const changes = await fetch(`${url}/v1/changes`);
   expect(changes.status).toBe(200);
   for (const name of PROCESSES) {

@@ -45,6 +45,10 @@ const PAGES = [
   "/ops/design",
   "/ops/gap?source=live",
   "/ops/resume?source=live",
+  "/ops/outgoing",
+  "/ops/outgoing/erp?state=delivered",
+  "/ops/outgoing/erp/1",
+  "/ops/outgoing-pause?endpoint=erp",
 ];
 type Role = keyof typeof PASSWORDS;
 

@@ -39,6 +39,12 @@ const MISSED = `
     (endpoint_id, source_id, position, reference, event_type, state, delivered_at, created_at)
   values ('erp', 'live', 1, null, 'changes.missed', 'delivered', now(), now() - interval '1 minute');`;
 
+const SLOW = `
+  insert into mirror.outgoing_endpoints (endpoint_id) values ('erp');
+  insert into mirror.outgoing_attempts
+    (endpoint_id, delivery_id, round, attempt, started_at, ended_at, accepted, outcome, duration_ms)
+  select 'erp', n, 1, 1, now() - interval '1 minute', now(), true, 'status 200', 6000 from generate_series(1, 5) n;`;
+
 export const FAULTS: readonly (readonly [
   name: string,
   severity: "critical" | "warning",
@@ -112,5 +118,6 @@ export const FAULTS: readonly (readonly [
   ],
   ["OutgoingFailing", "warning", delivery("pending")],
   ["OutgoingGivenUp", "warning", delivery("dead")],
+  ["OutgoingSlow", "warning", SLOW],
   ["OutgoingMissed", "warning", MISSED],
 ];

@@ -9,6 +9,7 @@ import { makeKeys } from "../signing/certificateKeys.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { fillMirror } from "./opsMirror.ts";
+import { fillOutgoing } from "./outgoingEndpoint.ts";
 import { serve } from "../http/serve.ts";
 
 export const PASSWORDS = { operator: "operate at night", viewer: "only look" } as const;
@@ -18,6 +19,7 @@ export async function serveOpsPages() {
   const database = await makeTestDatabase();
   const pool: Pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });
   await fillMirror(pool);
+  await fillOutgoing(pool, "<b>Internal Server Error</b>");
   const since = instantFromMillis(Date.now() - 10 * 3_600_000);
   const period = { sourceId: "live", since, until: addSeconds(since, 3_600) };
   await issueCertificate({ pool, keys: makeKeys() }, period);

@@ -120,6 +120,9 @@ const endpoint = {
   newestMissedAt: null,
   failuresInRow: 3,
   pausedUntil: null,
+  pausedAt: null,
+  listed: "active" as const,
+  slowSince: null,
 };
 const queue = { name: "apply", problems: [], newestDeadAt: null };
 
@@ -149,6 +152,11 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     "OrderMirrorOutgoingGivenUp",
     { endpoints: [] },
     { endpoints: [{ ...endpoint, failuresInRow: 0, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
+  ],
+  [
+    "OrderMirrorOutgoingSlow",
+    { endpoints: [{ ...endpoint, failuresInRow: 0 }] },
+    { endpoints: [{ ...endpoint, failuresInRow: 0, slowSince: LOOKED_AT }] },
   ],
   [
     "OrderMirrorOutgoingMissed",

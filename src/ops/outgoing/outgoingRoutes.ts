@@ -1,0 +1,59 @@
+import { Router, urlencoded } from "express";
+import type { Request, Response } from "express";
+import type { Pool } from "../../database/database.ts";
+import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
+import { findDelivery, readAttempts, readRecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
+import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
+import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { refuseOtherSource } from "../auth/writeGuard.ts";
+import { readField, refuse } from "../html/requests.ts";
+import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { serveList } from "../lists/serveList.ts";
+import { endpointAddress } from "../overview/phrases.ts";
+import { renderMessage } from "./messagePage.ts";
+import { ENDPOINT_LIST, makeMessageList } from "./outgoingLists.ts";
+
+const NO_ENDPOINT = "There is no endpoint with that name.";
+const NO_MESSAGE = "There is no message with that number; delivered ones are kept for a week.";
+const ATTEMPTS_SHOWN = 200;
+
+/** The endpoints of outgoing webhooks, their messages, and the attempts to send each. */
+export function makeOutgoingRoutes(pool: Pool): Router {
+  const router = Router();
+  router.get("/", serveList(pool, "/ops/outgoing", ENDPOINT_LIST));
+  router.get("/:endpointId", async (request, response, next) => {
+    const { endpointId } = request.params;
+    const endpoint = await findOutgoingEndpoint(pool, endpointId);
+    if (endpoint === undefined) return refuse(response, 404, NO_ENDPOINT);
+    const list = makeMessageList(endpoint, await readRecentAttempts(pool, endpointId));
+    return serveList(pool, endpointAddress(endpointId), list)(request, response, next);
+  });
+  router.get("/:endpointId/:deliveryId", async ({ params }, response) => {
+    const delivery = await findMessage(pool, params);
+    if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
+    const attempts = await readAttempts(pool, { ...delivery, limit: ATTEMPTS_SHOWN });
+    response.type("html").send(renderMessage({ delivery, attempts, viewer: viewerOf(response) }));
+  });
+  const form = urlencoded({ extended: false, limit: "1kb" });
+  router.post("/:endpointId/:deliveryId/retry", form, (request, response) => retry(pool, request, response));
+  return router;
+}
+
+async function retry(pool: Pool, { params }: Request, response: Response): Promise<void> {
+  const delivery = await findMessage(pool, params);
+  if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
+  const { endpointId, deliveryId, sourceId } = delivery;
+  if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
+  const target = `message ${deliveryId} to ${endpointId}`;
+  const action = { ...actorOf(response), action: "retry_message", sourceId, target };
+  const actionId = await beginAction(pool, action);
+  await endAction(pool, { actionId, affected: Number(await sendAgain(pool, delivery)) });
+  response.redirect(303, `/ops/actions?did=${actionId}`);
+}
+
+async function findMessage(pool: Pool, params: Request["params"]): Promise<Delivery | undefined> {
+  const deliveryId = /^\d{1,18}$/.exec(readField(params["deliveryId"]))?.[0];
+  const endpointId = readField(params["endpointId"]);
+  return deliveryId === undefined ? undefined : findDelivery(pool, { endpointId, deliveryId });
+}

@@ -1,0 +1,85 @@
+import type { Config } from "../../runtime/config/config.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { refuseOthers, toSourceRow } from "./recordSources.ts";
+
+/** The part of the configuration that a process need not be restarted for. */
+export type Reloaded = Pick<Config, "sources" | "outgoingWebhooks">;
+
+type Listener = (config: Reloaded) => Promise<void> | void;
+
+/** The configured sources and endpoints of a process that follows their changes. */
+export interface ReloadableConfig {
+  /** `listener` gets the whole part after each change, one change after another. */
+  follow(listener: Listener): void;
+  /** Reads the configuration again. If it is invalid, logs the problems and changes nothing. */
+  reload(): Promise<void>;
+}
+
+export function makeReloadableConfig(deps: {
+  readonly config: Reloaded;
+  /** Throws ConfigurationError. */
+  readonly readAgain: () => Reloaded;
+  readonly logger: Logger;
+}): ReloadableConfig {
+  const { readAgain, logger } = deps;
+  const listeners: Listener[] = [];
+  let current = deps.config;
+  let last: Promise<void> = Promise.resolve();
+
+  function read(): Reloaded | undefined {
+    try {
+      const config = readAgain();
+      refuseOthers(config.sources, current.sources.map(toSourceRow));
+      return config;
+    } catch (error) {
+      logger.error({ err: error }, "the configuration was not read again; the earlier one stays in force");
+      return undefined;
+    }
+  }
+
+  async function reloadNow(): Promise<void> {
+    const config = read();
+    if (config === undefined) return;
+    const before = current;
+    current = config;
+    try {
+      for (const listener of listeners) await listener(config);
+    } catch (error) {
+      logger.error(
+        { err: error },
+        "the configuration was read again, but not applied in full; repeat SIGHUP",
+      );
+      return;
+    }
+    logger.info(describeChange(nameSources(before), nameSources(config)), "read the sources again");
+    logger.info(describeChange(nameEndpoints(before), nameEndpoints(config)), "read the endpoints again");
+  }
+
+  return {
+    follow: (listener) => void listeners.push(listener),
+    reload() {
+      last = last.then(reloadNow);
+      return last;
+    },
+  };
+}
+
+/** True when nothing is different. */
+export function isSame<Configured>(left: Configured, right: Configured): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
+}
+
+const nameSources = ({ sources }: Reloaded) =>
+  new Map<string, unknown>(sources.map((source) => [source.sourceId, source]));
+const nameEndpoints = ({ outgoingWebhooks }: Reloaded) =>
+  new Map<string, unknown>(outgoingWebhooks.map((endpoint) => [endpoint.endpointId, endpoint]));
+
+function describeChange(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>) {
+  return {
+    added: [...after.keys()].filter((name) => !before.has(name)),
+    changed: [...after.keys()].filter(
+      (name) => before.has(name) && !isSame(before.get(name), after.get(name)),
+    ),
+    removed: [...before.keys()].filter((name) => !after.has(name)),
+  };
+}

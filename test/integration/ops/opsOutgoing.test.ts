@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  await addSource(pool, "live");
+  board = await openBoardQueue(database.url, "outgoing-pages");
+  const config = { opsPassword: "operate", opsViewerPassword: "look", localTrust: true };
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
+    mirror.outgoing_endpoints restart identity`);
+  await fillOutgoing(pool, "<script>no</script>");
+});
+
+type Role = "operator" | "viewer";
+const as = (role: Role) => ({
+  Authorization: `Basic ${btoa(`${role}:${role === "operator" ? "operate" : "look"}`)}`,
+});
+const read = async (path: string, role: Role = "operator") => {
+  const response = await fetch(server.url + path, { headers: as(role) });
+  const page = await response.text();
+  const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  return { status: response.status, page, text };
+};
+const post = async (path: string, role: Role = "operator") => {
+  const body = new URLSearchParams({ endpoint: "erp" });
+  const options = { method: "POST", body, headers: as(role), redirect: "manual" } as const;
+  const answer = await fetch(server.url + path, options);
+  return { status: answer.status, to: answer.headers.get("location") };
+};
+const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
+
+describe("the page of outgoing webhooks", () => {
+  it("lists endpoints with state, backlog, success and last error", async () => {
+    const { page, text } = await read("/ops/outgoing");
+    expect(page).toContain('href="/ops/outgoing/erp"');
+    expect(page).toContain('aria-current="page">Outgoing');
+    expect(text).toMatch(/erp live ✔ ok 0 – 0 66\.6 % of 3 status 500 at \d{4}-/);
+    await pool.query("update mirror.outgoing_endpoints set failures_in_row = 2");
+    expect((await read("/ops/outgoing")).text).toContain("▲ failed 2 times in a row");
+    await pool.query("update mirror.outgoing_endpoints set listed = 'removed'");
+    expect((await read("/ops/outgoing")).text).toContain("▲ not in OUTGOING_WEBHOOKS_FILE");
+  });
+
+  it("shows the messages of an endpoint by state and by pages, and each one's attempts", async () => {
+    await pool.query(
+      `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, reference, event_type)
+       select 'erp', 'live', n, 'R' || n, 'order.new' from generate_series(3, 62) n`,
+    );
+    const first = await read("/ops/outgoing/erp");
+    expect(first.page.match(/href="\/ops\/outgoing\/erp\/\d+"/g)).toHaveLength(50);
+    const next = /href="([^"]+)" rel="next"/.exec(first.page)?.[1] ?? "";
+    const second = await read(next);
+    expect(second.page.match(/href="\/ops\/outgoing\/erp\/\d+"/g)).toHaveLength(12);
+    const delivered = await read("/ops/outgoing/erp?state=delivered");
+    expect(delivered.page.match(/href="\/ops\/outgoing\/erp\/\d+"/g)).toHaveLength(2);
+    const message = await read("/ops/outgoing/erp/1");
+    expect(message.page).toContain("&lt;script&gt;no");
+    expect(message.page).not.toContain("<script>no");
+    expect(message.text).toMatch(/1 2 ✔ status 200 30 ms – .* 1 1 ▲ status 500 40 ms/);
+    for (const path of ["none", "erp/99", "erp/x", "none/1"])
+      expect([path, (await read(`/ops/outgoing/${path}`)).status]).toEqual([path, 404]);
+  });
+
+  it("pauses an endpoint after the exact count, and resumes it", async () => {
+    expect((await read("/ops/outgoing-resume?endpoint=erp")).text).toContain("There is nothing to do.");
+    expect((await read("/ops/outgoing-pause?endpoint=erp")).text).toContain("Exactly 0 messages would wait");
+    const { status, to } = await post("/ops/outgoing-pause");
+    expect(status).toBe(303);
+    expect((await read(to ?? "")).text).toContain("Done: pause endpoint, endpoint erp: 1 affected.");
+    expect((await read("/ops/outgoing/erp")).text).toContain("▲ paused by a person");
+    expect(await post("/ops/outgoing-pause")).toMatchObject({ status: 409 });
+    await pool.query(
+      "update mirror.outgoing_endpoints set failures_in_row = 7, paused_until = now() + interval '1 hour'",
+    );
+    expect((await post("/ops/outgoing-resume")).status).toBe(303);
+    expect(
+      await one("select paused_at, failures_in_row, paused_until from mirror.outgoing_endpoints"),
+    ).toEqual({
+      paused_at: null,
+      failures_in_row: 0,
+      paused_until: null,
+    });
+  });
+
+  it("sends one message again, or all that were given up", async () => {
+    expect((await post("/ops/outgoing/erp/1/retry")).status).toBe(303);
+    const state = (id: number) =>
+      one(`select state, round, attempts from mirror.outgoing_deliveries where delivery_id = ${id}`);
+    expect(await state(1)).toEqual({ state: "pending", round: 2, attempts: 0 });
+    await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
+    expect((await read("/ops/outgoing/erp")).page).toContain("Send 2 again…");
+    const plan = await read("/ops/outgoing-retry?endpoint=erp");
+    expect(plan.text).toContain("Exactly 2 messages that were given up would be sent again.");
+    const { to } = await post("/ops/outgoing-retry");
+    expect((await read(to ?? "")).text).toContain("Done: retry endpoint, endpoint erp: 2 affected.");
+    expect([await state(1), await state(2)]).toEqual([
+      { state: "pending", round: 3, attempts: 0 },
+      { state: "pending", round: 2, attempts: 0 },
+    ]);
+  });
+
+  it("shows viewers the buttons disabled, with the reason, and refuses the actions", async () => {
+    const message = await read("/ops/outgoing/erp/1", "viewer");
+    expect(message.page).toContain("<button disabled>Send again</button>");
+    expect(message.text).toContain("Only operators of this source may do this.");
+    const pause = await read("/ops/outgoing-pause?endpoint=erp", "viewer");
+    expect(pause.page).toContain("<button disabled>Pause</button>");
+    expect(pause.text).toContain("Only operators of all its sources may do this.");
+    for (const path of ["/ops/outgoing-pause", "/ops/outgoing/erp/1/retry"])
+      expect([path, (await post(path, "viewer")).status]).toEqual([path, 405]);
+  });
+});
