@@ -21,6 +21,7 @@ import { benchPoll } from "./sections/poll.ts";
 import { benchRead } from "./sections/read.ts";
 import { benchReceive } from "./sections/receive.ts";
 import { benchReporting } from "./sections/reporting.ts";
+import { benchReconcile } from "./sections/reconcile.ts";
 import { benchShed } from "./sections/shed.ts";
 import { benchStartUp } from "./sections/startUp.ts";
 import { benchStream } from "./sections/stream.ts";
@@ -48,6 +49,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   export: benchExport,
   reporting: benchReporting,
   feed: benchFeed,
+  reconcile: benchReconcile,
   stream: benchStream,
   memory: benchMemory,
   "start-up": benchStartUp,

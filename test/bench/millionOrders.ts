@@ -22,7 +22,8 @@ export async function fillOrders(pool: Pool): Promise<void> {
          case when n % 50 = 0 then 'created' when n % 50 = 1 then 'picked_up' when n % 20 = 2 then 'cancelled' else 'delivered' end,
          to_timestamp($4::bigint + n), true, 'Fleet ' || n % 20, 'b-' || n % 200, 'asap',
          to_timestamp($4::bigint + n + 600), to_timestamp($4::bigint + n + 1800),
-         json_build_object('reference', 'S' || n, 'status', 'x', 'note', repeat('x', 600)), n, 'poll'
+         json_build_object('reference', 'S' || n, 'status', 'x',
+           'updatedAt', to_char(to_timestamp($4::bigint + n) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'note', repeat('x', 600)), n, 'poll'
        from generate_series($1::bigint, least($2::bigint, $1::bigint + $3::bigint - 1)) n`,
       [first, ORDERS, batch, FIRST_AT_SECONDS],
     );
