@@ -9,35 +9,39 @@ const RANGES = `unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bytea[])
   with ordinality as r (since, since_hash, until, until_hash, nth)`;
 const WITHIN = withinRange("o.version", "o.hash", "r");
 
-const writeSums = (name: string) => `select summed.count, summed.sum from ${RANGES} cross join lateral (
-           select ${sumColumns("o.hash", "$5::bytea")} from ${name} o where ${WITHIN}
-         ) summed order by r.nth`;
+const writeSums = (name: string) => `
+  select summed.count, summed.sum
+  from ${RANGES}
+  cross join lateral (select ${sumColumns("o.hash", "$5::bytea")} from ${name} o where ${WITHIN}) summed
+  order by r.nth`;
 
-const writeCuts = (
-  name: string,
-) => `select r.nth::int as nth, first.version::text as version, encode(first.hash, 'hex') as hash
-         from ${RANGES} cross join lateral (
-           select version, case when version = version_before then hash end as hash from (
-             select version, hash, ntile($5) over walk as part, lag(version) over walk as version_before,
-               row_number() over walk as place, count(*) over () as states
-             from ${name} o where ${WITHIN} window walk as (order by version, hash)
-           ) o
-           where states > $5 and place > 1
-             and place = 1 + (part - 1) * (states / $5) + least(part - 1, states % $5)
-         ) first
-         order by r.nth, first.version, first.hash nulls first`;
+/** Counted first: window functions that need the number of rows would keep all of them. */
+const writeCuts = (name: string) => `
+  select r.nth::int as nth, first.version::text as version, encode(first.hash, 'hex') as hash
+  from ${RANGES}
+  cross join lateral (select count(*) as states from ${name} o where ${WITHIN}) counted
+  cross join lateral (
+    select version, case when version = version_before then hash end as hash
+    from (
+      select version, hash, row_number() over walk - 1 as place, lag(version) over walk as version_before
+      from ${name} o where ${WITHIN} window walk as (order by version, hash)
+    ) o
+    where place > 0 and place * $5::bigint / states <> (place - 1) * $5::bigint / states
+  ) first
+  where states > $5::bigint
+  order by r.nth, first.version, first.hash nulls first`;
 
-const writeStates = (
-  name: string,
-) => `select r.nth::int as nth, o.reference, o.version::text as version, encode(o.hash, 'hex') as hash
-         from ${RANGES} join ${name} o on ${WITHIN}
-         order by r.nth, o.version, o.hash`;
+const writeStates = (name: string) => `
+  select r.nth::int as nth, o.reference, o.version::text as version, encode(o.hash, 'hex') as hash
+  from ${RANGES} join ${name} o on ${WITHIN}
+  order by r.nth, o.version, o.hash`;
 
-const writePut = (name: string) => `insert into ${name} (reference, version, hash, "order")
-         select reference, version, hash, text::json
-         from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[]) as o (reference, version, hash, text)
-         on conflict (reference) do update
-         set version = excluded.version, hash = excluded.hash, "order" = excluded."order"`;
+const writePut = (name: string) => `
+  insert into ${name} (reference, version, hash, "order")
+  select reference, version, hash, text::json
+  from unnest($1::text[], $2::bigint[], $3::bytea[], $4::text[]) as o (reference, version, hash, text)
+  on conflict (reference) do update
+  set version = excluded.version, hash = excluded.hash, "order" = excluded."order"`;
 
 interface StateRow {
   readonly nth: number;
@@ -53,10 +57,10 @@ interface StateRow {
  */
 export function postgresOrders(client: PostgresClient, table = "order_mirror_orders"): OrderStore {
   const name = table.split(".").map(quote).join(".");
-  let created: Promise<unknown> | undefined;
+  let isCreated = false;
   const query = async <Row>(text: string, values: unknown[]) => {
-    created ??= create(client, name, table);
-    await created;
+    if (!isCreated) await create(client, name, table);
+    isCreated = true;
     return (await client.query(text, values)).rows as Row[];
   };
   return {

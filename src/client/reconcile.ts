@@ -15,7 +15,6 @@ import {
   writeFingerprint,
 } from "../wire/stateRange.ts";
 import type { RangeSum, StateBound, StateRange } from "../wire/stateRange.ts";
-import { readFreshness } from "./answers.ts";
 import type { Freshness, Order } from "./answers.ts";
 import type { Change } from "./change.ts";
 import type { Connection } from "./connection.ts";
@@ -45,8 +44,8 @@ export class StoreDiffersError extends OrderMirrorError {
 
 /** Into how many parts a range is cut that differs. Ranges of at most as many orders are listed. */
 const PARTS = 16;
-/** What the mirror reads in about a second: more must not be compared with one request. */
-const STATES_MAX = 1_000_000;
+/** What a mirror reads in about a second: one request must not compare more. */
+const STATES_MAX = 500_000;
 const WHOLE: StateRange = { since: FIRST_BOUND, until: LAST_BOUND };
 const ROUTE = "/v1/reconcile";
 
@@ -99,17 +98,14 @@ export async function reconcile(
   return { ...end, written: exchange.written.size, removed: exchange.removed.size, ...cost };
 }
 
-/** A position, and how far it is complete. */
-type Standing = Pick<Reconciliation, "position" | "safeThrough" | "exceptions">;
-
 interface Exchange {
   readonly send: Send;
   readonly store: OrderStore;
   readonly salt: string;
   readonly written: Set<string>;
   readonly removed: Set<string>;
-  /** Of the first answer. */
-  start: Standing | undefined;
+  /** The position of the first answer. */
+  start: string | undefined;
 }
 
 /** Compares these ranges, which are ascending; resolves with those of the next level. */
@@ -212,8 +208,7 @@ async function ask(exchange: Exchange, pieces: readonly Piece[]): Promise<Answer
     safe: true,
   });
   const read = parseAnswer(reconciledSchema, `POST ${ROUTE}`, answer);
-  const { safeThrough, exceptions } = readFreshness(answer);
-  exchange.start ??= { position: read.position, safeThrough, exceptions };
+  exchange.start ??= read.position;
   return read;
 }
 
@@ -245,14 +240,20 @@ async function apply({ store, written, removed }: Exchange, differing: readonly 
   for (const reference of gone) removed.add(reference);
 }
 
-/** Writes the last state of each order that changed after the start; resolves with the end. */
-async function catchUp({ send, store, written, removed }: Exchange, start: Standing): Promise<Standing> {
+/** Writes the last state of each order that changed after the start; resolves with how far the store is then. */
+async function catchUp(
+  { send, store, written, removed }: Exchange,
+  start: string,
+): Promise<Pick<Reconciliation, "position" | "safeThrough" | "exceptions">> {
   const last = new Map<string, Change>();
-  let end = start;
-  for await (const { data, next, complete } of readFeedPages(send, start.position)) {
+  let end = { position: start, safeThrough: null as string | null, exceptions: 0 };
+  for await (const { data, next, complete } of readFeedPages(send, start)) {
     for (const change of data) last.set(change.reference, change);
-    end = { ...end, position: next };
-    if (complete) end = { ...end, safeThrough: complete.through, exceptions: complete.exceptions };
+    end = {
+      position: next,
+      safeThrough: complete?.through ?? null,
+      exceptions: complete?.exceptions ?? 0,
+    };
   }
   const changes = [...last.values()];
   const gone = changes.filter(({ verdict }) => verdict === "gone").map(({ reference }) => reference);

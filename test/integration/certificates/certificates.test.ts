@@ -32,6 +32,8 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { createMirrorClient, memoryOrders } from "../../../src/client/mirrorClient.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { statesOf } from "../../support/signing/statesOf.ts";
@@ -182,6 +184,23 @@ describe("a certificate of a proved period", () => {
       expect.arrayContaining(["R40: the same updatedAt, different content", "R43: missing"]),
     );
     expect(listDifferences(changed, states, certificates[0]!)).toHaveLength(2);
+  });
+
+  it("is about the same states as the copy of a reader that has reconciled", async () => {
+    const period = hoursAgo(1.5, 0.5);
+    for (let order = 0; order < 60; order += 5) provider.put(`R${order}`, secondsAgo(60 * order));
+    await pollUntil(startPoller(), isSafe);
+    await issue(period);
+    const { certificates } = checkChain(await chain(), keys[0]);
+    const server = await serve(makeTestReport({ pool }));
+    onTestFinished(() => server.close());
+    const copy = memoryOrders();
+    const { safeThrough } = await createMirrorClient({ baseUrl: server.url }).reconcile(copy);
+    expect(parseInstant(safeThrough ?? "")).toBeGreaterThan(period.until);
+    const states = [...copy.orders.values()];
+    expect(compareStates(states, certificates[0]!)).toMatchObject({ equal: true });
+    const without = states.filter(({ reference }) => reference !== "R45");
+    expect(compareStates(without, certificates[0]!)).toMatchObject({ equal: false });
   });
 
   it("lists the windows that prove it, joined where they were read under the same circumstances", async () => {

@@ -209,6 +209,36 @@ describe("a reconciled store", () => {
     }
   });
 
+  it("equals the mirror at its position while writers commit all the time", async () => {
+    for (let round = 0; round < 4; round += 1) {
+      await empty();
+      await fill(2_000);
+      const store = memoryOrders();
+      const seconds = { next: 0 };
+      const state = { over: false };
+      const write = async (writer: number) => {
+        while (!state.over) {
+          seconds.next += 1;
+          const orders = Array.from({ length: 3 }, (_, each) => ({
+            reference: `DO-${(seconds.next * 7 + each * 11) % 50}`,
+            updatedAt: at(seconds.next),
+            status: `by_${writer}`,
+          }));
+          await see(...orders);
+        }
+      };
+      const writers = [write(1), write(2)];
+      const { position } = await mirror.reconcile(store);
+      const again = await mirror.reconcile(store);
+      state.over = true;
+      await Promise.all(writers);
+      expect(position).not.toBe(again.position);
+      for await (const change of mirror.changes({ after: again.position, follow: false }))
+        await store.put([stateOf(change.after!)]);
+      expect(await contentOf(store)).toEqual(await readAll());
+    }
+  });
+
   it("costs bytes and requests in proportion to the difference", async () => {
     await fill(20_000);
     const store = memoryOrders();
