@@ -177,12 +177,14 @@ const ESTIMATE_NOTES = [
   "It says nothing about orders that the provider shows neither by event nor in its list, about statuses that it never announces, and about changes that leave the status as it is.",
 ];
 
+const NOT_ENOUGH = "not enough data";
+
 function judgeUnseen({ steps }: ProviderFigures): CardSection {
   const { first, second, both } = steps;
   const estimate = estimateUnseen(steps);
   const unseen: Omit<CardLine, "value" | "text" | "name"> = {
     title: "Seen by neither",
-    meaning: "Estimate, with its 95 % interval.",
+    meaning: `Estimate, with its 95 % interval; needs ${COMMON_MIN} steps that were seen in both ways.`,
   };
   return {
     title: "What neither events nor polls saw",
@@ -195,7 +197,7 @@ function judgeUnseen({ steps }: ProviderFigures): CardSection {
             ...unseen,
             name: "steps_unseen",
             value: null,
-            text: `not enough data: fewer than ${COMMON_MIN} steps were seen in both ways`,
+            text: NOT_ENOUGH,
           }
         : {
             ...unseen,
@@ -207,7 +209,7 @@ function judgeUnseen({ steps }: ProviderFigures): CardSection {
         name: `steps_unseen_${end}`,
         value: estimate?.[end] ?? null,
         title: end === "low" ? "At least" : "At most",
-        text: estimate === undefined ? "not enough data" : showCount(estimate[end]),
+        text: estimate === undefined ? NOT_ENOUGH : showCount(estimate[end]),
         meaning: `${end === "low" ? "Lower" : "Upper"} end of the interval.`,
       })),
     ],

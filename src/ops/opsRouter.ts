@@ -78,7 +78,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
   ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSessionRoutes(pool), makeSourceRoutes(pool), makePlainPages(localTrust));
+  ops.use(makeSessionRoutes(pool), makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));

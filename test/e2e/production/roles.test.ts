@@ -164,6 +164,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/actions",
     "/ops/queues",
     "/ops/sources/live",
+    "/ops/sources/live/report-card",
     "/ops/sessions",
     "/ops/gaps",
     "/ops/breaches",

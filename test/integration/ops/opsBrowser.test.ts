@@ -36,6 +36,7 @@ const PAGES = [
   "/ops/sessions",
   "/ops/sources",
   "/ops/sources/live",
+  "/ops/sources/live/report-card",
   "/ops/gaps",
   "/ops/breaches",
   "/ops/requests",
