@@ -16,6 +16,7 @@
 --   grant order_mirror_retention to mirror_worker;                   -- …_KEPT_FOR removes what is old
 --   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
 --   call mirror.admit_reader('login');                                 -- a reporting tool
+--   call mirror.admit_reader('login', 'source');                       -- one that reads this source only
 --
 -- `up` and `demo` run all processes in one: their login is a member of all these roles. Commands that change
 -- something (backfill, verify, replay, refetch, erase, source, outgoing) run as the owner.

@@ -1,6 +1,8 @@
 -- What people and reporting tools read: the schema `reporting`, views only. docs/reporting.md is generated from
 -- the comments here. Views run with their owner's rights, so a reader needs no rights on the schema `mirror`; functions
--- that views call run with the reader's rights, so they read no table.
+-- that views call run with the reader's rights, so they read no table. Each view shows only sources that the reader was
+-- admitted to, and is a security barrier: otherwise the conditions of a statement could run before that limit and reveal
+-- other rows in their error messages.
 
 -- Every reader of the feed asks for one source.
 create index changes_in_feed_order on mirror.changes (source_id, position);
@@ -140,7 +142,26 @@ comment on function mirror.read_time is 'The instant of an ISO 8601 date-time wi
 create schema reporting;
 comment on schema reporting is 'What order-mirror offers to reporting tools: views with stable names, no personal data, times with time zone.';
 
-create view reporting.orders as
+create table mirror.reader_sources (
+  login     text not null,
+  source_id text not null,
+  primary key (source_id, login)
+);
+comment on table  mirror.reader_sources           is 'The sources that each reporting login may read. A login without a row reads nothing.';
+comment on column mirror.reader_sources.login     is 'Name of the login, or of a role that it is a member of.';
+comment on column mirror.reader_sources.source_id is 'The source; references sources. *: every source, including later ones.';
+
+create view mirror.reader as
+select has_table_privilege('mirror.orders'::regclass, 'select') or '*' = any (admitted.sources) as every_source, admitted.sources
+from (
+  select array(
+    select a.source_id from mirror.reader_sources a join pg_catalog.pg_roles r on r.rolname = a.login
+    where pg_has_role(r.oid, 'usage')) as sources) admitted;
+comment on view   mirror.reader              is 'One row: what the current user may read in the schema reporting. Every view there is limited to it.';
+comment on column mirror.reader.every_source is 'True for a login that was admitted to every source, and for one that may read the tables themselves.';
+comment on column mirror.reader.sources      is 'The sources that it was admitted to.';
+
+create view reporting.orders with (security_barrier) as
 select
   o.source_id, o.reference, o.external_order_id, o.status,
   o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
@@ -155,7 +176,8 @@ left join mirror.branches b on b.source_id = o.source_id
   and b.branch_id = coalesce(o.branch_id, (
     select n.branch_id from mirror.branches n
     where n.source_id = o.source_id and n.reference = o.branch_reference
-    order by n.closed_at desc nulls first, n.branch_id limit 1));
+    order by n.closed_at desc nulls first, n.branch_id limit 1))
+where ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.orders                        is 'One row per order: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
 comment on column reporting.orders.source_id              is 'Organization and mode that the order belongs to, as configured: "live" or "test" unless named otherwise.';
 comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
@@ -200,7 +222,7 @@ comment on column reporting.order_statuses.place    is 'Place in the life of an 
 comment on column reporting.order_statuses.is_final is 'True when nothing comes after it.';
 comment on column reporting.order_statuses.meaning  is 'What it means.';
 
-create view reporting.order_history as
+create view reporting.order_history with (security_barrier) as
 select
   h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via::text, h.verdict::text, h.conflict, h.reason,
   h.refuted, h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
@@ -218,7 +240,7 @@ select
 from mirror.history h
 left join mirror.inbox i on i.seq = h.inbox_seq
 cross join lateral (select mirror.readable_json(h.raw) as raw) c
-where h.reference is not null;
+where h.reference is not null and ((select every_source from mirror.reader) or h.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_history                    is 'One row per decided observation of an order: every event, and every read with new content. Filter by source_id and reference, or by seen_at.';
 comment on column reporting.order_history.source_id          is 'Source of the order.';
 comment on column reporting.order_history.reference          is 'The provider''s order reference.';
@@ -250,7 +272,7 @@ comment on column reporting.order_history.delivery_time      is 'Planned deliver
 comment on column reporting.order_history.real_pickup_time   is 'Actual pickup as observed.';
 comment on column reporting.order_history.real_delivery_time is 'Actual delivery as observed.';
 
-create view reporting.order_timeline as
+create view reporting.order_timeline with (security_barrier) as
 select
   o.source_id, o.reference, t.step, t.status, t.entered_at, t.left_at,
   extract(epoch from t.left_at - t.entered_at)::double precision as duration_seconds,
@@ -272,7 +294,8 @@ cross join lateral (
   ) s
   where s.status_before is distinct from s.status
   window life as (order by s.version, s.settled, s.observed_at, s.rank, s.hash, s.history_id)
-) t;
+) t
+where ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_timeline                   is 'One row per status that an order was in: when it began and how long it lasted. Filter by source_id and reference, or by pickup_time or order_updated_at of the order; not by entered_at alone, which has no index.';
 comment on column reporting.order_timeline.source_id         is 'Source of the order.';
 comment on column reporting.order_timeline.reference         is 'The provider''s order reference.';
@@ -291,11 +314,12 @@ comment on column reporting.order_timeline.branch_id         is 'The order''s br
 comment on column reporting.order_timeline.pickup_time       is 'The order''s planned pickup.';
 comment on column reporting.order_timeline.order_updated_at  is 'When the provider last changed the order.';
 
-create view reporting.branches as
+create view reporting.branches with (security_barrier) as
 select source_id, branch_id, reference, name, street, city, postcode, fleet_name, zone_code, zone_name,
   jsonb_array_length(connected_zones) as connected_zone_count, connected_zones,
   closed_at is null as is_open, first_seen_at, last_seen_at, closed_at
-from mirror.branches;
+from mirror.branches b
+where ((select every_source from mirror.reader) or b.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.branches                      is 'One row per branch, including closed ones.';
 comment on column reporting.branches.source_id            is 'Source of the branch.';
 comment on column reporting.branches.branch_id            is 'The provider''s id of the branch.';
@@ -314,7 +338,7 @@ comment on column reporting.branches.first_seen_at        is 'When it was first 
 comment on column reporting.branches.last_seen_at         is 'When the provider last listed it.';
 comment on column reporting.branches.closed_at            is 'When it was first missing from the provider''s list.';
 
-create view reporting.fleet_punctuality as
+create view reporting.fleet_punctuality with (security_barrier) as
 select
   o.source_id, o.reference, o.external_order_id, o.fleet_name, o.branch_id, b.name as branch_name, o.status,
   o.pickup_time, o.real_pickup_time,
@@ -328,7 +352,8 @@ left join mirror.branches b on b.source_id = o.source_id
     select n.branch_id from mirror.branches n
     where n.source_id = o.source_id and n.reference = o.branch_reference
     order by n.closed_at desc nulls first, n.branch_id limit 1))
-where o.real_pickup_time is not null or o.real_delivery_time is not null;
+where (o.real_pickup_time is not null or o.real_delivery_time is not null)
+  and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: actual times compared with planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
 comment on column reporting.fleet_punctuality.source_id              is 'Source of the order.';
 comment on column reporting.fleet_punctuality.reference              is 'The provider''s order reference.';
@@ -345,7 +370,7 @@ comment on column reporting.fleet_punctuality.real_delivery_time     is 'Actual 
 comment on column reporting.fleet_punctuality.delivery_delay_seconds is 'Seconds that the delivery was late; negative when early; null when a time is missing.';
 comment on column reporting.fleet_punctuality.transit_seconds        is 'Seconds from actual pickup to actual delivery.';
 
-create view reporting.webhook_reliability as
+create view reporting.webhook_reliability with (security_barrier) as
 select
   h.source_id, h.reference, mirror.instant_at(h.version) as updated_at, h.version, h.status,
   (select p.status from mirror.history p
@@ -364,6 +389,7 @@ left join lateral (
   order by a.history_id limit 1
 ) e on true
 where h.verdict in ('applied', 'stale') and not h.refuted
+  and ((select every_source from mirror.reader) or h.source_id = any ((select sources from mirror.reader)::text[]))
   and not exists (
     select from mirror.history f
     where f.source_id = h.source_id and f.reference = h.reference and f.version = h.version
@@ -403,12 +429,13 @@ comment on column mirror.exceptions.kind is 'Why safe_through does not cover it.
 comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
 comment on column mirror.exceptions.source_id is 'The source; references sources.';
 
-create view reporting.coverage as
+create view reporting.coverage with (security_barrier) as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
   orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, provider, server as database_server,
   settle_seconds, overlap_seconds, fence
-from mirror.coverage;
+from mirror.coverage c
+where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
@@ -428,12 +455,13 @@ comment on column reporting.coverage.settle_seconds is 'Settle time in force the
 comment on column reporting.coverage.overlap_seconds is 'Overlap in force then.';
 comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
 
-create view reporting.coverage_breaches as
+create view reporting.coverage_breaches with (security_barrier) as
 select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, kind, reference, mirror.instant_at(version) as updated_at,
   found_by, found_at, detail, mirror.instant_at(safe_through_before) as safe_through_before,
   mirror.instant_at(safe_through_after) as safe_through_after, reproved_at
-from mirror.coverage_breaches;
+from mirror.coverage_breaches b
+where ((select every_source from mirror.reader) or b.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change that it had missed was found: reports on that period made before found_at were incomplete. The period is read again automatically.';
 comment on column reporting.coverage_breaches.source_id    is 'Source of the proof.';
 comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
@@ -450,7 +478,7 @@ comment on column reporting.coverage_breaches.safe_through_before is 'safe_throu
 comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after the breach; it moves forward again when the span is proved again.';
 comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved again; null until then.';
 
-create view reporting.coverage_gaps as
+create view reporting.coverage_gaps with (security_barrier) as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,
   (upper(gap) - lower(gap)) / 1e9::double precision as span_seconds
 from (
@@ -461,7 +489,8 @@ from (
   from mirror.proved w left join mirror.poll_state p using (source_id)
   group by w.source_id
 ) c
-cross join lateral unnest(c.missing) as gap;
+cross join lateral unnest(c.missing) as gap
+where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage_gaps              is 'One row per period, from the start of the history to the end of what is proved, that no proved window covers: changes in it may be missing. Empty if all is well. While the history of a new source is being read, it shows what remains.';
 comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
 comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
@@ -586,10 +615,15 @@ end
 $$;
 comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, one minute per statement, one minute idle in a transaction. Members do not inherit settings, so each login role needs its own.';
 
-create procedure mirror.admit_reader(login_name text)
+create procedure mirror.admit_to(login_name text, source_name text)
 language plpgsql as $$
 begin
+  -- What a former role of the same name was admitted to does not count.
+  if not pg_catalog.pg_has_role(login_name, 'order_mirror_reader', 'member') then
+    delete from mirror.reader_sources where login = login_name;
+  end if;
   execute pg_catalog.format('grant order_mirror_reader to %I', login_name);
+  insert into mirror.reader_sources (login, source_id) values (login_name, source_name) on conflict do nothing;
   call mirror.limit_reader(login_name);
   -- A different number is the owner's choice and is kept.
   if (select rolconnlimit = -1 from pg_catalog.pg_roles where rolname = login_name) then
@@ -597,6 +631,38 @@ begin
   end if;
 end
 $$;
-comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader and with at most five connections, unless it already has a limit.';
+comment on procedure mirror.admit_to is 'Lets a login role read a source, or all (*), in the schema reporting, within the limits of a reader and with at most five connections, unless it already has a limit.';
+
+create procedure mirror.admit_reader(login_name text)
+language plpgsql as $$
+begin
+  call mirror.admit_to(login_name, '*');
+end
+$$;
+comment on procedure mirror.admit_reader(text) is 'Lets a login role read every source in the schema reporting, including later ones, as mirror.admit_to says.';
+
+create procedure mirror.admit_reader(login_name text, source_name text)
+language plpgsql as $$
+begin
+  if not exists (select from mirror.sources where source_id = source_name) then
+    raise exception 'there is no source %', source_name using errcode = 'undefined_object',
+      hint = 'Sources are listed in reporting.sync_status, once a process has started with them.';
+  end if;
+  call mirror.admit_to(login_name, source_name);
+end
+$$;
+comment on procedure mirror.admit_reader(text, text) is 'Lets a login role read one source in the schema reporting, as mirror.admit_to says. For several sources, call it for each.';
+
+create procedure mirror.dismiss_reader(login_name text)
+language plpgsql as $$
+begin
+  delete from mirror.reader_sources where login = login_name;
+  execute pg_catalog.format('revoke order_mirror_reader from %I', login_name);
+end
+$$;
+comment on procedure mirror.dismiss_reader is 'Takes from a login role what mirror.admit_reader gave it: it reads nothing any more. Call it before dropping the role.';
+
+revoke execute on procedure mirror.prepare_reader(), mirror.limit_reader(text), mirror.admit_to(text, text),
+  mirror.admit_reader(text), mirror.admit_reader(text, text), mirror.dismiss_reader(text) from public;
 
 call mirror.prepare_reader();

@@ -99,18 +99,25 @@ create index outgoing_attempts_started on mirror.outgoing_attempts (endpoint_id,
 create index outgoing_attempts_of_delivery on mirror.outgoing_attempts (delivery_id);
 create index outgoing_attempts_not_accepted on mirror.outgoing_attempts (endpoint_id, started_at) where not accepted;
 
-create view reporting.outgoing_webhooks as
+create view reporting.outgoing_webhooks with (security_barrier) as
+with readable as not materialized (
+  select d.* from mirror.outgoing_deliveries d
+  where ((select every_source from mirror.reader) or d.source_id = any ((select sources from mirror.reader)::text[]))
+)
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
   e.failures_in_row, e.paused_until, d.newest_missed_at
 from mirror.outgoing_endpoints e
 cross join lateral (
   select
-    (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
-    (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
-    (select min(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
-    (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
-    (select max(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
-) d;
+    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
+    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
+    (select min(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
+    (select max(p.delivered_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
+    (select max(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
+) d
+where (select every_source from mirror.reader) or exists (
+  select from mirror.outgoing_cursors c
+  where c.endpoint_id = e.endpoint_id and c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it receives them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
 comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';

@@ -227,11 +227,13 @@ end
 $$;
 comment on function mirror.explain_incomplete is 'Why the mirror of a source does not have every change from since to until (nanoseconds since 1970), in words: how far it is complete, what is not proved, and what holds it up. Null when it is complete, apart from mirror.exceptions.';
 
-create function reporting.require(source text, day date, allow_exceptions boolean default false) returns timestamptz
+create function mirror.require_day(source text, day date, allow_exceptions boolean, readable boolean) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   excepted bigint;
-  why text := mirror.explain_incomplete(source, mirror.nanos_of(day::timestamptz), mirror.nanos_of((day + 1)::timestamptz));
+  why text := case when readable
+    then mirror.explain_incomplete(source, mirror.nanos_of(day::timestamptz), mirror.nanos_of((day + 1)::timestamptz))
+    else format('There is no source %s.', source) end;
 begin
   if source is null or day is null or allow_exceptions is null then
     raise exception using errcode = 'null_value_not_allowed', message = 'reporting.require needs a source and a day';
@@ -251,4 +253,4 @@ begin
   return (select mirror.instant_at(p.safe_through) from mirror.poll_state p where p.source_id = source);
 end
 $$;
-comment on function reporting.require is 'Raises an error with the SQLSTATE OM412 unless the mirror has every change of a day, in the session''s time zone; otherwise returns safe_through. For jobs that must not run on unfinished data: call it as a statement of its own, in the transaction of the job. Orders that safe_through excepts are refused, too, because they may have changed on that day, unless allow_exceptions is true.';
+comment on function mirror.require_day is 'The work of reporting.require. readable: whether the caller may read the source; of another one, nothing is revealed.';

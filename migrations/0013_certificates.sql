@@ -42,7 +42,7 @@ comment on function mirror.refuse_certificate_change is 'Invariant: certificates
 create trigger certificates_only_added before update or delete or truncate on mirror.certificates
   for each statement execute function mirror.refuse_certificate_change();
 
-create view reporting.certificates as
+create view reporting.certificates with (security_barrier) as
 select c.source_id, c.serial, mirror.instant_at(c.since) as since, mirror.instant_at(c.until) as until, c.orders as order_count,
   c.issued_at, encode(c.digest, 'hex') as digest, c.key_id, c.envelope,
   (select min(b.found_at) from mirror.coverage_breaches b
@@ -50,7 +50,7 @@ select c.source_id, c.serial, mirror.instant_at(c.since) as since, mirror.instan
   (select r.serial from mirror.certificates r
     where r.source_id = c.source_id and r.kind = 'revocation' and r.revokes = c.serial) as revoked_by
 from mirror.certificates c
-where c.kind = 'completeness';
+where c.kind = 'completeness' and ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.certificates              is 'One row per certificate of completeness: a signed statement that the mirror had every order that the provider showed with an updatedAt in a period. Certificates with a disproved_at are no longer valid.';
 comment on column reporting.certificates.source_id    is 'Name of the source.';
 comment on column reporting.certificates.serial       is 'Place in the chain of the source''s signed statements.';

@@ -100,7 +100,7 @@ comment on column mirror.facts_known.source_id is 'The source; references source
 comment on column mirror.facts_known.since     is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.facts_known.through   is 'End of the period, exclusive, nanoseconds since 1970.';
 
-create view reporting.order_facts as
+create view reporting.order_facts with (security_barrier) as
 select
   f.source_id, f.reference, f.status,
   f.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
@@ -125,7 +125,7 @@ select
   f.statuses_by_event, f.statuses_by_read, f.corrections, f.updated_at
 from mirror.order_facts f
 left join mirror.branches b on b.source_id = f.source_id and b.branch_id = f.branch_id
-where f.gone_at is null;
+where f.gone_at is null and ((select every_source from mirror.reader) or f.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_facts                              is 'One narrow row per order: times and durations of its statuses, planned and actual times, and how the mirror learned of it. Made for statements over many orders. Current as sync_status.facts_through says. Orders that the provider no longer has are left out. Filter by source_id and pickup_time or delivery_time.';
 comment on column reporting.order_facts.source_id                    is 'Source of the order.';
 comment on column reporting.order_facts.reference                    is 'The provider''s order reference.';
@@ -163,7 +163,7 @@ comment on column reporting.order_facts.statuses_by_read             is 'How man
 comment on column reporting.order_facts.corrections                  is 'How often a read corrected what the mirror had.';
 comment on column reporting.order_facts.updated_at                   is 'When the provider last changed the order.';
 
-create view reporting.daily as
+create view reporting.daily with (security_barrier) as
 select
   d.source_id, d.day, d.branch_id, b.reference as branch_reference, b.name as branch_name, d.fleet_name,
   d.orders, d.open_orders, d.cancelled_orders, d.delivered_orders, d.late_deliveries, d.late_seconds, d.timed_deliveries,
@@ -208,7 +208,7 @@ comment on column reporting.daily.statuses_by_read  is 'Statuses, except created
 comment on column reporting.daily.corrections       is 'How often a read corrected one of the orders.';
 comment on column reporting.daily.is_final          is 'True when the mirror has every change that the provider dates before the end of the day. A later change of such an order, a late cancellation for example, still changes the row. Becomes false again when the proof is withdrawn (coverage_breaches), until the period is proved again.';
 
-create view reporting.sync_status as
+create view reporting.sync_status with (security_barrier) as
 select
   s.source_id, s.mode,
   mirror.instant_at(p.safe_through) as safe_through,
@@ -225,7 +225,8 @@ select
   mirror.instant_at(k.through) as facts_through
 from mirror.sources s
 left join mirror.poll_state p on p.source_id = s.source_id
-left join mirror.facts_known k on k.source_id = s.source_id;
+left join mirror.facts_known k on k.source_id = s.source_id
+where ((select every_source from mirror.reader) or s.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
 comment on column reporting.sync_status.source_id                is 'Name of the source.';
 comment on column reporting.sync_status.mode                     is 'live or test.';
@@ -244,3 +245,9 @@ comment on column reporting.sync_status.refetch_count            is 'Orders that
 comment on column reporting.sync_status.exceptions               is 'Orders that were seen but could not be read, and changes from events that no read has confirmed yet: safe_through does not cover them.';
 comment on column reporting.sync_status.breaches                 is 'How often a proof was withdrawn: see coverage_breaches.';
 comment on column reporting.sync_status.facts_through            is 'order_facts and daily include every change that the provider dates before this instant; seconds behind safe_through. Null until they have been computed for all orders.';
+
+create function reporting.require(source text, day date, allow_exceptions boolean default false) returns timestamptz
+language sql stable
+return mirror.require_day(source, day, allow_exceptions,
+  exists (select from reporting.sync_status s where s.source_id = source));
+comment on function reporting.require is 'Raises an error with the SQLSTATE OM412 unless the mirror has every change of a day, in the session''s time zone; otherwise returns safe_through. For jobs that must not run on unfinished data: call it as a statement of its own, in the transaction of the job. Orders that safe_through excepts are refused, too, because they may have changed on that day, unless allow_exceptions is true.';

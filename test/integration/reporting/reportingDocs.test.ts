@@ -39,7 +39,7 @@ describe("docs/reporting.md", () => {
   });
 
   it("has working instructions for administrators", async () => {
-    expect(readBlocks("sql admin")).toHaveLength(2);
+    expect(readBlocks("sql admin")).toHaveLength(3);
     for (const statements of readBlocks("sql admin")) {
       const client = await database.pool.connect();
       try {

@@ -4,6 +4,8 @@ import { keepFacts } from "../../support/mirror/facts.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeReader } from "../../support/mirror/reader.ts";
+import type { Reader } from "../../support/mirror/reader.ts";
 import { readQuestions } from "../../support/mirror/reportingQueries.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -13,6 +15,7 @@ const NOW = "2026-06-17T12:00:00Z";
 const QUESTIONS = readQuestions(NOW);
 
 let database: TestDatabase;
+let reader: Reader;
 let apply: ReturnType<typeof makeLiveApply>;
 
 const minutesAfter = (instant: string, minutes: number) =>
@@ -131,13 +134,17 @@ beforeAll(async () => {
     ["2026-01-01T00:00:00Z", "2026-06-16T23:00:00Z"].map((text) => String(parseInstant(text))),
   );
   await keepFacts(database.pool);
+  reader = await makeReader(database.pool, "live");
 });
-afterAll(() => database.drop());
+afterAll(async () => {
+  await reader.drop();
+  await database.drop();
+});
 
 async function ask(sql: string): Promise<unknown> {
   const client = await database.pool.connect();
   try {
-    await client.query("begin; set local role order_mirror_reader; set local timezone = 'Europe/Amsterdam'");
+    await client.query(`begin; set local role ${reader.role}; set local timezone = 'Europe/Amsterdam'`);
     const { rows } = await client.query<{ answer: unknown }>(
       `select coalesce(json_agg(a), '[]') as answer from (${sql}) a`,
     );

@@ -3,16 +3,23 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { makeReader } from "../../support/mirror/reader.ts";
+import type { Reader } from "../../support/mirror/reader.ts";
 import { readBlocks } from "../../support/mirror/reportingQueries.ts";
 
 const HISTORY_SINCE = "2026-11-01T00:00:00Z";
 
 let database: TestDatabase;
+let reader: Reader;
 beforeAll(async () => {
   database = await makeTestDatabase();
   await addSource(database.pool, "live");
+  reader = await makeReader(database.pool, "live");
 });
-afterAll(() => database.drop());
+afterAll(async () => {
+  await reader.drop();
+  await database.drop();
+});
 beforeEach(() => database.pool.query("delete from mirror.poll_state; delete from mirror.quarantine"));
 
 const prove = (safeThrough: string) =>
@@ -26,7 +33,7 @@ async function require(call: string, zone = "UTC"): Promise<string> {
   const client = await database.pool.connect();
   try {
     await client.query(
-      `set role order_mirror_reader; set default_transaction_read_only = on; set time zone '${zone}'`,
+      `set role ${reader.role}; set default_transaction_read_only = on; set time zone '${zone}'`,
     );
     const { rows } = await client.query<{ safe: string }>(
       `select mirror_through::text as safe from ${call} as mirror_through`,
@@ -102,7 +109,7 @@ it("is called as the documentation says", async () => {
   const [job = ""] = readBlocks("sql job");
   const client = await database.pool.connect();
   try {
-    await client.query("set role order_mirror_reader");
+    await client.query(`set role ${reader.role}`);
     await expect(client.query(job)).rejects.toMatchObject({ code: NOT_COMPLETE });
     await client.query("rollback");
     await prove("2026-11-22T00:00:00Z");

@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { keepFacts } from "../../support/mirror/facts.ts";
+import { addSource, at } from "../../support/mirror/orders.ts";
+import { makeReader } from "../../support/mirror/reader.ts";
+import type { Reader } from "../../support/mirror/reader.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+let database: TestDatabase;
+let one: Reader;
+let all: Reader;
+let none: Reader;
+
+/** A row of everything that a view shows, in each of two sources. */
+async function fill(): Promise<void> {
+  await addSource(database.pool, "live");
+  await addSource(database.pool, "test", "test");
+  await database.pool.query(
+    `insert into mirror.branches (source_id, branch_id, name, raw) select source_id, 'b', 'of ' || source_id, '{}' from mirror.sources;
+     insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, branch_id,
+       pickup_time, real_pickup_time, updated_at, raw, history_id, first_seen_via)
+     select source_id, 'of ' || source_id, mirror.nanos_of('${at(0)}'), true, 0, 1, '', 'created', 'b', '${at(0)}', '${at(0)}',
+       '${at(0)}', '{}', 1, 'poll' from mirror.sources;
+     insert into mirror.history (source_id, reference, via, verdict, version, settled, observed_at, rank, hash, status, raw)
+     select source_id, reference, 'poll', 'applied', version, true, 0, 1, '', status, '{}' from mirror.orders;
+     insert into mirror.poll_state (source_id, history_since, safe_through) select source_id, 0, 1000 from mirror.sources;
+     insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
+     select source_id, 5000, 6000, 'kept', true, 1, 1, 1 from mirror.sources;
+     insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+     select source_id, 1, 2, 'missed_change', 'of ' || source_id, 1, 'poll', '' from mirror.sources;
+     insert into mirror.certificates (source_id, serial, kind, since, until, orders, digest, key_id, envelope)
+     select source_id, 1, 'completeness', 1, 2, 1, '', '', 'of ' || source_id from mirror.sources;
+     insert into mirror.outgoing_endpoints (endpoint_id) select 'of ' || source_id from mirror.sources;
+     insert into mirror.outgoing_cursors (endpoint_id, source_id, position) select 'of ' || source_id, source_id, 1 from mirror.sources`,
+  );
+  await keepFacts(database.pool);
+  await database.pool.query(
+    `insert into mirror.order_facts select (jsonb_populate_record(f, '{"source_id": "test", "reference": "of test"}')).*
+     from mirror.order_facts f`,
+  );
+}
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await fill();
+  one = await makeReader(database.pool, "live");
+  all = await makeReader(database.pool);
+  none = await makeReader(database.pool, "live");
+  await database.pool.query("delete from mirror.reader_sources where login = $1", [none.role]);
+});
+afterAll(async () => {
+  for (const reader of [one, all, none]) await reader.drop();
+  await database.drop();
+});
+
+async function ask(role: string, text: string, values: unknown[] = []) {
+  const client = await database.pool.connect();
+  try {
+    await client.query(`begin; set local role ${role}`);
+    return (await client.query<Record<string, unknown>>(text, values)).rows;
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+const list = async (text: string) =>
+  (await database.pool.query<{ name: string }>(text)).rows.map(({ name }) => name);
+
+describe("every view and function", () => {
+  it("shows a reader only the sources that it was admitted to", async () => {
+    const views = await list(
+      "select relname as name from pg_class where relnamespace = 'reporting'::regnamespace",
+    );
+    expect(views.length).toBeGreaterThan(12);
+    for (const view of [...views.filter((name) => name !== "order_statuses"), "orders_as_of(now())"]) {
+      const read = async (role: string) =>
+        JSON.stringify(await ask(role, `select * from reporting.${view}`)).match(
+          /"(?:of )?(?:live|test)"/g,
+        ) ?? [];
+      const [ofOne, ofAll, ofNone] = [await read(one.role), await read(all.role), await read(none.role)];
+      expect({ view, live: ofOne.length > 0, test: ofOne.some((name) => name.includes("test")) }).toEqual({
+        view,
+        live: true,
+        test: false,
+      });
+      expect({ view, all: ofAll.some((name) => name.includes("test")) }).toEqual({ view, all: true });
+      expect({ view, ofNone }).toEqual({ view, ofNone: [] });
+    }
+  });
+
+  it("is known to this test, as far as it is a function", async () => {
+    expect(
+      await list(
+        "select proname as name from pg_proc where pronamespace = 'reporting'::regnamespace order by 1",
+      ),
+    ).toEqual(["orders_as_of", "require"]);
+  });
+
+  it("is a security barrier, as a view", async () => {
+    expect(
+      await list(
+        `select relname as name from pg_class where relnamespace = 'reporting'::regnamespace and relname <> 'order_statuses'
+         and not coalesce('security_barrier=true' = any (reloptions), false)`,
+      ),
+    ).toEqual([]);
+    const revealing = "select * from reporting.orders where reference::integer = 1";
+    await expect(ask(one.role, revealing)).rejects.toThrow('"of live"');
+    await expect(ask(none.role, revealing)).resolves.toEqual([]);
+  });
+
+  it("answers about another source as about one that does not exist", async () => {
+    const require = (role: string, source: string) =>
+      ask(role, "select reporting.require($1, '2026-01-01')", [source]);
+    await expect(require(one.role, "live")).rejects.toThrow("is complete up to");
+    await expect(require(one.role, "test")).rejects.toThrow("There is no source test.");
+    await expect(require(one.role, "other")).rejects.toThrow("There is no source other.");
+    await expect(require(all.role, "test")).rejects.toThrow("is complete up to");
+  });
+});
+
+describe("admission", () => {
+  const sources = async (role: string) =>
+    (await ask(role, "select source_id from reporting.branches order by 1")).map(
+      ({ source_id }) => source_id,
+    );
+
+  it("adds up, covers members of the admitted role, and ends", async () => {
+    const reader = await makeReader(database.pool, "live");
+    const member = await makeReader(database.pool, "test");
+    await database.pool.query(`grant ${reader.role} to ${member.role}`);
+    expect(await sources(reader.role)).toEqual(["live"]);
+    expect(await sources(member.role)).toEqual(["live", "test"]);
+    await database.pool.query("call mirror.admit_reader($1, 'test')", [reader.role]);
+    expect(await sources(reader.role)).toEqual(["live", "test"]);
+    await database.pool.query("call mirror.dismiss_reader($1)", [reader.role]);
+    await expect(sources(reader.role)).rejects.toMatchObject({ code: "42501" });
+    await member.drop();
+    await reader.drop();
+  });
+
+  it("of a role that was dropped does not count for a new one of the same name", async () => {
+    const reader = await makeReader(database.pool, "test");
+    await database.pool.query(`drop role ${reader.role}; create role ${reader.role}`);
+    await database.pool.query("call mirror.admit_reader($1, 'live')", [reader.role]);
+    expect(await sources(reader.role)).toEqual(["live"]);
+    await reader.drop();
+  });
+
+  it("does not follow from membership in the reading role, nor from taking it on", async () => {
+    const stranger = `stranger_${process.pid}`;
+    await database.pool.query(`create role ${stranger} in role order_mirror_reader`);
+    expect(await sources(stranger)).toEqual([]);
+    expect(await sources("order_mirror_reader")).toEqual([]);
+    await database.pool.query(`drop role ${stranger}`);
+  });
+
+  it("to an unknown source is refused, and only the owner can admit", async () => {
+    await expect(makeReader(database.pool, "other")).rejects.toThrow("there is no source other");
+    await expect(database.pool.query("call mirror.admit_reader('x', null)")).rejects.toThrow(
+      "there is no source",
+    );
+    for (const role of [one.role, "order_mirror_web", "order_mirror_worker", "order_mirror_poller"]) {
+      if ((await list(`select rolname as name from pg_roles where rolname = '${role}'`)).length === 0)
+        continue;
+      for (const call of [
+        `call mirror.admit_reader('${one.role}')`,
+        `call mirror.admit_reader('${one.role}', 'test')`,
+        `call mirror.admit_to('${one.role}', '*')`,
+        `insert into mirror.reader_sources values ('${one.role}', 'test')`,
+      ])
+        await expect(ask(role, call)).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+});
