@@ -5,11 +5,6 @@ import type { Position, Sorts } from "../database/keyset.sql.ts";
 
 /** The lag covers only this many of the latest decisions: it describes the present. */
 const LAG_DECISIONS = 5_000;
-const HOURS_SHOWN = 24;
-/**
- * At most this many losses per day and source are counted: more have one cause, and the exact number does not matter.
- */
-const LOSSES_COUNTED_MAX = 100_000;
 const WORKS_MAX = 20;
 
 /** The events among the latest decisions that changed an order within the last hour, with their lag. */
@@ -92,54 +87,6 @@ export async function readQuarantinedReasons(pool: Pool, newestMax: number): Pro
      ) quarantined
      group by source_id, reason order by source_id, count desc, reason`,
     [newestMax],
-  );
-  return rows;
-}
-
-/** The events of one source in one hour. */
-export interface HourOfEvents {
-  readonly sourceId: string;
-  /** Start of the hour, seconds since 1970. */
-  readonly hour: number;
-  readonly onTime: number;
-  readonly late: number;
-  readonly lost: number;
-  /**
-   * 95 % of the events arrived within this many seconds of their change; null: none arrived, or it took longer than an
-   * hour.
-   */
-  readonly p95Seconds: number | null;
-}
-
-/** The last 24 hours including the current one, oldest first, with hours in which nothing happened. */
-export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
-  const { rows } = await pool.query<HourOfEvents>(
-    `with hours as (
-       select generate_series(
-         date_trunc('hour', now()) - interval '${HOURS_SHOWN - 1} hours', date_trunc('hour', now()), '1 hour') as hour
-     ), delays as (
-       select source_id, hour, up_to_seconds, late, events,
-         sum(events) over (partition by source_id, hour) as total,
-         sum(events) over (partition by source_id, hour order by up_to_seconds) as until_here
-       from mirror.event_delays where hour >= (select min(hour) from hours)
-     ), announced as (
-       select source_id, hour, coalesce(sum(events) filter (where not late), 0)::int as on_time,
-         coalesce(sum(events) filter (where late), 0)::int as late,
-         nullif(min(up_to_seconds) filter (where until_here >= 0.95 * total), 2147483647) as p95
-       from delays group by source_id, hour
-     ), lost as (
-       select source_id, date_trunc('hour', found_at) as hour, count(*)::int as lost
-       from mirror.sources s cross join lateral (
-         select found_at from mirror.unannounced_changes u
-         where u.source_id = s.source_id and state = 'lost' and found_at >= (select min(hour) from hours)
-         limit ${LOSSES_COUNTED_MAX}
-       ) found group by 1, 2
-     )
-     select s.source_id as "sourceId", extract(epoch from hours.hour)::float8 as hour,
-       coalesce(on_time, 0) as "onTime", coalesce(late, 0) as late, coalesce(lost, 0) as lost, p95 as "p95Seconds"
-     from mirror.sources s cross join hours
-     left join announced using (source_id, hour) left join lost using (source_id, hour)
-     order by s.source_id, hours.hour`,
   );
   return rows;
 }

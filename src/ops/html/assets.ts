@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { Router } from "express";
-import { CHART_SCRIPT } from "../overview/chartScript.ts";
+import { CHART_SCRIPT } from "../trends/chartScript.ts";
 import { LIVE_SCRIPT } from "./liveScript.ts";
 import { STYLE } from "./style.ts";
 
@@ -18,20 +16,14 @@ function makeAsset(name: string, type: string, body: string): Asset {
   return { path: `/ops/assets/${version}-${name}`, type, body };
 }
 
-const require = createRequire(import.meta.url);
-const CHART = readFileSync(require.resolve("uplot/dist/uPlot.iife.min.js"), "utf8");
-const CHART_STYLE = readFileSync(require.resolve("uplot/dist/uPlot.min.css"), "utf8");
-
 export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
 export const LIVE_SCRIPT_ASSET = makeAsset("live.js", "text/javascript", LIVE_SCRIPT);
 export const CHART_SCRIPT_ASSET = makeAsset("charts.js", "text/javascript", CHART_SCRIPT);
-export const CHART_ASSET = makeAsset("chart.js", "text/javascript", CHART);
-export const CHART_STYLE_ASSET = makeAsset("chart.css", "text/css", CHART_STYLE);
 
 /** Styles and scripts of our pages: public, because the login page needs them and they contain nothing secret. */
 export function makeAssetRouter(): Router {
   const router = Router();
-  const assets = [STYLE_ASSET, LIVE_SCRIPT_ASSET, CHART_SCRIPT_ASSET, CHART_ASSET, CHART_STYLE_ASSET];
+  const assets = [STYLE_ASSET, LIVE_SCRIPT_ASSET, CHART_SCRIPT_ASSET];
   for (const { path, type, body } of assets) {
     router.get(path, (_request, response) => {
       response

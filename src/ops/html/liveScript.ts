@@ -22,15 +22,17 @@ export const LIVE_SCRIPT = `
   let isLocal = readZone() === "local";
   const shift = (time) => {
     if (!time.dataset.utc) time.dataset.utc = time.textContent;
-    const at = Date.parse(time.dateTime);
-    const length = time.dataset.utc.length;
-    if (!isLocal || Number.isNaN(at)) { time.textContent = time.dataset.utc; return; }
-    const local = new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().replace("T", " ");
-    time.textContent = length < 16 ? local.slice(11, 11 + length) : local.slice(0, length);
+    const { utc, at = time.dateTime } = time.dataset;
+    const seconds = Date.parse(at);
+    /* The text is a part of the instant: the same part of the local one is shown. */
+    const from = at.replace("T", " ").indexOf(utc);
+    if (!isLocal || from < 0 || Number.isNaN(seconds)) { time.textContent = utc; return; }
+    const local = new Date(seconds - new Date(seconds).getTimezoneOffset() * 60000).toISOString().replace("T", " ");
+    time.textContent = local.slice(from, from + utc.length);
   };
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
   const showZone = (root) => {
-    root.querySelectorAll("time").forEach(shift);
+    root.querySelectorAll("time, [data-at]").forEach(shift);
     root.querySelectorAll("[data-zone]").forEach((each) => { each.textContent = isLocal ? here : "UTC"; });
   };
   const move = (field, sign) => {

@@ -1,10 +1,4 @@
-import {
-  CHART_ASSET,
-  CHART_SCRIPT_ASSET,
-  CHART_STYLE_ASSET,
-  LIVE_SCRIPT_ASSET,
-  STYLE_ASSET,
-} from "./assets.ts";
+import { CHART_SCRIPT_ASSET, LIVE_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -73,9 +67,7 @@ export function renderPage(page: PageParts): string {
     </html> `.markup;
 }
 
-const CHART_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
-  <script src="${CHART_ASSET.path}" defer></script>
-  <script src="${CHART_SCRIPT_ASSET.path}" defer></script>`;
+const CHART_HEAD = html`<script src="${CHART_SCRIPT_ASSET.path}" defer></script>`;
 
 /** The time of the page and its zone, also for print; without the script it stands still and says so. */
 function renderTimeLine(live: boolean): Html {

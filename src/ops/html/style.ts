@@ -127,29 +127,52 @@ pre.signed { white-space: pre-wrap; overflow-wrap: anywhere; }
 section.endpoint { margin: 0.75rem 0 1.75rem; }
 h3.inline { display: inline; }
 code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var(--card); border: 1px solid var(--line); border-radius: 3px; padding: 0 0.25em; }
-.strip { display: flex; gap: 1px; align-items: flex-end; height: 1.75rem; margin: 0.25rem 0; forced-color-adjust: none; }
-.strip span { flex: 1 1 0; min-width: 0; height: 1.25rem; }
 .key { display: inline-block; width: 0.8em; height: 0.8em; vertical-align: -0.05em; margin-left: 0.5rem; forced-color-adjust: none; }
 .key:first-child { margin-left: 0; }
-.strip .proved, .key.proved { background: var(--proved); }
-.strip .open, .key.open { background: var(--open); }
-.strip .breach, .key.breach { background: var(--alert); height: 1.75rem; border-top: 0.5rem solid var(--text); }
-.key.breach { height: 0.8em; border-top-width: 0.25em; }
-.strip .gap, .key.gap { background: var(--gap); height: 1.75rem; }
-.key.gap { height: 0.8em; }
-.strip .before, .key.before { background: var(--line); }
-.strip .before { height: 0.5rem; }
+.key.proved { background: var(--proved); }
+.key.open { background: var(--open); }
+.key.gap { background: var(--gap); }
+.key.breach { background: var(--alert); border-top: 0.25em solid var(--text); }
+.key.before { background: var(--line); }
+.key.late { background: var(--late); }
+.key.used { background: var(--link); }
+.key.p50, .key.p95, .key.p99, .key.limit { width: 1.5em; height: 0; border-top: 2px solid var(--link); vertical-align: 0.25em; }
+.key.p95 { border-top-style: dashed; }
+.key.p99 { border-top-style: dotted; }
+.key.limit { border-top: 2px dashed var(--dim); }
 .tasks > li { padding: 0.25rem 0; }
 meter { width: 6rem; vertical-align: middle; }
 progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: middle; }
-.trend { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0.25rem 1.5rem; margin-bottom: 0.75rem; }
-.trend > * { min-width: 0; }
-.trend > details { grid-column: 1 / -1; }
-.plot { margin: 0; overflow: hidden; }
-.plot figcaption { font-size: 0.875rem; color: var(--dim); }
-.plot:not(:has(.uplot)) { display: none; }
-.uplot .u-legend { font-size: 0.875rem; width: auto; }
-.uplot .u-legend th, .uplot .u-legend td { border: 0; padding: 0 0.25rem; }
+#trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 36rem), 1fr)); gap: 0.5rem 2rem; }
+.trend { min-width: 0; }
+.trend > h3 { margin: 0.25rem 0; }
+.trend > details { margin-top: 0.5rem; }
+.plot { margin: 0 0 0.5rem; }
+.plot figcaption { display: flex; flex-wrap: wrap; gap: 0 0.75rem; font-size: 0.8125rem; color: var(--dim); }
+.plot figcaption strong { color: var(--text); }
+.plot output { margin-left: auto; font-variant-numeric: tabular-nums; color: var(--text); }
+.plot .key { margin-left: 0; }
+.chart { display: grid; grid-template-columns: 3.75rem minmax(0, 1fr); gap: 0.5rem; }
+.scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right; font-size: 0.75rem; line-height: 1; color: var(--dim); font-variant-numeric: tabular-nums; }
+.plot svg { width: 100%; height: 4rem; display: block; border-bottom: 1px solid var(--edge); }
+.plot svg.thin { height: 1.25rem; }
+.plot svg .proved { fill: var(--proved); }
+.plot svg .late { fill: var(--late); }
+.plot svg .gap { fill: var(--gap); }
+.plot svg .breach { fill: var(--alert); }
+.plot svg .open { fill: var(--open); }
+.plot svg .before { fill: var(--line); }
+.plot svg .used { fill: var(--link); }
+.plot .line { fill: none; stroke: var(--link); stroke-width: 2; vector-effect: non-scaling-stroke; }
+.plot .p95 { stroke-dasharray: 6 3; }
+.plot .p99 { stroke-dasharray: 2 3; }
+.plot .limit { stroke: var(--dim); stroke-width: 1; stroke-dasharray: 6 3; }
+.plot .grid { fill: none; stroke: var(--line); opacity: 0.6; vector-effect: non-scaling-stroke; }
+.plot .hit { fill: transparent; }
+.plot .mark { fill: var(--text); opacity: 0.15; pointer-events: none; }
+.time-axis { width: 100%; height: 1.25rem; overflow: visible; }
+.time-axis text { fill: var(--dim); font-size: 0.75rem; font-variant-numeric: tabular-nums; }
+tr.marked td { background: var(--card); }
 .actions { display: flex; flex-wrap: wrap; gap: 0.5rem 0.75rem; align-items: end; }
 details > summary { cursor: pointer; min-height: 1.5rem; }
 ol.tail { list-style: none; margin: 0; padding: 0; font-variant-numeric: tabular-nums; }
@@ -195,7 +218,12 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
   table.cards td.sentence { min-width: 0; }
   table.cards td .name { overflow-wrap: anywhere; }
 }
+@media (forced-colors: active) {
+  :root { --proved: CanvasText; --open: GrayText; --before: GrayText; --line: GrayText; --gap: Highlight; --late: LinkText; --link: LinkText; --alert: Highlight; --text: CanvasText; --dim: CanvasText; }
+}
 @media print {
+  .key, .verdict-line, .tiles > li { print-color-adjust: exact; }
+  .trend { break-inside: avoid; }
   header.top, form, .views, .paging, button { display: none; }
   .as-of { float: none; }
 }

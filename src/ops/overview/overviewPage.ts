@@ -8,12 +8,17 @@ import { renderChoice } from "../html/choice.ts";
 import { renderAlert } from "./phrases.ts";
 import { renderState } from "./statePanel.ts";
 import { VIAS } from "../../domain/order/observation.ts";
+import { writeTailFilter } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
 import { moodOf, renderVerdict, sayVerdict } from "./verdict.ts";
-import { renderTrends } from "./trends.ts";
+import type { Range } from "../trends/range.ts";
+import type { Trend } from "../trends/readTrends.ts";
+import { renderRangeChoice, renderTrends } from "../trends/trendPanel.ts";
 
 export interface OverviewPage {
   readonly overview: Overview;
+  readonly trends: readonly Trend[];
+  readonly range: Range;
   /** Lines of the latest decisions, newest first. */
   readonly lines: readonly Html[];
   readonly filter: TailFilter;
@@ -24,14 +29,16 @@ export interface OverviewPage {
 export const TAIL_DECISIONS = 200;
 
 /** One screen: fresh? lost? stuck? budget? with details, and the current decisions. */
-export function renderOverview({ overview, lines, filter, viewer }: OverviewPage): string {
+export function renderOverview(page: OverviewPage): string {
+  const { overview, trends, range, lines, filter, viewer } = page;
   const body = html`<h1>Overview</h1>
     <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
     <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
     <div id="state" data-live>${renderState(overview, viewer)}</div>
-    <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
-    <div id="trends" data-live>${renderTrends(overview)}</div>
-    ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
+    <h2 id="trends-title">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
+    ${renderRangeChoice(range, writeTailFilter(filter))}
+    <div id="trends" data-live>${renderTrends(trends, range)}</div>
+    ${renderTail({ lines, filter, range, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
       Ages use the database's clock; safe through and the poll watermark use the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
@@ -47,12 +54,18 @@ export function renderOverview({ overview, lines, filter, viewer }: OverviewPage
   });
 }
 
-function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
-  const { lines, filter, sources } = tail;
+function renderTail(tail: {
+  lines: readonly Html[];
+  filter: TailFilter;
+  range: Range;
+  sources: readonly string[];
+}): Html {
+  const { lines, filter, range, sources } = tail;
   return html`<h2 id="tail-title">
       Decisions <span class="dim">of the latest ${TAIL_DECISIONS}, newest first</span>
     </h2>
     <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
+      <input type="hidden" name="range" value="${range.name}" />
       ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source, any: true })}
       ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via, any: true })}
       ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict, any: true })}

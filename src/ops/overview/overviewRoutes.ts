@@ -9,6 +9,8 @@ import { makeOverviewReader } from "./readOverview.ts";
 import { LISTS } from "../lists/listPages.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
+import { parseRange } from "../trends/range.ts";
+import { makeTrendReader } from "../trends/readTrends.ts";
 import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 
 const LINES_SHOWN = 40;
@@ -23,6 +25,10 @@ export function makeOverviewRoutes(deps: {
 }): Router {
   const { pool, clock } = deps;
   const readOverview = makeOverviewReader(deps);
+  const readTrends = makeTrendReader({
+    ...deps,
+    readStandings: async () => (await readOverview()).sources.map(({ standing }) => standing),
+  });
   const readRecent = shareReading(
     () => readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS }),
     { clock, holdMs: RECENT_HELD_MS },
@@ -30,10 +36,14 @@ export function makeOverviewRoutes(deps: {
   const router = Router();
   router.get("/", async (request, response) => {
     const filter = parseTailFilter(request.query);
+    const range = parseRange(request.query);
     const overview = await readOverview();
+    const trends = await readTrends(range);
     const fitting = (await readRecent()).filter((row) => fitsTail(filter, row));
     const lines = fitting.toReversed().slice(0, LINES_SHOWN).map(renderTailLine);
-    response.type("html").send(renderOverview({ overview, lines, filter, viewer: viewerOf(response) }));
+    response
+      .type("html")
+      .send(renderOverview({ overview, trends, range, lines, filter, viewer: viewerOf(response) }));
   });
   for (const [path, serve] of Object.entries(LISTS)) router.get(path, serve(pool, `/ops${path}`));
   return router;

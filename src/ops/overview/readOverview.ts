@@ -2,26 +2,17 @@ import type { RateRule } from "../../domain/window/budget.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
-import { readBreaches } from "../../poll/ledger/breaches.sql.ts";
-import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
-import {
-  readHoursOfEvents,
-  readOpenTasks,
-  readQuarantinedReasons,
-  readWebhookLag,
-} from "../../health/opsFigures.sql.ts";
-import type { HourOfEvents, OpenTask, QuarantinedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
+import { readOpenTasks, readQuarantinedReasons, readWebhookLag } from "../../health/opsFigures.sql.ts";
+import type { OpenTask, QuarantinedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
-import type { CoverageDay } from "./coverageStrip.ts";
 import { readPace } from "./pace.sql.ts";
 import type { Pace } from "./pace.sql.ts";
 
@@ -31,14 +22,12 @@ export interface SourceView {
   readonly webhooks: WebhookHealth;
   /** Null if no event has changed an order recently. */
   readonly lag: WebhookLag | null;
-  readonly hours: readonly HourOfEvents[];
   /** Sent to the provider within the last hour, by all processes. */
   readonly requests: readonly RequestCount[];
   /** Order lists of the last 10 minutes, and how many our rate allows in that time. */
   readonly listReads: { readonly sent: number; readonly allowed: number };
   readonly quarantinedReasons: readonly QuarantinedReason[];
   readonly tasks: readonly OpenTask[];
-  readonly coverage: CoverageDay;
 }
 
 export interface Overview {
@@ -65,8 +54,6 @@ export interface OverviewReaderDeps {
 
 /** The database is queried at most this often, however many tabs are open. */
 const HOLD_MS = 4_000;
-const GAPS_MAX = 50;
-const BREACHES_MAX = 20;
 const RECENT_MINUTES = 10;
 const LIST_POLICY = "order-list";
 
@@ -80,7 +67,6 @@ async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
   // One statement after another, so that a page does not take all connections of the pool.
   const { facts, holding, beginning } = await health.read();
   const lags = await readWebhookLag(pool);
-  const hours = await readHoursOfEvents(pool);
   const quarantinedReasons = await readQuarantinedReasons(pool, COUNT_MAX);
   const tasks = await readOpenTasks(pool);
   const sources: SourceView[] = [];
@@ -91,12 +77,10 @@ async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
       standing,
       webhooks: judgeWebhooks(standing),
       lag: lags.find(isIts) ?? null,
-      hours: hours.filter(isIts),
       requests: await readRequests(pool, { sourceId, minutes: 60 }),
       listReads: await readListReads(deps, sourceId),
       quarantinedReasons: quarantinedReasons.filter(isIts),
       tasks: tasks.filter(isIts),
-      coverage: await readCoverageDay(pool, standing),
     });
   }
   return { now: facts.now, sources, holding, beginning, pace: await readPace(pool) };
@@ -110,16 +94,4 @@ async function readListReads({ pool, listRate }: OverviewReaderDeps, sourceId: s
     sent: lists.reduce((sum, { requests }) => sum + requests, 0),
     allowed: Math.floor(listRate.requestsMax * windows),
   };
-}
-
-async function readCoverageDay(pool: Pool, standing: SourceFacts): Promise<CoverageDay> {
-  const { sourceId, now } = standing;
-  const within = { since: now - BigInt(CELLS) * CELL_NANOS, until: now };
-  const missing = await readGaps(pool, { sourceId, within, limit: GAPS_MAX });
-  const recent = await readBreaches(pool, { sourceId, after: 0n, limit: BREACHES_MAX });
-  return divideDay({
-    ...standing,
-    missing,
-    breaches: recent.filter(({ foundAt }) => foundAt > within.since),
-  });
 }

@@ -4,7 +4,6 @@ import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
-import { renderCoverage } from "./coverageStrip.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
@@ -75,7 +74,7 @@ function renderSource(source: SourceView): Html {
     <ul class="cards">
       ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
     </ul>
-    ${renderCoverage(source.coverage)} ${renderTasks(source)}
+    ${renderTasks(source)}
   </details>`;
 }
 

@@ -12,14 +12,17 @@ export interface SpentRequests extends RequestCount {
   readonly refused: number;
 }
 
-/** Adds what a process has sent for a source, and keeps only the sums of days of counts older than two days. */
+/**
+ * Adds what a process has sent for a source. Counts older than two days are added up by the hour, and of those older than
+ * 31 days only the sums of days are kept.
+ */
 export async function recordRequests(
   pool: Pool,
   { sourceId, counts }: { sourceId: string; counts: readonly SpentRequests[] },
 ): Promise<void> {
   await pool.query(
     `with forgotten as (
-       delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '2 days'
+       delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '31 days'
        returning source_id, (minute at time zone 'UTC')::date as day, requests, refused
      ), summed as (
        insert into mirror.provider_days as d (source_id, day, figure, amount)
@@ -27,6 +30,17 @@ export async function recordRequests(
        from forgotten cross join lateral (values ('requests', requests), ('refused', refused)) f (figure, amount)
        group by source_id, day, figure order by day, figure
        on conflict (source_id, day, figure) do update set amount = d.amount + excluded.amount
+     ), old as (
+       delete from mirror.provider_requests
+       where source_id = $1 and minute <> date_trunc('hour', minute)
+         and minute between clock_timestamp() - interval '4 days' and clock_timestamp() - interval '2 days'
+       returning *
+     ), folded as (
+       insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
+       select source_id, date_trunc('hour', minute), policy, purpose, sum(requests), sum(refused) from old
+       group by 1, 2, 3, 4 order by 2, 3, 4
+       on conflict (source_id, minute, policy, purpose) do update set
+         requests = sent.requests + excluded.requests, refused = sent.refused + excluded.refused
      )
      insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
      select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests, refused

@@ -22,7 +22,7 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "delete on mirror.ops_sessions",
     "insert on mirror.ops_sessions",
     "update on mirror.ops_sessions",
-    // ops/overview/remedyRoutes.ts: gaps, which this test does not have.
+    // ops/remedies/remedyRoutes.ts: gaps, which this test does not have.
     "insert on mirror.period_requests",
     // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
     "insert on mirror.provider_days",

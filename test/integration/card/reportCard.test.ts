@@ -179,7 +179,7 @@ describe("the figures", () => {
     });
     await removeOlder(database.pool, [removeUnannounced], { keptDays: 0 });
     expect(await values()).toEqual({ ...before, events_awaited: 0 });
-    await database.pool.query("update mirror.provider_requests set minute = minute - interval '3 days'");
+    await database.pool.query("update mirror.provider_requests set minute = minute - interval '32 days'");
     await recordRequests(database.pool, { sourceId: "live", counts: [] });
     const { rows } = await database.pool.query(
       "select figure, sum(amount)::int as amount from mirror.provider_days where figure like 're%' group by 1 order by 1",
@@ -188,7 +188,7 @@ describe("the figures", () => {
       { figure: "refused", amount: 5 },
       { figure: "requests", amount: 50 },
     ]);
-    await database.pool.query("update mirror.provider_days set day = day + 3 where figure like 're%'");
+    await database.pool.query("update mirror.provider_days set day = day + 32 where figure like 're%'");
     expect(await values()).toEqual({ ...before, events_awaited: 0 });
   });
 });

@@ -128,10 +128,10 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         expect({ path, ...size }).toEqual({ path, overflow: 0, head: 1 });
       }
       await page.goto("/ops");
-      const colour = await page.evaluate(
-        "getComputedStyle(document.querySelector('.strip .proved')).backgroundColor",
+      const [proved, behind] = await page.evaluate<string[]>(
+        "[getComputedStyle(document.querySelector('.plot svg .proved')).fill, getComputedStyle(document.body).backgroundColor]",
       );
-      expect(colour).toBe("rgb(67, 168, 104)");
+      expect(proved).not.toBe(behind);
     });
   });
 
@@ -176,6 +176,34 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.getByRole("button", { name: "Show" }).click();
       await page.waitForURL("**from=2026-01-05T10%3A00**");
       expect(troubles).toEqual([]);
+    });
+  });
+
+  it("show the figures of the period under the pointer in all charts, and keep the chosen range", async () => {
+    await withTab(DESKTOP, async ({ page, troubles }) => {
+      await logIn(page, "operator");
+      await page.getByRole("link", { name: "7 d", exact: true }).click();
+      await page.waitForURL("**range=7d**");
+      await page.locator(".plot svg.tall").nth(1).hover();
+      const read = await page.locator(".plot output").allInnerTexts();
+      expect(read).toHaveLength(5);
+      for (const text of read) expect(text).toMatch(/^\d\d-\d\d \d\d:\d\d: \w+/);
+      expect(new Set(read.map((text) => text.slice(0, 11))).size).toBe(1);
+      expect(await page.locator(".plot .mark").count()).toBe(5);
+      await page.getByText("the same as a table").click();
+      await page.locator("tr.marked").getByRole("link").first().click();
+      await page.waitForURL("**/ops/orders?source=live&from=*&until=*");
+      expect(troubles).toEqual([]);
+    });
+  });
+
+  it("show charts in print, with the date of the page", async () => {
+    await withTab(DESKTOP, async ({ page }) => {
+      await logIn(page, "operator");
+      await page.emulateMedia({ media: "print" });
+      expect(await page.locator(".plot svg").first().isVisible()).toBe(true);
+      expect(await page.locator(".as-of").isVisible()).toBe(true);
+      expect(await page.locator("#zone").isVisible()).toBe(false);
     });
   });
 

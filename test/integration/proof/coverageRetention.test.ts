@@ -12,7 +12,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
 import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";
-import { divideDay } from "../../../src/ops/overview/coverageStrip.ts";
+import { divideCoverage } from "../../../src/ops/trends/coverage.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -131,14 +131,7 @@ async function readAll() {
       const state = await readPollState(pool, sourceId);
       const gaps = withins.map((within) => readGaps(pool, { sourceId, within, limit: 100 }));
       const [missing = []] = await Promise.all(gaps);
-      const strip = {
-        sourceId: "",
-        historySince: null,
-        provedUntil: null,
-        ...standing,
-        now: at(240),
-        missing,
-      };
+      const { historySince = null, provedUntil = null } = standing ?? {};
       return {
         progress: [state?.historySince, state?.safeThrough, standing?.provedUntil],
         figures: [standing?.gaps, standing?.oldestGap],
@@ -146,7 +139,7 @@ async function readAll() {
           .filter((row) => row.source_id === sourceId)
           .map(({ since, until }) => [since, until]),
         gaps: await Promise.all(gaps),
-        strip: divideDay({ ...strip, breaches: [] }).cells,
+        spans: divideCoverage({ within: day, historySince, provedUntil, missing, breaches: [] }).spans,
       };
     }),
   );

@@ -9,12 +9,10 @@ export function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceV
     standing: makeSourceFacts(standing),
     webhooks: "working",
     lag: null,
-    hours: [],
     requests: [],
     listReads: { sent: 0, allowed: 1_080 },
     quarantinedReasons: [],
     tasks: [],
-    coverage: { sourceId: "live", cells: [], gaps: [], breaches: [] },
     ...parts,
   };
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { SourceFacts } from "../../../src/health/condition.ts";
 import type { Viewer } from "../../../src/ops/auth/viewer.ts";
 import { estimateCatchUp } from "../../../src/ops/overview/catchUp.ts";
+import { RANGES } from "../../../src/ops/trends/range.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
@@ -9,6 +10,7 @@ import { renderState } from "../../../src/ops/overview/statePanel.ts";
 import { renderVerdict } from "../../../src/ops/overview/verdict.ts";
 import { ago, LOOKED_AT, makeFacts } from "../../support/pages/facts.ts";
 import { makeSourceView } from "../../support/pages/sourceView.ts";
+import { makeTrend } from "../../support/pages/trend.ts";
 
 const NANOS = 1_000_000_000n;
 
@@ -236,6 +238,8 @@ describe("the overview", () => {
   const page = (lastError: string | null) =>
     renderOverview({
       overview: collect({ standing: { lastError } }),
+      trends: [makeTrend()],
+      range: RANGES[1]!,
       lines: [],
       filter: { source: null, via: null, verdict: null },
       viewer: VIEWER,

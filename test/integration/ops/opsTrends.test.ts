@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { RANGES, startOf } from "../../../src/ops/trends/range.ts";
+import type { Range } from "../../../src/ops/trends/range.ts";
+import { makeTrendReader } from "../../../src/ops/trends/readTrends.ts";
+import type { Bucket } from "../../../src/ops/trends/readTrends.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { recordRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+let database: TestDatabase;
+const run = (statement: string) => database.pool.query(statement);
+const listRate = { requestsMax: 20, windowMs: 10_000 };
+/** Read anew each time. */
+const read = async (name: string) => {
+  const range = RANGES.find((each) => each.name === name) as Range;
+  const trends = await makeTrendReader({
+    pool: database.pool,
+    clock: systemClock,
+    listRate,
+    readStandings: () => readStandings(database.pool),
+  })(range);
+  return trends.find(({ sourceId }) => sourceId === "live")!;
+};
+const last = (buckets: readonly Bucket[]) => buckets.at(-1)!;
+const total = (buckets: readonly Bucket[], of: (bucket: Bucket) => number) =>
+  buckets.reduce((sum, bucket) => sum + of(bucket), 0);
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  await addSource(database.pool, "test");
+  // Changes within the bucket of now, with delays of 1 to 100 s; a read, and what did not change the status, do not count.
+  await run(`
+    insert into mirror.changes (source_id, reference, revision, history_id, status, previous_status, via, event_type, version, verdict, changed_at)
+    select case when n > 100 then 'test' else 'live' end, 'R' || n, 1, n, 'assigned', case when n = 101 then 'assigned' else 'created' end,
+      'webhook', 'order.assigned', ((extract(epoch from now()) - n) * 1000000000)::bigint, 'applied', now()
+    from generate_series(1, 102) n;
+    insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) values ('live', 'P', 1, 1, 'created', 'poll', 1, 'applied');
+    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state, announced_at)
+    select 'live', 'L' || n, 'assigned', ((extract(epoch from now()) - 200) * 1000000000)::bigint, 'poll', now(),
+      case when n > 2 then 'lost' else 'late' end, case when n > 2 then null else now() end
+    from generate_series(1, 5) n;
+    insert into mirror.event_delays values
+      ('live', date_trunc('hour', now()), false, 1, 50), ('live', date_trunc('hour', now()), false, 5, 45),
+      ('live', date_trunc('hour', now()), true, 60, 4), ('live', date_trunc('hour', now()), true, 2147483647, 1),
+      ('live', date_trunc('hour', now()) - interval '5 days', false, 1, 7),
+      ('test', date_trunc('hour', now()), false, 1, 1000);`);
+});
+afterAll(() => database.drop());
+
+it("reads the last hour exactly", async () => {
+  const { buckets } = await read("1h");
+  // The rows may be written just before a bucket ends, and read after it.
+  expect(total(buckets, ({ onTime }) => onTime)).toBe(100);
+  expect(total(buckets, ({ late }) => late)).toBe(2);
+  expect(total(buckets, ({ lost }) => lost)).toBe(3);
+  const { p50, p95, p99 } = buckets.find(({ onTime }) => onTime > 0)!;
+  expect([p50, p95, p99].map((lag) => Math.round(lag ?? 0))).toEqual([52, 97, 199]);
+});
+
+it.each(["24h", "7d", "30d"])("reads %s from what is counted by the hour", async (name) => {
+  const { buckets } = await read(name);
+  const { onTime, late, p50, p95, p99 } = buckets.find((bucket) => bucket.late > 0)!;
+  expect({ onTime, late, p50, p95, p99 }).toEqual({ onTime: 95, late: 5, p50: 1, p95: 5, p99: 60 });
+  expect(total(buckets, (bucket) => bucket.onTime)).toBe(name === "24h" ? 95 : 102);
+  expect(total(buckets, ({ lost }) => lost)).toBe(3);
+});
+
+it("shows the share of the request rate, for as long as the charts reach", async () => {
+  await run(`insert into mirror.provider_requests values
+    ('live', date_trunc('hour', now()), 'order-list', 'poll', 40, 0), ('live', date_trunc('hour', now()), 'sustained', 'poll', 7, 2),
+    ('live', date_trunc('hour', now()) - interval '60 hours' + interval '7 minutes', 'order-list', 'poll', 3, 1),
+    ('live', date_trunc('hour', now()) - interval '60 hours' + interval '8 minutes', 'order-list', 'poll', 4, 0),
+    ('live', now() - interval '32 days', 'order-list', 'poll', 5, 0)`);
+  const day = last((await read("24h")).buckets);
+  expect([day.lists, day.refused, day.allowed]).toEqual([40, 2, 7_200]);
+  const before = (await read("7d")).buckets;
+  await recordRequests(database.pool, { sourceId: "live", counts: [] });
+  await recordRequests(database.pool, { sourceId: "live", counts: [] });
+  expect((await read("7d")).buckets).toEqual(before);
+  const { rows } = await run(`
+    select minute = date_trunc('hour', now()) - interval '60 hours' as folded, requests::int, refused::int
+    from mirror.provider_requests where minute < now() - interval '2 days'`);
+  expect(rows).toEqual([{ folded: true, requests: 7, refused: 1 }]);
+});
+
+it("shows gaps at their exact place, and nothing before the history", async () => {
+  const HOUR = 3_600_000_000_000n;
+  const now = BigInt(Date.now()) * 1_000_000n;
+  const windows = [
+    [5n, 3n],
+    [2n, 0n],
+  ].map(
+    ([since = 0n, until = 0n]) =>
+      `('live', ${now - since * HOUR}, ${now - until * HOUR}, 'delayed', true, 1, 1, 0)`,
+  );
+  await run(`
+    insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders) values ${windows.join(", ")};
+    insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
+    values ('live', ${now - 5n * HOUR}, ${now}, ${now - 3n * HOUR}, now())`);
+  const { coverage, buckets } = await read("24h");
+  expect(coverage.gaps).toEqual([{ since: now - 3n * HOUR, until: now - 2n * HOUR }]);
+  expect(coverage.spans.map(({ kind }) => kind)).toEqual(["before", "proved", "open", "gap"]);
+  expect(coverage.spans[0]?.since).toBe(BigInt(buckets[0]!.since) * 1_000_000_000n);
+  expect(buckets[0]!.since).toBe(startOf(RANGES[1]!, Number(now / 1_000_000_000n)));
+});
