@@ -139,7 +139,8 @@ export async function readSentRequests(pool: Pool, query: ListQuery): Promise<Se
   const { rows } = await pool.query<Omit<SentRequests, "minute"> & { minute: string }>(
     `select ${position} as position, source_id as "sourceId", mirror.nanos_of(minute) as minute, policy, purpose,
        requests::float8, refused::float8
-     from mirror.provider_requests where ($1::text is null or source_id = $1) and ${condition}
+     from mirror.provider_requests
+     where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["answer"] ?? null],

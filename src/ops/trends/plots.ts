@@ -72,7 +72,9 @@ const KIND_HEIGHT: Readonly<Record<SpanKind, number>> = {
   breach: 100,
 };
 
-/** The history, with each span at its exact place; gaps and withdrawn proofs lead to what can be done. */
+const KIND_PAGE: Partial<Record<SpanKind, string>> = { proved: "walks", gap: "gaps", breach: "breaches" };
+
+/** The history, with each span at its exact place; each leads to the list of its kind. */
 export function plotCoverage({ sourceId, coverage, buckets }: Trend, { bucketSeconds }: Range): Plot {
   const first = BigInt(buckets[0]?.since ?? 0) * NANOS_PER_SECOND;
   const place = (at: bigint) => (Number(at - first) / Number(NANOS_PER_SECOND) / bucketSeconds) * WIDTH;
@@ -88,10 +90,9 @@ export function plotCoverage({ sourceId, coverage, buckets }: Trend, { bucketSec
       width="${round(width)}"
       height="${height}"
     />`;
-    if (kind === "before" || kind === "open") return rect;
-    return html`<a href="/ops/${kind === "gap" ? "gap" : "walks"}${sourceQuery(sourceId)}" tabindex="-1"
-      >${rect}</a
-    >`;
+    const page = KIND_PAGE[kind];
+    if (page === undefined) return rect;
+    return html`<a href="/ops/${page}${sourceQuery(sourceId)}" tabindex="-1">${rect}</a>`;
   });
   const keys: [SpanKind, string][] = [
     ["proved", "proved"],

@@ -1,18 +1,9 @@
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { describeCount as countNouns } from "../../health/condition.ts";
-import type { Breach } from "../../poll/ledger/breaches.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderTable } from "../html/table.ts";
-import {
-  describeCount,
-  describeDelay,
-  orderAddress,
-  renderAlert,
-  renderInstant,
-  renderTime,
-  sourceQuery,
-} from "../overview/phrases.ts";
+import { describeCount, describeDelay, renderAlert, sourceQuery } from "../overview/phrases.ts";
 import { listKinds } from "./coverage.ts";
 import type { SpanKind } from "./coverage.ts";
 import {
@@ -150,7 +141,7 @@ function renderFigures(trend: Trend, range: Range): Html {
         html`<a href="${ordersAddress(sourceId, since, range)}"
           ><time datetime="${text}">${text.slice(5, 16).replace("T", " ")}</time></a
         >`,
-        kinds.includes("gap") ? link(`/ops/gap${query}`, words) : words,
+        kinds.includes("gap") ? link(`/ops/gaps${query}`, words) : words,
         describeCount(onTime),
         describeCount(late),
         lost === 0 ? "0" : link(`/ops/lost${query}`, describeCount(lost)),
@@ -166,35 +157,16 @@ function renderFigures(trend: Trend, range: Range): Html {
   });
 }
 
-/** Unproved periods and withdrawn proofs, in words. */
+/** How many unproved periods and withdrawn proofs there are, with links to their lists. */
 function renderFindings({ sourceId, coverage: { gaps, breaches } }: Trend): Html {
-  if (gaps.length + breaches.length === 0) return html``;
-  return html`<ul class="plain">
-    ${breaches.map(renderBreach)}
-    ${
-      gaps.length === 0
-        ? html``
-        : html`<li>
-            ${renderAlert(countNouns(gaps.length, "gap"))}
-            ${gaps.slice(0, GAPS_NAMED).map(
-              ({ since, until }) =>
-                html`<span class="nowrap">${renderTime(formatInstant(since, 0))} to</span>
-                  <span class="nowrap">${renderTime(formatInstant(until, 0))};</span> `,
-            )}
-            read again automatically.
-            <a href="/ops/gap${sourceQuery(sourceId)}">Read now</a>
-          </li>`
-    }
-  </ul>`;
-}
-
-const GAPS_NAMED = 5;
-
-function renderBreach({ sourceId, since, until, reference, detail, foundAt, reprovedAt }: Breach): Html {
-  return html`<li>
-    ${renderAlert("Proof withdrawn")} ${renderTime(formatInstant(since, 0))} to
-    ${renderTime(formatInstant(until, 0))}, found ${renderInstant(foundAt)} by
-    <a href="${orderAddress({ sourceId, reference })}">${reference}</a>: ${detail}
-    ${reprovedAt === null ? "It is read again automatically." : "It has been read again and proved."}
-  </li> `;
+  const query = sourceQuery(sourceId);
+  const found = [
+    [gaps.length, "gap", "gaps"],
+    [breaches.length, "withdrawn proof", "breaches"],
+  ] as const;
+  return html`${found.map(([count, noun, page]) =>
+    count === 0
+      ? html``
+      : html`<p>${renderAlert(countNouns(count, noun))} <a href="/ops/${page}${query}">Details</a></p> `,
+  )}`;
 }

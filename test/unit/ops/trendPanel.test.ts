@@ -66,7 +66,7 @@ describe("the charts", () => {
     const markup = draw({}, { spans: [gap], gaps: [gap] });
     const orders = /\/ops\/orders\?source=live&from=2025-11-\d\dT\d\d:00&until=2025-11-\d\dT\d\d:00/g;
     expect(markup.match(orders)).toHaveLength(3 * 24);
-    for (const page of ["gap", "lost", "requests"]) expect(markup).toContain(`/ops/${page}?source=live`);
-    expect(markup).toMatch(/1 gap<\/span>[^]*Read now<\/a>/);
+    for (const page of ["gaps", "lost", "requests"]) expect(markup).toContain(`/ops/${page}?source=live`);
+    expect(markup).toMatch(/1 gap<\/span> <a href="\/ops\/gaps/);
   });
 });
