@@ -2,7 +2,7 @@ import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { describeCount as countNouns } from "../../health/condition.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderTable } from "../html/table.ts";
+import { numberColumn, renderTable } from "../html/table.ts";
 import { describeCount, describeDelay, renderAlert, sourceQuery } from "../overview/phrases.ts";
 import { listKinds } from "./coverage.ts";
 import type { SpanKind } from "./coverage.ts";
@@ -118,16 +118,16 @@ function renderFigures(trend: Trend, range: Range): Html {
     columns: [
       "From",
       "Coverage",
-      "On time",
-      "Late",
-      "Missed",
-      "Missed, %",
-      "p50",
-      "p95",
-      "p99",
-      "Order lists",
-      "Rate used, %",
-      "Refused",
+      numberColumn("On time"),
+      numberColumn("Late"),
+      numberColumn("Missed"),
+      numberColumn("Missed, %"),
+      numberColumn("p50"),
+      numberColumn("p95"),
+      numberColumn("p99"),
+      numberColumn("Order lists"),
+      numberColumn("Rate used, %"),
+      numberColumn("Refused"),
     ],
     rows: buckets.map((bucket) => {
       const { since, onTime, late, lost, lists, allowed, refused } = bucket;
