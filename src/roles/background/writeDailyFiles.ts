@@ -18,7 +18,7 @@ const PAUSE_SECONDS = 60;
 /**
  * After each cycle, begins to write the file of a certified day that has none yet, or one with an earlier certificate;
  * one at a time, and beside polling, because an upload may take minutes. What is written and what failed is noted in the
- * database, so another leader goes on, and people are told.
+ * database, so another leader goes on, and people are notified.
  */
 export function makeWriteDailyFiles(asked: {
   readonly pool: Pool;

@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../domain/errors.ts";
-import { instantFromMillis, millisFromInstant, parseInstant } from "../../domain/order/instant.ts";
+import { instantFromMillis, millisFromInstant, tryParseInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
 /** A calendar duration; each part is a whole number, 0 if absent. */
@@ -46,22 +46,23 @@ function subtractDuration(now: Instant, { months, days, seconds }: Duration): In
   return millis > 0 ? instantFromMillis(millis) : 0n;
 }
 
+/** The short form of a duration: 90s, 30m, 12h, 7d, 2w. */
+const SHORT_DURATION = /^(\d{1,6})([smhdw])$/;
+const LONG_FORMS = { s: ["PT", "S"], m: ["PT", "M"], h: ["PT", "H"], d: ["P", "D"], w: ["P", "W"] } as const;
+const DATE = /^\d{4}-\d\d-\d\d$/;
+
 /**
- * The instant that BACKFILL_SINCE means at `now`: a duration counts back from it, an instant is used as is. Throws
- * ConfigurationError for any other text.
+ * The instant that a text means at `now`: a duration, ISO 8601 or short such as 7d, counts back from it; an instant is
+ * used as is, and a date means its start in UTC. Throws ConfigurationError for any other text.
  */
 export function resolveSince(text: string, now: Instant): Instant {
-  if (text.startsWith("P")) {
-    const duration = parseDuration(text);
-    if (duration) return subtractDuration(now, duration);
-  } else {
-    try {
-      return parseInstant(text);
-    } catch {
-      // The error below covers both forms.
-    }
-  }
+  const [, number = "", unit] = SHORT_DURATION.exec(text) ?? [];
+  const [before, after] = LONG_FORMS[unit as keyof typeof LONG_FORMS] ?? ["", ""];
+  const duration = parseDuration(`${before}${number === "" ? text : number}${after}`);
+  if (duration) return subtractDuration(now, duration);
+  const instant = tryParseInstant(DATE.test(text) ? `${text}T00:00:00Z` : text);
+  if (instant !== undefined) return instant;
   throw new ConfigurationError(`${JSON.stringify(text)} is neither an ISO 8601 duration nor an instant.`, {
-    fix: "Write a duration such as P30D, or an instant with its time zone such as 2026-01-31T00:00:00Z.",
+    fix: "Write a duration such as 7d or P30D, a date in UTC such as 2026-01-31, or an instant with its time zone such as 2026-01-31T00:00:00Z.",
   });
 }

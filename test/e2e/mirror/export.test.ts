@@ -90,7 +90,7 @@ describe("order-mirror export", () => {
 
   it.each([
     [["--format", "xml"], /Allowed choices are csv, ndjson, parquet/],
-    [["--updated-since", "2026-11-20T11:00:00Z"], /must be sent together/],
+    [["--until", "2026-11-20T11:00:00Z"], /must be sent together/],
     [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
     [["--branch", "nowhere"], /No branch has this reference or id/],
     [["--source", "other"], /There is no source other/],
@@ -100,7 +100,16 @@ describe("order-mirror export", () => {
     expect(stderr).toMatch(sentence);
   });
 
-  it("accepts times as every command does: an instant, or a duration before now", async () => {
+  it("accepts times as every command does: an instant, a date, or a duration before now", async () => {
+    for (const [since, until, orders] of [
+      ["2026-11-20T11:00:00Z", "2026-11-21", 2],
+      ["2026-11-20", "2026-11-20T12:00:00Z", 2],
+      ["999999h", undefined, 3],
+      ["P10Y", undefined, 3],
+    ] as const) {
+      const bounds = ["--since", since, ...(until === undefined ? [] : ["--until", until])];
+      expect((await run(...bounds)).stderr).toMatch(new RegExp(`^${orders} orders written in `, "m"));
+    }
     const known = await run("--first-seen-since", "P1D");
     expect(known.stderr).toMatch(/^3 orders written in /m);
     const planned = await run("--pickup-from", "PT5M", "--pickup-until", "PT1M");
@@ -109,7 +118,7 @@ describe("order-mirror export", () => {
 
   it.each([
     [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
-    [["--updated-since", "P1D"], "--updated-since and --updated-until must be sent together."],
+    [["--updated-until", "P1D"], "--updated-since and --updated-until must be sent together."],
     [["--fleet", ""], "--fleet must be a text of 1 to 255 characters."],
     [["--json"], "--json prints a summary, but stdout is used for the orders."],
   ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {

@@ -159,6 +159,18 @@ describe.runIf(canRender)("the Helm chart", () => {
         expect([...maps.keys(), ...secrets]).toEqual(expect.arrayContaining(sources));
         expect(volumeMounts.map(({ name }) => name)).toEqual(["tmp"]);
       }
+      const keyed = containers.filter(({ env = [] }) => env.some(({ name }) => name === "CERTIFICATE_KEY"));
+      expect(
+        keyed.map(({ name, env }) => [name, env?.find((one) => one.name === "CERTIFICATE_KEY")]),
+      ).toEqual([
+        [
+          "poller",
+          {
+            name: "CERTIFICATE_KEY",
+            valueFrom: { secretKeyRef: { name: values.secrets["poller"], key: "CERTIFICATE_KEY" } },
+          },
+        ],
+      ]);
     }
   });
 

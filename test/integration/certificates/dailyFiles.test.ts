@@ -234,7 +234,7 @@ describe("the daily file", () => {
     expect(await readdir(path.dirname(file()))).toEqual([path.basename(name)]);
   });
 
-  it("is tried again, and people are told, while it cannot be written", async () => {
+  it("is tried again, and people are notified, while it cannot be written", async () => {
     await read({ reference: "A", updatedAt: at(1) });
     await certify();
     // A file where the source's folder should be.

@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { parseKeys } from "../../../src/certificates/signingKey.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
@@ -142,6 +143,17 @@ describe("docker-compose.yml", () => {
     expect(holders("live-api-key")).toEqual(["poller"]);
     expect(holders("database-url-owner")).toEqual(["migrate"]);
     expect(holders("ops-password")).toEqual(["web"]);
+    // A container's DATA_DIR ends with it: a key that is made there would end each chain of certificates.
+    expect(holders("certificate-key")).toEqual(["poller"]);
+    const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-secrets-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const make = () => execFileSync(path.join(ROOT, "deploy/make-secrets"), [folder, "postgres", "valkey"]);
+    make();
+    expect(readdirSync(folder)).toEqual(expect.arrayContaining(made.map(([, name]) => name)));
+    const key = readFileSync(path.join(folder, "certificate-key"), "utf8");
+    expect(parseKeys(key, "make-secrets")).toHaveLength(1);
+    make();
+    expect(readFileSync(path.join(folder, "certificate-key"), "utf8")).toBe(key);
   });
 
   it("keeps the queue's keys behind a password, and contains no secret", () => {

@@ -226,7 +226,7 @@ describe("accepts the limits of each range, and nothing beyond", () => {
       ["0.0.0.0", "::", "localhost", "web-1.internal"],
       ["http://localhost", "localhost:3000", "a b", "-a"],
     ],
-    ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-01-31", "yesterday"]],
+    ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-02-30", "yesterday"]],
     ["DATABASE_URL", ["postgres://u:p@h/d", "postgresql://h:5432/d"], ["mysql://h/d", "h", "postgres"]],
     [
       "WEBHOOK_SCHEME",

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { readChain } from "../../../certificates/certificates.sql.ts";
 import { checkChain, isCoveredByWindows } from "../../../certificates/checkCertificate.ts";
 import type { CheckedCertificate } from "../../../certificates/checkCertificate.ts";
+import type { KeyPlace } from "../../../certificates/signingKey.ts";
 import { provideSigningKeys, readPublicKey, rotateSigningKey } from "../../../certificates/signingKey.ts";
 import { readCertificateOf, readStates } from "../../../certificates/readStates.ts";
 import { compareStates, listDifferences } from "../../../certificates/states.ts";
@@ -50,11 +51,17 @@ export function addCertificateCommand(program: Command): void {
   certificate
     .command("key")
     .description("print the public key that checkers need, in base64; the first call makes the key")
-    .action(async () => printLine(provideSigningKeys(await configureHere(readConfig()))[0].publicKey));
+    .action(async () => printLine(provideSigningKeys(await findKeyPlace())[0].publicKey));
   certificate
     .command("rotate-key")
     .description("make a new key in DATA_DIR; the former one signs it with the next certificate")
-    .action(async () => printLine(rotateSigningKey(await configureHere(readConfig()))[0].publicKey));
+    .action(async () => printLine(rotateSigningKey(await findKeyPlace())[0].publicKey));
+}
+
+/** A configured key needs no folder and no database. */
+async function findKeyPlace(): Promise<KeyPlace> {
+  const config = readConfig();
+  return config.certificateKey === null ? configureHere(config) : config;
 }
 
 async function check(file: string, options: CheckOptions): Promise<void> {

@@ -26,11 +26,11 @@ import { openOutput, formatSpan, printJson, printNotice } from "../../output/ter
 
 /**
  * Options that are parameters of GET /v1/orders, with their names there. `<when>` is an instant, or a duration back
- * from now.
+ * from now; see resolveSince.
  */
 const FILTERS = {
-  updatedSince: ["--updated-since <when>", "updatedAt at or after this; requires --updated-until"],
-  updatedUntil: ["--updated-until <when>", "updatedAt before this"],
+  updatedSince: ["--since, --updated-since <when>", "updatedAt at or after this, such as 7d or 2026-11-21"],
+  updatedUntil: ["--until, --updated-until <when>", "updatedAt before this; default with --since: now"],
   pickupFrom: ["--pickup-from <when>", "planned pickup at or after this"],
   pickupUntil: ["--pickup-until <when>", "planned pickup before this"],
   deliveryFrom: ["--delivery-from <when>", "planned delivery at or after this"],
@@ -126,6 +126,8 @@ async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {
     if (value === undefined) continue;
     parameters.set(name, isTime(name) ? formatInstant(resolveSince(value, now)) : value);
   }
+  if (options.updatedSince !== undefined && options.updatedUntil === undefined)
+    parameters.set("updatedUntil" satisfies keyof typeof FILTERS, formatInstant(now));
   const sourceId = await chooseSource(pool, options.source);
   try {
     return await resolveFilter(pool, { sourceId, asked: parseOrderFilter(parameters) });
@@ -142,7 +144,7 @@ function isTime(name: keyof typeof FILTERS): boolean {
 /** Replaces names of address parameters in a sentence with names of options. */
 function nameOptions(sentence: string): string {
   return FILTER_NAMES.reduce((text, name) => {
-    const [flag = name] = FILTERS[name][0].split(" ");
+    const flag = FILTERS[name][0].match(/--[\w-]+/g)?.at(-1) ?? name;
     // A name that is also an English word is replaced only at the beginning of a sentence.
     const place = /[A-Z]/.test(name) ? `\\b${name}\\b` : `^${name}\\b`;
     return text.replaceAll(new RegExp(place, "g"), flag);
