@@ -55,7 +55,7 @@ comment on column mirror.outgoing_deliveries.missed_after_position is 'For chang
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
 comment on column mirror.outgoing_deliveries.round           is '1 at first, and one more after each replay.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
-comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not sent before this instant. During an attempt: when the attempt is considered lost.';
+comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not sent before this instant. During an attempt: when the attempt is considered lost. While an ordered endpoint has an earlier change of the order to get: when to check again.';
 comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
 comment on column mirror.outgoing_deliveries.created_at is 'When the delivery was planned, by the database''s clock.';
 comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';

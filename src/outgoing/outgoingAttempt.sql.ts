@@ -44,6 +44,7 @@ export type Claim = ClaimedDelivery | MissedChanges | RemovedChange;
 
 interface ClaimRow {
   readonly room: number;
+  readonly postponed: number;
   /** Null when nothing was claimed; then all that follows is. */
   readonly attempt_id: string | null;
   readonly delivery_id: string;
@@ -86,27 +87,55 @@ const LOCK = `
   where endpoint_id = $1 and paused_at is null and (paused_until is null or paused_until <= clock_timestamp())
   for no key update`;
 
+/** An ordered endpoint may have many changes that wait for others: a claim examines this many due ones. */
+const EXAMINED_MAX = 200;
+/** A change that waits for another of its order is released when that one ends; see RECORD. */
+const POSTPONED_SECONDS = 60;
+
 /*
- * A delivery that an attempt's end is being recorded of is skipped: waiting for it here could deadlock. With $5, an
- * order's changes are claimed one after the other. $3 is the number of attempts that may be under way.
+ * A delivery that an attempt's end is being recorded of is skipped: waiting for it here could deadlock. $3 is the number
+ * of attempts that may be under way. With $5, an order's changes are claimed one after the other: one that must wait is
+ * postponed, so that it is not examined again and again. If the one that it waits for is under way, it may have ended
+ * since the beginning of this statement, so the delay is short.
  */
 const CLAIM = `
   with limits as materialized (
     select greatest(0, least(
       $2::int,
-      $3::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1 and a.ended_at is null and not a.accepted
-        and a.started_at > statement_timestamp() - make_interval(secs => $6)),
+      $3::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1 and a.ended_at is null
+        and not a.accepted and a.started_at > statement_timestamp() - make_interval(secs => $6)),
       $4::int - (select count(*) from mirror.outgoing_attempts a where a.endpoint_id = $1
         and a.started_at > statement_timestamp() - interval '1 second')))::int as room
-  ), picked as materialized (
-    select d.delivery_id from mirror.outgoing_deliveries d
+  ), due as materialized (
+    select d.delivery_id, d.source_id, d.reference, d.position, d.next_attempt_at
+    from mirror.outgoing_deliveries d
     where d.endpoint_id = $1 and d.state = 'pending' and d.next_attempt_at <= statement_timestamp()
-      and not ($5 and exists (
-        select from mirror.outgoing_deliveries earlier
-        where earlier.endpoint_id = d.endpoint_id and earlier.source_id = d.source_id
-          and earlier.reference = d.reference and earlier.position < d.position and earlier.state = 'pending'))
-    order by d.next_attempt_at, d.delivery_id limit (select room from limits)
+      and (select room from limits) > 0
+    order by d.next_attempt_at, d.delivery_id
+    limit (select case when $5 then ${EXAMINED_MAX} else room end from limits)
     for update of d skip locked
+  ), examined as materialized (
+    select due.delivery_id, due.next_attempt_at, earlier.wait_until
+    from due left join lateral (
+      select case
+        when e.next_attempt_at <= statement_timestamp()
+          then statement_timestamp() + interval '${POSTPONED_SECONDS} seconds'
+        when exists (select from mirror.outgoing_attempts a where a.delivery_id = e.delivery_id
+          and a.ended_at is null and a.started_at > statement_timestamp() - make_interval(secs => $6))
+          then statement_timestamp() + interval '1 second'
+        else e.next_attempt_at end as wait_until
+      from mirror.outgoing_deliveries e
+      where $5 and e.endpoint_id = $1 and e.source_id = due.source_id and e.reference = due.reference
+        and e.position < due.position and e.state = 'pending'
+      order by e.position limit 1
+    ) earlier on true
+  ), postponed as (
+    update mirror.outgoing_deliveries d set next_attempt_at = examined.wait_until
+    from examined where d.delivery_id = examined.delivery_id and examined.wait_until is not null
+    returning 1
+  ), picked as materialized (
+    select delivery_id from examined where wait_until is null
+    order by next_attempt_at, delivery_id limit (select room from limits)
   ), claimed as (
     update mirror.outgoing_deliveries d
     set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
@@ -118,7 +147,7 @@ const CLAIM = `
     select endpoint_id, delivery_id, round, attempts from claimed order by delivery_id
     returning attempt_id, delivery_id
   )
-  select l.room, a.attempt_id, d.delivery_id, d.endpoint_id, d.event_type, d.source_id as delivery_source_id,
+  select l.room, (select count(*)::int from postponed) as postponed, a.attempt_id, d.delivery_id, d.endpoint_id, d.event_type, d.source_id as delivery_source_id,
     d.position as delivery_position, d.missed_after_position,
     (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts,
     (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
@@ -161,7 +190,8 @@ export async function claimDue(
     return (await client.query<ClaimRow>(CLAIM, values)).rows;
   });
   const claims = rows.flatMap((row) => (row.attempt_id === null ? [] : [toClaim(row, row.attempt_id)]));
-  return { claims, isHeld: rows[0] !== undefined && claims.length === rows[0].room };
+  const [first] = rows;
+  return { claims, isHeld: first !== undefined && (claims.length === first.room || first.postponed > 0) };
 }
 
 /** How an attempt ended. */
@@ -176,7 +206,8 @@ export interface AttemptEnd {
 }
 
 // The order may have been erased during the attempt: the answer could still repeat what the message said.
-// A later attempt or round of the delivery is not disturbed by an earlier one that fails late.
+// A later attempt or round of the delivery is not disturbed by an earlier one that fails late. What ends releases the
+// order's next change, if that was not sent yet: it may have been postponed.
 const RECORD = `
   with ended as (
     update mirror.outgoing_attempts a
@@ -194,6 +225,13 @@ const RECORD = `
       next_attempt_at = clock_timestamp() + make_interval(secs => $4)
     from ended where d.delivery_id = ended.delivery_id and d.state = 'pending' and d.round = ended.round
       and ($2 = 'delivered' or d.attempts = ended.attempt)
+    returning d.endpoint_id, d.source_id, d.reference, d.position
+  ), released as (
+    update mirror.outgoing_deliveries d set next_attempt_at = least(d.next_attempt_at, clock_timestamp())
+    where $2 <> 'pending' and d.attempts = 0 and d.state = 'pending' and d.delivery_id = (
+      select n.delivery_id from recorded r join mirror.outgoing_deliveries n
+        on n.endpoint_id = r.endpoint_id and n.source_id = r.source_id and n.reference = r.reference
+      where n.position > r.position and n.state = 'pending' order by n.position limit 1)
   )
   update mirror.outgoing_endpoints e set
     failures_in_row = case when $2 = 'delivered' then 0 else failures_in_row + 1 end,

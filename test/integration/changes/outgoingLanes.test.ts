@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { UNDER_WAY_MAX } from "../../../src/outgoing/outgoingAttempt.sql.ts";
+import { claimDue, recordAttempt, UNDER_WAY_MAX } from "../../../src/outgoing/outgoingAttempt.sql.ts";
 import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
 import { reviveDead } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { eraseOrder } from "../../../src/retention/erase.ts";
@@ -225,6 +225,32 @@ describe("an ordered endpoint", () => {
     expect(await reviveDead(pool, "erp")).toBe(1);
     await vi.waitFor(() => expect(endpoint.received).toEqual(["B1", "B2", "A1", "A2", "A1"]), 60_000);
   });
+});
+
+it("many changes that wait for others are examined once, and released when those end", async () => {
+  const claim = () =>
+    claimDue(pool, { endpointId: "erp", limit: 10, ordered: true, rate: null, lostAfterSeconds: 60 });
+  await pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
+  await pool.query(
+    `insert into mirror.outgoing_deliveries
+       (endpoint_id, source_id, position, reference, event_type, next_attempt_at)
+     select 'erp', 'live', n, 'R' || n % 10, 'order.changed', now() + case when n < 10 then interval '1 hour' else '0' end
+     from generate_series(0, 999) n`,
+  );
+  const due = async () => {
+    const { rows } = await pool.query<{ position: string }>(
+      "select position from mirror.outgoing_deliveries where state = 'pending' and next_attempt_at <= now() order by 1",
+    );
+    return rows.map(({ position }) => Number(position));
+  };
+  while ((await claim()).isHeld);
+  expect(await due()).toEqual([]);
+  await pool.query("update mirror.outgoing_deliveries set next_attempt_at = now() where position < 10");
+  const { claims } = await claim();
+  // What was removed cannot be sent: it ends as dead.
+  const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
+  for (const { attemptId } of claims) await recordAttempt(pool, { attemptId, ...end });
+  expect(await due()).toEqual([10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
 });
 
 describe("an attempt", () => {

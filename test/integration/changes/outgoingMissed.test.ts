@@ -4,7 +4,12 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { planDeliveries, recordSubscriptions, replayFrom } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import {
+  planDeliveries,
+  recordSubscriptions,
+  replayFrom,
+  setEndpointPaused,
+} from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
 import { makeRemoveChanges } from "../../../src/retention/retention.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -92,6 +97,17 @@ describe("changes that an endpoint was not notified of", () => {
     expect((await tell()).map(({ data }) => data.reference)).toEqual(["B", "C"]);
     expect(await remove()).toBe(2);
     expect(await tell()).toEqual([]);
+  });
+
+  it("are kept as well while a person pauses the endpoint", async () => {
+    await pool.query("update mirror.outgoing_endpoints set paused_at = now()");
+    await see("A", "B");
+    await ageBy(KEPT_DAYS + 1);
+    expect(await tell()).toEqual([]);
+    expect(await remove()).toBe(0);
+    expect(await setEndpointPaused(pool, { endpointId: "erp", paused: false })).toBe(true);
+    expect((await tell()).map(({ data }) => data.reference)).toEqual(["A", "B"]);
+    expect(await remove()).toBe(2);
   });
 
   it("are reported in one message when they are removed after that, and later ones are sent as usual", async () => {
