@@ -49,7 +49,7 @@ const range = z.object(
 /** The body of POST /v1/reconcile; the messages complete "<name> must be …". */
 export const reconcileSchema = z.object(
   {
-    salt: hex(32).describe("Random, chosen by the reader anew for each exchange."),
+    salt: hex(32).describe("Random; the reader chooses a new one for each exchange."),
     ranges: z
       .array(range, { error: RANGES_RULE })
       .min(1, RANGES_RULE)
