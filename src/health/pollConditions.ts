@@ -29,7 +29,7 @@ function failing(
   return perSource({
     ...rest,
     area: "poller",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: (source) =>
       source.trouble === trouble && source.pausedAt === null
         ? { since: source.failingSince, cause: `${sentence(source)} ${source.lastError ?? ""}`.trim() }
@@ -47,7 +47,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 120,
     noticedAfterSeconds: 15,
     remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: ({ sourceId, leaderlessSince, pausedAt }) =>
       leaderlessSince === null || pausedAt !== null
         ? undefined
@@ -61,7 +61,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 300,
     noticedAfterSeconds: 150,
     remedy: "Restart the poller; its log says what it waits for.",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: ({ sourceId, leader, lastCycleEndedAt, createdAt, pausedAt }) =>
       leader === null || pausedAt !== null
         ? undefined
@@ -77,7 +77,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     measures: "a person paused polling",
     forSeconds: 0,
     remedy: "Resume with `order-mirror source resume SOURCE`; events are received meanwhile.",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: ({ sourceId, pausedAt }) =>
       pausedAt === null
         ? undefined
@@ -148,7 +148,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: HOUR_SECONDS + 300,
     noticedAfterSeconds: 900,
     remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
-    page: "/ops/walks",
+    page: "/ops/gaps",
     judge: ({ sourceId, safeThrough, createdAt }) =>
       safeThrough === null
         ? { since: createdAt, cause: `Nothing of ${sourceId} has been verified as complete yet.` }
@@ -167,7 +167,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy:
       "The poller reads gaps automatically; `order-mirror doctor` prints the command that does so immediately.",
-    page: "/ops/walks",
+    page: "/ops/gaps",
     judge: ({ sourceId, gaps, oldestGap, gapFoundAt }) => {
       if (oldestGap === null) return undefined;
       const [since, until] = [showStart(oldestGap.since), showEnd(oldestGap.until)];
@@ -187,7 +187,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 0,
     remedy:
       "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it.",
-    page: "/ops/walks",
+    page: "/ops/breaches",
     judge: ({ sourceId, lastBreachAt, now }) =>
       lastBreachAt === null || now - lastBreachAt > DAY_NANOS
         ? undefined
@@ -237,7 +237,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 0,
     remedy:
       "`order-mirror doctor` shows what changed. Polling adapts to it; ask the provider whether the change was intended.",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: ({ sourceId, behaviourChangedAt, now }) =>
       behaviourChangedAt === null || now - behaviourChangedAt > DAY_NANOS
         ? undefined
@@ -253,7 +253,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     measures: "changes appear so late that polls nearly miss them",
     forSeconds: 0,
     remedy: "Set POLL_OVERLAP_SECONDS to twice that age; until then the delayed sweep finds what polls miss.",
-    page: "/ops/walks",
+    page: "/ops/sources",
     judge: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
       lateTailSeconds === null ||
       overlapSeconds === null ||

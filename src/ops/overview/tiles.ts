@@ -138,7 +138,7 @@ export function answerQuestions(overview: Overview): Answer[] {
     const mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it.
     const why = condition.area === "poller" ? `${subject}: ${condition.measures}` : common.detail;
-    return { ...common, mood, words, detail: why };
+    return { ...common, mood, words, detail: why, address: condition.page };
   });
 }
 

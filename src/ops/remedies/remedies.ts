@@ -6,36 +6,63 @@ import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { describeBoundedCount, sourceQuery } from "../overview/phrases.ts";
 
-/** The page that says what would be done, and does it; with the words of the button that leads there. */
-type Remedy = readonly [page: string, label: string];
+/** The words of the button, and the address of the page that says what would be done, and does it. */
+type Remedy = readonly [label: string, address: string];
+type SourceRemedy = (standing: Standing) => readonly [label: string, page: string] | null;
 
-const readGap = ({ gaps }: Standing): Remedy | null =>
-  gaps === 0 ? null : ["gap", gaps === 1 ? "Read this gap now…" : `Read ${gaps} gaps now…`];
+const readGap: SourceRemedy = ({ gaps }) =>
+  gaps === 0 ? null : [gaps === 1 ? "Read this gap now…" : `Read ${gaps} gaps now…`, "gap"];
 
-/**
- * What an operator can do from these pages. The other conditions need a person elsewhere: at a server, at the provider,
- * or at the configuration.
- */
-const REMEDIES: Readonly<Record<string, (standing: Standing) => Remedy | null>> = {
-  OrderMirrorPaused: () => ["resume", "Resume polling…"],
+const OF_SOURCES: Readonly<Record<string, SourceRemedy>> = {
+  OrderMirrorPaused: () => ["Resume polling…", "resume"],
   OrderMirrorGaps: readGap,
   OrderMirrorIncomplete: readGap,
   OrderMirrorProofTakenBack: readGap,
-  OrderMirrorExceptions: () => ["reread", "Read these orders again now…"],
+  OrderMirrorExceptions: () => ["Read these orders again now…", "reread"],
   OrderMirrorQuarantine: ({ quarantined }) => [
-    "quarantine/all",
     `Process ${describeBoundedCount(quarantined)} again or dismiss them…`,
+    "quarantine/all",
   ],
 };
 
+const endpointQuery = (endpointId: string) => `?endpoint=${encodeURIComponent(endpointId)}`;
+
+const OF_OTHERS: Readonly<Record<string, (subject: string) => Remedy>> = {
+  OrderMirrorDeadJobs: () => ["Retry the failed jobs…", "/ops/queues?state=failed"],
+  OrderMirrorOutgoingFailing: (endpoint) => [
+    "Pause this endpoint…",
+    `/ops/outgoing-pause${endpointQuery(endpoint)}`,
+  ],
+  OrderMirrorOutgoingGivenUp: (endpoint) => [
+    "Send these messages again…",
+    `/ops/outgoing-retry${endpointQuery(endpoint)}`,
+  ],
+};
+
+/**
+ * What an operator can do about a condition from these pages; null: a person is needed elsewhere, at a server, at the
+ * provider, or at the configuration.
+ */
+export function findRemedy({ condition, subject }: Holding, standing: Standing | undefined): Remedy | null {
+  const other = OF_OTHERS[condition.name]?.(subject);
+  if (other !== undefined) return other;
+  const [label, page] = (standing && OF_SOURCES[condition.name]?.(standing)) ?? [];
+  return label === undefined ? null : [label, `/ops/${page}${sourceQuery(subject)}`];
+}
+
 /** The button for a condition; for those who may not press it disabled, with the reason. Nothing without a remedy. */
 export function renderRemedy(
-  { condition, subject }: Holding,
+  holding: Holding,
   { standing, viewer }: { standing: Standing | undefined; viewer: Viewer },
 ): Html {
-  const [page, label] = (standing && REMEDIES[condition.name]?.(standing)) ?? [];
-  if (page === undefined) return html``;
-  return mayAct(viewer, subject)
-    ? html`<a class="button" href="/ops/${page}${sourceQuery(subject)}">${label}</a>`
-    : html`<button disabled>${label}</button> <span class="dim">only for operators of this source</span>`;
+  const [label, address] = findRemedy(holding, standing) ?? [];
+  if (label === undefined) return html``;
+  // An endpoint may have several sources: its page knows whether they are all this operator's.
+  const isAllowed =
+    holding.condition.label === "endpoint"
+      ? viewer.role === "operator"
+      : mayAct(viewer, holding.condition.label === "source" ? holding.subject : null);
+  return isAllowed
+    ? html`<a class="button" href="${address}">${label}</a>`
+    : html`<button disabled>${label}</button> <span class="dim">only for its operators</span>`;
 }

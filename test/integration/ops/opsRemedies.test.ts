@@ -86,7 +86,7 @@ describe("remedies on the overview", () => {
     expect((await post("/ops/gap", "viewer")).status).toBe(405);
     const overview = await read("/ops", "viewer");
     expect(overview.page).not.toContain('href="/ops/gap?');
-    expect(overview.text).toContain("Read this gap now… only for operators of this source");
+    expect(overview.text).toContain("Read this gap now… only for its operators");
   });
 
   it("makes the single reads due of orders that the proof excludes, after naming them", async () => {

@@ -13,7 +13,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 let database: TestDatabase;
 const run = (statement: string) => database.pool.query(statement);
 const listRate = { requestsMax: 20, windowMs: 10_000 };
-/** Read anew each time. */
+/** Read again each time. */
 const read = async (name: string) => {
   const range = RANGES.find((each) => each.name === name) as Range;
   const trends = await makeTrendReader({

@@ -221,7 +221,7 @@ describe("the state of a source", () => {
     expect(renderVerdict(overview, OPERATOR).markup).toContain(button);
     const { markup } = renderVerdict(overview, VIEWER);
     expect(markup).not.toContain(button);
-    expect(read(markup)).toContain("Resume polling… only for operators of this source");
+    expect(read(markup)).toContain("Resume polling… only for its operators");
     const ofOthers = { ...OPERATOR, sources: ["test"] };
     expect(renderVerdict(overview, ofOthers).markup).toContain("<button disabled>");
   });
