@@ -23,6 +23,7 @@ import { readSnapshot } from "../../../src/wire/order.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource, readAt } from "../../support/mirror/orders.ts";
+import { runCommand } from "../../support/programs/command.ts";
 import { queryDuckdb } from "../../support/parquet/duckdb.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -197,6 +198,18 @@ describe("the daily file", () => {
     const [checked] = checkChain([(await readCertificateOf(file())) ?? ""], keys[0]).certificates;
     const { states } = await readStates(file());
     expect(compareStates(states, checked!)).toMatchObject({ orders: 2, equal: true, outside: 0 });
+
+    const check = (...args: string[]) =>
+      runCommand(["certificate", "check", file(), "--key", keys[0].publicKey, ...args], {
+        databaseUrl: "postgres://127.0.0.1:9/none",
+      });
+    const right = await check();
+    expect(right).toMatchObject({ code: 0, stdout: "" });
+    expect(right.stderr).toContain("The orders of the period are exactly the certified ones.");
+    expect(await check("--orders", exported, "--states", file())).toMatchObject({
+      code: 3,
+      stdout: expect.stringMatching(/^MOVED: another state, with updatedAt /m) as string,
+    });
 
     // It is not written again.
     const { written } = (await noted())!;
