@@ -93,10 +93,11 @@ comment on column mirror.daily_files.failing_since is 'When the first of the cur
 comment on column mirror.daily_files.failed_at     is 'When the last of them ended.';
 comment on column mirror.daily_files.failure       is 'Why it failed, in one sentence.';
 
-create view reporting.daily_files as
+create view reporting.daily_files with (security_barrier) as
 select f.source_id, (mirror.instant_at(f.since) at time zone 'UTC')::date as day, f.place, f.name, f.serial, f.orders as order_count, f.bytes, f.written_at,
   c.disproved_at is null as is_valid
-from mirror.daily_files f join reporting.certificates c using (source_id, serial);
+from mirror.daily_files f join reporting.certificates c using (source_id, serial)
+where (select every_source from mirror.reader) or f.source_id = any ((select sources from mirror.reader)::text[]);
 comment on view   reporting.daily_files             is 'One row per daily Parquet file: a day of UTC whose orders were written to a folder or bucket, with the certificate that the file has.';
 comment on column reporting.daily_files.source_id   is 'Name of the source.';
 comment on column reporting.daily_files.day         is 'The day, in UTC.';
