@@ -29,7 +29,7 @@ const prove = (safeThrough: string) =>
   );
 
 /** As a reader, who may see nothing but the schema reporting. */
-async function require(call: string, zone = "UTC"): Promise<string> {
+async function run(call: string, zone = "UTC"): Promise<string> {
   const client = await database.pool.connect();
   try {
     await client.query(
@@ -48,7 +48,7 @@ const NOT_COMPLETE = "OM412";
 
 it("returns safe_through once the whole day is proved", async () => {
   await prove("2026-11-22T00:00:00Z");
-  expect(await require("reporting.require('live', '2026-11-21')")).toBe("2026-11-22 00:00:00+00");
+  expect(await run("reporting.require('live', '2026-11-21')")).toBe("2026-11-22 00:00:00+00");
 });
 
 it.each([
@@ -59,7 +59,7 @@ it.each([
   ["2026-11-02T00:00:00Z", "Not proved after that: 2026-11-02T00:00:00.000000Z to 2026-11-22"],
 ])("raises an error that says what is missing at %s", async (safeThrough, message) => {
   await prove(safeThrough);
-  await expect(require("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
+  await expect(run("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
     code: NOT_COMPLETE,
     message: expect.stringContaining(message) as string,
     hint: expect.stringContaining("safe_through") as string,
@@ -68,24 +68,24 @@ it.each([
 
 it("refuses days before the history, unknown sources, and missing values", async () => {
   await prove("2026-11-22T00:00:00Z");
-  await expect(require("reporting.require('live', '2026-10-31')")).rejects.toMatchObject({
+  await expect(run("reporting.require('live', '2026-10-31')")).rejects.toMatchObject({
     code: NOT_COMPLETE,
     message: expect.stringContaining("The history of live begins at 2026-11-01") as string,
   });
-  await expect(require("reporting.require('shop', '2026-11-21')")).rejects.toMatchObject({
+  await expect(run("reporting.require('shop', '2026-11-21')")).rejects.toMatchObject({
     code: NOT_COMPLETE,
   });
   for (const call of ["null, '2026-11-21'", "'live', null", "'live', '2026-11-21', null"])
-    await expect(require(`reporting.require(${call})`)).rejects.toMatchObject({ code: "22004" });
-  await expect(require("reporting.require('live', 'infinity')")).rejects.toBeDefined();
+    await expect(run(`reporting.require(${call})`)).rejects.toMatchObject({ code: "22004" });
+  await expect(run("reporting.require('live', 'infinity')")).rejects.toBeDefined();
 });
 
 it("takes the day in the session's time zone", async () => {
   await prove("2026-11-21T23:00:00Z");
-  expect(await require("reporting.require('live', '2026-11-21')", "Europe/Amsterdam")).toBe(
+  expect(await run("reporting.require('live', '2026-11-21')", "Europe/Amsterdam")).toBe(
     "2026-11-22 00:00:00+01",
   );
-  await expect(require("reporting.require('live', '2026-11-21')", "UTC")).rejects.toMatchObject({
+  await expect(run("reporting.require('live', '2026-11-21')", "UTC")).rejects.toMatchObject({
     code: NOT_COMPLETE,
   });
 });
@@ -95,12 +95,12 @@ it("refuses orders that could not be read, unless the job may do without them", 
   await database.pool.query(
     "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', 'B', 'unreadable_order', 'x')",
   );
-  await expect(require("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
+  await expect(run("reporting.require('live', '2026-11-21')")).rejects.toMatchObject({
     code: NOT_COMPLETE,
     message: expect.stringContaining("one order could not be read or confirmed") as string,
     hint: expect.stringContaining("allow_exceptions => true") as string,
   });
-  expect(await require("reporting.require('live', '2026-11-21', allow_exceptions => true)")).toBe(
+  expect(await run("reporting.require('live', '2026-11-21', allow_exceptions => true)")).toBe(
     "2026-11-22 00:00:00+00",
   );
 });
