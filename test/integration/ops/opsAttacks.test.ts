@@ -5,6 +5,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -88,6 +89,8 @@ async function fillWithEvil(): Promise<string[]> {
     `insert into mirror.ops_actions (role, action, source_id, target, note) values ('operator', 'dismiss', 'live', $1, $1)`,
     [EVIL],
   );
+  await fillOutgoing(pool, EVIL);
+  await pool.query("update mirror.outgoing_deliveries set reference = $1, last_outcome = $1", [EVIL]);
   const { rows } = await pool.query<{ quarantine_id: string }>("select quarantine_id from mirror.quarantine");
   const typed = encodeURIComponent(EVIL);
   return [
@@ -102,6 +105,10 @@ async function fillWithEvil(): Promise<string[]> {
     "/ops/quarantine/all",
     ...rows.map((row) => `/ops/quarantine/${row.quarantine_id}`),
     "/ops/actions",
+    "/ops/outgoing",
+    "/ops/outgoing/erp",
+    "/ops/outgoing/erp/1",
+    `/ops/outgoing-pause?endpoint=${typed}`,
     `/ops/actions?person=${typed}`,
     `/ops/lost?source=${typed}&after=${typed}`,
     `/ops/sources/${typed}`,
