@@ -445,6 +445,20 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "ordered endpoints get changes before earlier ones of the same order",
+    edits: [
+      {
+        file: "outgoing/outgoingAttempt.sql.ts",
+        find: "where $5 and e.endpoint_id = $1",
+        replace: "where false and $5 and e.endpoint_id = $1",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/changes/outgoingLanes.test.ts",
+      test: "gets the changes of each order one after the other, with several senders and failures",
+    },
+  },
+  {
     name: "outgoing webhooks continue past what retention removed",
     edits: [
       {
