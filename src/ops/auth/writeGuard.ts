@@ -4,7 +4,7 @@ import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 import { refuse } from "../html/requests.ts";
 
 /** Methods that change nothing. */
-export const READING = new Set(["GET", "HEAD"]);
+const READING = new Set(["GET", "HEAD"]);
 
 /** Refuses (403) what another site's page made a browser send. */
 export const refuseOtherSites: RequestHandler = (request, response, next) => {

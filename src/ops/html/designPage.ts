@@ -4,7 +4,8 @@ import type { Viewer } from "../auth/viewer.ts";
 import { renderAlert, renderGood, renderTime, renderWarning } from "../overview/phrases.ts";
 import { renderFacts } from "./fieldList.ts";
 import { renderPage } from "./page.ts";
-import { renderTable } from "./table.ts";
+import { renderChoice } from "./choice.ts";
+import { numberColumn, renderTable } from "./table.ts";
 
 const MOODS = ["good", "warning", "critical", "neither"];
 const STEPS = ["past", "current", "ahead"];
@@ -12,27 +13,7 @@ const STEPS = ["past", "current", "ahead"];
 /** Every part of our pages in every state, to look at while the style is changed; the browser tests visit it, too. */
 export function renderDesign(viewer: Viewer): string {
   const body = html`<h1>Design <span class="dim">every part in every state</span></h1>
-    ${renderText()} ${renderMoods()} ${renderControls()}
-    <h2>Tables</h2>
-    ${renderTable({
-      title: "A table that becomes cards on a phone",
-      columns: ["Order", "Status", "Delivered"],
-      cards: true,
-      rows: [
-        [html`<a class="name" href="#main">DO-7ETRJAPW</a>`, "Picked up", renderTime("2026-11-22T14:32:07Z")],
-        [
-          "A reference that is much longer than any other one",
-          html`Created <span class="badge">corrected</span>`,
-          "–",
-        ],
-      ],
-    })}
-    ${renderTable({
-      title: "A table that scrolls sideways",
-      columns: ["From", "To", "Last error"],
-      rows: [[renderTime("2026-11-22T14:32:07Z"), renderTime("2026-11-22T14:42:07Z"), "502 Bad gateway"]],
-    })}
-    <p class="empty">An empty list says what would be here.</p>`;
+    ${renderText()} ${renderMoods()} ${renderControls()} ${renderTables()}`;
   return renderPage({ title: "Design", body, viewer });
 }
 
@@ -73,19 +54,70 @@ function renderMoods(): Html {
 
 function renderControls(): Html {
   return html`<h2>Controls</h2>
-    <div class="row">
+    <nav class="views" aria-label="Views">
+      <ul>
+        <li><a href="#main" aria-current="page">The view that is shown</a></li>
+        <li><a href="#main">Another view</a></li>
+      </ul>
+    </nav>
+    <form class="row" action="/ops/design">
       <label>A field <input name="field" placeholder="Any part" /></label>
-      <label
-        >A choice
-        <select name="choice">
-          <option>any</option>
-        </select></label
-      >
-      <label class="check"><input type="checkbox" checked /> A box</label>
+      <label>A field with text <input name="other" value="do-7e" /></label>
+      ${renderChoice({ label: "A choice", name: "choice", words: ["one", "another"], chosen: null, any: true })}
+      <label class="check"><input type="checkbox" name="box" checked /> A box</label>
+      <label class="check"><input type="checkbox" name="empty" /> An empty box</label>
       <button type="button" class="main">The main action</button>
       <button type="button">An action</button>
       <button type="button" disabled>Not for viewers</button>
       <a class="button" href="#main">A link to a step</a>
       <button type="button" class="plain">A quiet action</button>
-    </div>`;
+    </form>
+    <details>
+      <summary>Folded</summary>
+      <p>What is folded says so in its heading.</p>
+    </details>
+    <p>
+      <progress value="0.4" aria-label="Progress"></progress> <meter value="0.7" aria-label="Share"></meter>
+    </p>`;
+}
+
+function renderTables(): Html {
+  const cards = renderTable({
+    title: "A table that becomes cards on a phone",
+    columns: ["Order", "Status", "Delivered", numberColumn("Attempts")],
+    cards: true,
+    rows: [
+      [
+        html`<a class="name" href="#main">DO-7ETRJAPW</a>`,
+        "Picked up",
+        renderTime("2026-11-22T14:32:07Z"),
+        "12,480",
+      ],
+      [
+        "A reference that is much longer than any other one",
+        html`Created <span class="badge">corrected</span>`,
+        "–",
+        "7",
+      ],
+    ],
+  });
+  const scrolling = renderTable({
+    title: "A table that scrolls sideways",
+    columns: ["From", "To", numberColumn("Length"), { title: "Last error", kind: "sentence" }],
+    rows: [
+      [
+        renderTime("2026-11-22T14:32:07Z"),
+        renderTime("2026-11-22T14:42:07Z"),
+        "10 min 0 s",
+        "A sentence wraps between its words when the table is narrow: 502 Bad gateway, three times in a row.",
+      ],
+      [renderTime("2026-11-21T23:59:59Z"), "–", "–", "none"],
+    ],
+  });
+  return html`<h2>Tables</h2>
+    ${cards} ${scrolling}
+    <p class="empty">An empty list says what would be here.</p>
+    <nav class="paging" aria-label="Pages of the list">
+      <a class="button" href="#main">First page</a> <a class="button" href="#main">Next page</a>
+    </nav>`;
 }

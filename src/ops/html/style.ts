@@ -11,6 +11,7 @@ export const STYLE = `
   :root { --text: #e7eaee; --dim: #a3adb9; --line: #2f363f; --edge: #6d7885; --page: #111418; --card: #1a1e24; --link: #86b7fa; --alert: #ff9b85; --alert-back: #2b1713; --good: #7fd49a; --good-back: #13241a; --warn: #f0c36a; --warn-back: #282010; --proved: #43a868; --open: #4b6074; --gap: #ff7a5c; --late: #d9ae4a; }
 }
 * { box-sizing: border-box; }
+[hidden] { display: none !important; }
 body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 90rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); overflow-wrap: break-word; }
 .mono, h1, code, pre, .name { overflow-wrap: anywhere; }
 time, .nowrap { white-space: nowrap; }
@@ -190,6 +191,9 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
 .verified { font-size: 1.05rem; margin: 0.75rem 0; }
 .times { max-width: 42rem; margin: 0.5rem 0 1rem; }
 @media print { header.top, .skip { display: none; } }
+@media (max-width: 56rem) {
+  .as-of { float: none; margin: 0.5rem 0 0; }
+}
 @media (max-width: 44rem) {
   a.button { white-space: normal; }
   ul.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
@@ -199,7 +203,6 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
   .track li { border-top: 0; border-left: 4px solid var(--line); padding: 0.1rem 0 0.5rem 0.75rem; }
   .track .past, .track .current { border-left-color: var(--proved); }
   .track .cancelled { border-left-color: var(--alert); }
-  .as-of { float: none; margin: 0.5rem 0 0; }
   h1 { margin-top: 0.5rem; font-size: 1.375rem; }
   .who { margin-left: 0; }
   header.top nav { order: 1; flex-basis: 100%; }

@@ -54,7 +54,7 @@ export interface WaitingEvent extends Listed {
   readonly ageSeconds: number;
 }
 
-export const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
+const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
 
 /** Events without a decision. */
 export async function readWaitingEvents(pool: Pool, query: ListQuery): Promise<WaitingEvent[]> {
@@ -83,7 +83,7 @@ export interface WaitingRefetch extends Listed {
   readonly nextAttemptAt: Instant;
 }
 
-export const REFETCH_SORTS = bothWays(
+const REFETCH_SORTS = bothWays(
   [
     ["next_attempt_at", "timestamptz"],
     ["source_id", "text"],

@@ -19,7 +19,7 @@ import {
   secondsSince,
   sourceQuery,
 } from "./phrases.ts";
-import { renderTable } from "../html/table.ts";
+import { numberColumn, renderTable } from "../html/table.ts";
 import { describeReason } from "../lists/quarantineReasons.ts";
 import { renderTasks } from "./taskList.ts";
 import { renderTiles } from "./tiles.ts";
@@ -45,10 +45,10 @@ function renderSourceTable(sources: readonly SourceView[]): Html {
         "Source",
         "Complete up to",
         "Webhooks",
-        "Missed, 24 h",
-        "Waiting",
-        "In quarantine",
-        "Rate used",
+        numberColumn("Missed, 24 h"),
+        numberColumn("Waiting"),
+        numberColumn("In quarantine"),
+        numberColumn("Rate used"),
       ],
       cards: true,
       rows: sources.map(({ standing, webhooks, listReads }) => {

@@ -8,7 +8,7 @@ import { describeBoundedCount, renderAlert, renderInstant, renderMinute } from "
 
 type ListedSource = Standing & Listed;
 
-export function sourceAddress(sourceId: string): string {
+function sourceAddress(sourceId: string): string {
   return `/ops/sources/${encodeURIComponent(sourceId)}`;
 }
 

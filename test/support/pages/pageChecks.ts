@@ -36,3 +36,58 @@ export function smallControls(page: Page): Promise<string[]> {
     })
     .map((control) => control.outerHTML.slice(0, 100))`);
 }
+
+/** A field of date and time has a stop for each of its parts. */
+const PARTS_OF_A_TIME = 7;
+
+/**
+ * Tabs through the page from its beginning. Returns what a person with a keyboard would miss: stops that the eye does
+ * not find (no outline, or beyond the side of the window), and controls that no Tab reaches.
+ */
+export async function keyboardFaults(page: Page): Promise<string[]> {
+  const expected = await page.evaluate<number>(`(() => {
+    // What is replaced meanwhile would be counted twice.
+    document.getElementById("pause")?.click();
+    document.activeElement?.blur();
+    scrollTo(0, 0);
+    globalThis.tour = { stops: new Set(), faults: new Set() };
+    document.addEventListener("focusin", ({ target: stop }) => {
+      const { outlineStyle, outlineWidth } = getComputedStyle(stop);
+      const { left, right } = stop.getBoundingClientRect();
+      const isSeen = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && right > 0 && left < innerWidth;
+      globalThis.tour.stops.add(stop);
+      // The browser marks the part of a time instead of the whole field.
+      if (!isSeen && stop.type !== "datetime-local") globalThis.tour.faults.add(stop.outerHTML.slice(0, 100));
+    });
+    return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+      // Links of a chart stand in its table, too.
+      .filter((stop) => stop.checkVisibility() && !stop.disabled && stop.type !== "hidden" && stop.tabIndex >= 0).length;
+  })()`);
+  const parts = await page.locator("input[type=datetime-local]").count();
+  for (let presses = 0; presses < expected + parts * PARTS_OF_A_TIME; presses += 1) {
+    await page.keyboard.press("Tab");
+  }
+  const { stops, faults } = await page.evaluate<{ stops: number; faults: string[] }>(
+    "({ stops: globalThis.tour.stops.size, faults: [...globalThis.tour.faults] })",
+  );
+  return stops < expected ? [...faults, `${expected - stops} controls are not reached`] : faults;
+}
+
+/** How many bytes the page and everything that it loads have, and the time until it was there. */
+export function weigh(page: Page): Promise<{ bytes: number; ms: number }> {
+  return page.evaluate(`(() => {
+    const [own] = performance.getEntriesByType("navigation");
+    const all = [own, ...performance.getEntriesByType("resource")];
+    return {
+      bytes: all.reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0),
+      ms: own.responseEnd - own.requestStart,
+    };
+  })()`);
+}
+
+/** Visible controls that only a script could make work: of a page without JavaScript there should be none. */
+export function deadControls(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll("button, input, select")]
+    .filter((control) => control.checkVisibility() && control.type !== "hidden" && !control.form && !control.disabled)
+    .map((control) => control.outerHTML.slice(0, 100))`);
+}
