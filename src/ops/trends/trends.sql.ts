@@ -35,7 +35,7 @@ export interface RequestsInBucket extends InBucket {
 }
 
 /** More rows are not counted, separately for each source: they have one cause, and the exact number does not matter. */
-export const ROWS_COUNTED_MAX = 100_000;
+const ROWS_COUNTED_MAX = 100_000;
 
 const bucketOf = (at: string) => `floor((extract(epoch from ${at}) - $1::float8) / $2::float8)::int`;
 const values = ({ since, bucketSeconds }: Buckets) => [since, bucketSeconds];
