@@ -8,6 +8,7 @@ import { onConnection } from "../database/transaction.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
 import { writeFreshness } from "../orders/freshness.ts";
+import { refuseWait } from "../orders/orderWait.ts";
 import { selectFreshness } from "../orders/orderReads.sql.ts";
 import { findDifferences, sumRanges } from "../orders/reconcile.sql.ts";
 import type { RangeDifference } from "../orders/reconcile.sql.ts";
@@ -29,6 +30,9 @@ interface Asked {
   readonly ranges: readonly AskedRange[];
 }
 
+/** Requests of one source, and of all, that wait or are being read: each holds a body in memory. */
+const WAITING_OF_SOURCE_MAX = 4;
+const WAITING_MAX = 16;
 const readBody = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true });
 
 /**
@@ -36,18 +40,27 @@ const readBody = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true });
  * the reader lists. All of an answer is read in one snapshot, which has every change up to `position` and every change
  * before `X-Safe-Through`.
  *
- * A range over all orders reads them all, so one request at a time uses the database. 400 for a body of another form.
+ * A range over all orders reads them all, so one request at a time uses the database. 400 for a body of another form, and
+ * 503 too_many_waits if too many are waiting already.
  */
 export function makeReconcile({ pool, authenticate }: RouteDeps): RequestHandler {
   let turn = Promise.resolve();
+  const waiting: string[] = [];
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const asked = { sourceId, ...parseBody(await readJson(request, response)) };
-    const answered = turn.then(async () => {
-      if (!response.destroyed) await answer(response, { pool, asked });
-    });
-    turn = answered.catch(() => undefined);
-    await answered;
+    const own = waiting.filter((each) => each === sourceId).length;
+    if (own >= WAITING_OF_SOURCE_MAX || waiting.length >= WAITING_MAX) throw refuseWait();
+    waiting.push(sourceId);
+    try {
+      const asked = { sourceId, ...parseBody(await readJson(request, response)) };
+      const answered = turn.then(async () => {
+        if (!response.destroyed) await answer(response, { pool, asked });
+      });
+      turn = answered.catch(() => undefined);
+      await answered;
+    } finally {
+      waiting.splice(waiting.indexOf(sourceId), 1);
+    }
   };
 }
 

@@ -102,7 +102,8 @@ function pauseMs(waiters: ReadonlySet<Waiter>): number {
   return [...waiters].some(({ awaited }) => awaited.reference !== null) ? LOOK_MS : LOOK_FOR_PROOFS_MS;
 }
 
-function refuseWait(): RefusedRequestError {
+/** The refusal of one more request that would have to wait. */
+export function refuseWait(): RefusedRequestError {
   const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
   const message = "Too many requests are waiting.";
   return new RefusedRequestError({ status: 503, code: "too_many_waits", message, headers });

@@ -127,8 +127,9 @@ function readPosition(text: string): ListPosition | null {
   try {
     return {
       at: BigInt(at),
-      sourceId: decodeURIComponent(source),
-      reference: decodeURIComponent(reference),
+      // Only the second decoding shows a NUL that was encoded twice.
+      sourceId: readField(decodeURIComponent(source)),
+      reference: readField(decodeURIComponent(reference)),
     };
   } catch {
     return null;

@@ -49,6 +49,8 @@ export interface ListedJob extends Listed {
 
 /** How many events of a job are named. */
 const EVENTS_SHOWN = 3;
+/** Both servers count with 32 bits. */
+const START_MAX = 2_000_000_000;
 /** A frozen server does not hold up the page. */
 const ANSWER_MS = 3_000;
 
@@ -77,7 +79,7 @@ export async function readJobs(
   queue: JobQueue,
   { state, after, limit }: Pick<ListQuery, "after" | "limit"> & { state: JobState },
 ): Promise<ListedJob[]> {
-  const start = Math.min(Math.max(0, Number(after?.[0] ?? 0) || 0), Number.MAX_SAFE_INTEGER - limit);
+  const start = Math.min(Math.max(0, Math.trunc(Number(after?.[0] ?? 0)) || 0), START_MAX);
   const found = await askQueue(queue.getJobs([state], start, start + limit - 1));
   const jobs = found
     .filter((job) => job !== undefined && job !== null)

@@ -16,7 +16,7 @@ import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderFacts } from "../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
-import { refuse } from "../html/requests.ts";
+import { readField, refuse } from "../html/requests.ts";
 import { numberColumn, renderTable } from "../html/table.ts";
 import { serveList } from "../lists/serveList.ts";
 import {
@@ -38,7 +38,7 @@ export function makeSourceRoutes({ pool, clock }: { pool: Pool; clock: Clock }):
   router.get("/sources/:sourceId/report-card", makeReportCardPage({ pool, clock }));
   router.get("/sources", serveList(pool, "/ops/sources", SOURCE_LIST));
   router.get("/sources/:sourceId", async ({ params }, response) => {
-    const { sourceId } = params;
+    const sourceId = readField(params.sourceId);
     const [standing] = await readStandings(pool, sourceId);
     const source = await readSource(pool, sourceId);
     if (standing === undefined || source === undefined)

@@ -1,5 +1,7 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { LISTED_MAX, RANGES_MAX } from "../../../src/wire/reconcile.ts";
 import { serve } from "../../support/http/serve.ts";
@@ -154,7 +156,9 @@ describe("POST /v1/reconcile", () => {
     expect(await refusalOf({ salt: SALT, ranges: [{ fingerprint: NOTHING, states }] })).toMatch(
       /at most 5000 states/,
     );
-    const answer = await send(JSON.stringify({ salt: SALT, more: "x".repeat(1_100_000) }));
+    // The server does not read the rest, so the connection is of no further use.
+    const long = JSON.stringify({ salt: SALT, more: "x".repeat(1_100_000) });
+    const answer = await send(long, { connection: "close" });
     expect([answer.status, answer.body.error?.code]).toEqual([413, "payload_too_large"]);
   });
 
@@ -198,5 +202,25 @@ describe("POST /v1/reconcile", () => {
       },
     );
     expect(statuses).toEqual(new Set([400, 200]));
+  });
+
+  it("lets few requests of a source wait, however slowly their bodies come, and others of other sources", async () => {
+    const { hostname, port } = new URL(server.url);
+    const head = [
+      "POST /v1/reconcile HTTP/1.1",
+      `Host: ${hostname}:${port}`,
+      "Authorization: Bearer token-of-live",
+      "Content-Type: application/json",
+      "Content-Length: 1000000",
+    ].join("\r\n");
+    const held = Array.from({ length: 5 }, () => connect(Number(port), hostname));
+    for (const socket of held) socket.write(`${head}\r\n\r\n{`);
+    const refused = await Promise.any(held.map((socket) => once(socket, "data")));
+    expect(String(refused[0])).toMatch(/^HTTP\/1.1 503/);
+    const busy = await ask(everything());
+    expect([busy.status, busy.body.error?.code]).toEqual([503, "too_many_waits"]);
+    expect((await ask(everything(), { authorization: "Bearer token-of-test" })).status).toBe(200);
+    for (const socket of held) socket.destroy();
+    await vi.waitFor(async () => expect((await ask(everything())).status).toBe(200), 60_000);
   });
 });
