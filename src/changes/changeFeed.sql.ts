@@ -1,6 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
-import type { Via } from "../domain/order/observation.ts";
 import type { Pool, Queryable } from "../database/database.ts";
+import { changeColumns, toChange } from "./change.sql.ts";
+import type { Change, ChangeRow } from "./change.sql.ts";
 
 /** A reader's position in the feed: after one change. */
 export interface FeedCursor {
@@ -17,34 +18,6 @@ export interface FeedCursor {
 export type WrittenCursor = FeedCursor & { readonly epoch: string };
 
 export const FEED_BEGINNING: FeedCursor = { epoch: null, position: 0n, digest: "" };
-
-export const CHANGE_VERDICTS = ["applied", "corrected", "gone"] as const;
-export type ChangeVerdict = (typeof CHANGE_VERDICTS)[number];
-
-/** One real change of an order. */
-export interface Change {
-  readonly position: bigint;
-  readonly digest: string;
-  readonly sourceId: string;
-  readonly reference: string;
-  /** 1 for the first state of the order that was seen, then one more for each change. */
-  readonly revision: number;
-  readonly status: string;
-  readonly previousStatus: string | null;
-  /** gone: the provider no longer has the order; `after` is then null. */
-  readonly verdict: ChangeVerdict;
-  readonly via: Via;
-  readonly eventId: string | null;
-  readonly eventType: string | null;
-  /** The provider's updatedAt. */
-  readonly version: Instant;
-  /** Our clock (the database's). */
-  readonly changedAt: Instant;
-  /** The order object as the provider sent it, unchanged; null if it is no longer kept. */
-  readonly after: string | null;
-  /** The previous order object; null for a new order, and if it is no longer kept. */
-  readonly before: string | null;
-}
 
 /** A claim about what a reader has been given up to a position of the feed. */
 export interface Completeness {
@@ -96,11 +69,9 @@ const PAGE = `
   )
   select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
     feed.server_started = pg_postmaster_start_time() as current, place.position as place,
-    page.position, page.digest, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
-    page.event_id, page.event_type, page.version, page.after, page.before, page.found,
-    proof.safe_through, proof.safe_position, (select count(*)::int from (
-      select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions,
-    (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
+    ${changeColumns("page")}, page.digest, page.after, page.before, page.found,
+    proof.safe_through as "safeThrough", proof.safe_position as "safePosition", (select count(*)::int from (
+      select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions
   from mirror.feed cross join place
   left join mirror.poll_state proof on proof.source_id = $1
   left join page on page.nth <= $6 and (page.nth = 1 or page.bytes_through <= ${PAGE_BYTES_MAX})
@@ -110,28 +81,15 @@ interface FeedRow {
   readonly epoch: string;
   readonly current: boolean;
   readonly place: string | null;
-  readonly safe_through: string | null;
-  readonly safe_position: string | null;
+  readonly safeThrough: string | null;
+  readonly safePosition: string | null;
   readonly exceptions: number;
 }
 
-interface ChangeRow extends FeedRow {
-  /** Null if the page has no change; then all other columns are null, too. */
+interface PageRow extends FeedRow, Omit<ChangeRow, "position"> {
+  /** Null if the page has no change; then all other columns of the change are null, too. */
   readonly position: string | null;
-  readonly digest: string;
-  readonly reference: string;
-  readonly revision: number;
-  readonly status: string;
-  readonly previous_status: string | null;
-  readonly verdict: ChangeVerdict;
-  readonly via: Via;
-  readonly event_id: string | null;
-  readonly event_type: string | null;
-  readonly version: string;
-  readonly after: string | null;
-  readonly before: string | null;
   readonly found: string;
-  readonly changed_micros: string;
 }
 
 /** The position up to which every change can be read: inclusive, by any statement that begins after the answer. */
@@ -151,7 +109,7 @@ export async function readChanges(
   query: { sourceId: string; after: FeedCursor; fence: bigint; limit: number },
 ): Promise<FeedPage> {
   const { sourceId, after, fence, limit } = query;
-  const { rows } = await pool.query<ChangeRow>({
+  const { rows } = await pool.query<PageRow>({
     name: "read-changes",
     text: PAGE,
     values: [sourceId, after.epoch, String(after.position), after.digest, String(fence), limit],
@@ -159,7 +117,7 @@ export async function readChanges(
   const [first] = rows;
   if (first === undefined) throw new TypeError("mirror.feed has no row");
   const changes = rows.flatMap((row) =>
-    row.position === null ? [] : [toChange(sourceId, row.position, row)],
+    row.position === null ? [] : [toChange({ ...row, position: row.position })],
   );
   const { epoch, current } = first;
   const place = first.place === null ? null : BigInt(first.place);
@@ -173,7 +131,7 @@ export async function readChanges(
  * proof, so a change that the proof was made from is either before the fence or beyond it, never skipped.
  */
 function claimAt(given: bigint, proof: FeedRow): Completeness | null {
-  const { safe_through: through, safe_position: position, exceptions } = proof;
+  const { safeThrough: through, safePosition: position, exceptions } = proof;
   if (through === null || position === null || given < BigInt(position)) return null;
   return { through: BigInt(through), exceptions };
 }
@@ -209,24 +167,4 @@ export async function findFeedPlace(
   );
   const place = rows[0]?.place ?? null;
   return place === null ? undefined : BigInt(place);
-}
-
-function toChange(sourceId: string, position: string, row: ChangeRow): Change {
-  return {
-    position: BigInt(position),
-    digest: row.digest,
-    sourceId,
-    reference: row.reference,
-    revision: row.revision,
-    status: row.status,
-    previousStatus: row.previous_status,
-    verdict: row.verdict,
-    via: row.via,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    version: BigInt(row.version),
-    changedAt: BigInt(row.changed_micros) * 1_000n,
-    after: row.after,
-    before: row.before,
-  };
 }

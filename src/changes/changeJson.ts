@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { changedFields } from "../domain/order/changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
-import type { Change, Completeness } from "./changeFeed.sql.ts";
+import { CHANGE_VERDICTS } from "./change.sql.ts";
+import type { Change } from "./change.sql.ts";
+import type { Completeness } from "./changeFeed.sql.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import { orderSchema } from "../wire/order.ts";
 

@@ -1,5 +1,6 @@
 import { readChanges, readFeedEnd, readFeedFence } from "./changeFeed.sql.ts";
-import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import type { Change } from "./change.sql.ts";
+import type { Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { beginFeedEpoch } from "./feedEpoch.sql.ts";
 import { writeChange } from "./changeJson.ts";

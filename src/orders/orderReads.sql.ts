@@ -46,18 +46,18 @@ const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
  */
 const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at, revision, changed_at";
 const COLUMNS = `raw::text as raw, reference, version, revision,
-  (extract(epoch from changed_at) * 1000000)::bigint as changed_micros,
-  (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros,
-  (extract(epoch from first_seen_at) * 1000000)::bigint as first_seen_micros`;
+  (extract(epoch from changed_at) * 1000000)::bigint as "changedMicros",
+  (extract(epoch from pickup_time) * 1000000)::bigint as "pickupMicros",
+  (extract(epoch from first_seen_at) * 1000000)::bigint as "firstSeenMicros"`;
 
 interface OrderRow {
   readonly raw: string;
   readonly reference: string;
   readonly version: string;
   readonly revision: number;
-  readonly changed_micros: string;
-  readonly pickup_micros: string | null;
-  readonly first_seen_micros: string;
+  readonly changedMicros: string;
+  readonly pickupMicros: string | null;
+  readonly firstSeenMicros: string;
 }
 
 /**
@@ -82,7 +82,7 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
     raw: row.raw,
     position: readPosition(query.sort, row),
     revision: row.revision,
-    changedAt: BigInt(row.changed_micros) * NANOS_PER_MICRO,
+    changedAt: BigInt(row.changedMicros) * NANOS_PER_MICRO,
   }));
 }
 
@@ -109,15 +109,15 @@ export interface Freshness {
 }
 
 interface FreshnessRow {
-  readonly safe_through: string | null;
-  readonly history_since: string | null;
-  readonly age_seconds: number | null;
+  readonly safeThrough: string | null;
+  readonly historySince: string | null;
+  readonly ageSeconds: number | null;
   readonly exceptions: number;
 }
 
 /** Columns of FreshnessRow. */
-const FRESHNESS = `p.safe_through, p.history_since,
-    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds,
+const FRESHNESS = `p.safe_through as "safeThrough", p.history_since as "historySince",
+    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as "ageSeconds",
     (select count(*)::int from (
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
@@ -215,7 +215,7 @@ export async function selectFreshness(database: Queryable, sourceId: string): Pr
 }
 
 function toFreshness(row: FreshnessRow): Freshness | undefined {
-  const { safe_through: safe, history_since: since, age_seconds: ageSeconds, exceptions } = row;
+  const { safeThrough: safe, historySince: since, ageSeconds, exceptions } = row;
   if (safe === null || ageSeconds === null) return undefined;
   return { safeThrough: BigInt(safe), historySince: toInstant(since), ageSeconds, exceptions };
 }
@@ -238,6 +238,6 @@ function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
 
 function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
   if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
-  const micros = sort === "pickupTime" ? row.pickup_micros : row.first_seen_micros;
+  const micros = sort === "pickupTime" ? row.pickupMicros : row.firstSeenMicros;
   return { at: micros === null ? null : BigInt(micros) * NANOS_PER_MICRO, reference: row.reference };
 }

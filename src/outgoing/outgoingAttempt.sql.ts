@@ -1,7 +1,7 @@
-import type { Via } from "../domain/order/observation.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { Change } from "../changes/changeFeed.sql.ts";
+import { changeColumns, toChange } from "../changes/change.sql.ts";
+import type { Change, ChangeRow } from "../changes/change.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { inTransaction } from "../database/transaction.ts";
 
@@ -42,36 +42,22 @@ export interface RemovedChange extends ClaimedAttempt {
 
 export type Claim = ClaimedDelivery | MissedChanges | RemovedChange;
 
-interface ClaimRow {
+interface ClaimRow extends Omit<ChangeRow, "position"> {
   readonly room: number;
   readonly postponed: number;
   /** Null when nothing was claimed; then all that follows is. */
-  readonly attempt_id: string | null;
-  readonly delivery_id: string;
-  readonly endpoint_id: string;
-  readonly event_type: OutgoingType | "changes.missed";
-  readonly delivery_source_id: string;
-  readonly delivery_position: string;
-  readonly missed_after_position: string;
-  readonly found_micros: string;
+  readonly attemptId: string | null;
+  readonly deliveryId: string;
+  readonly endpointId: string;
+  readonly messageType: OutgoingType | "changes.missed";
+  readonly claimedSourceId: string;
+  readonly claimedPosition: string;
+  readonly missedAfter: string;
+  readonly foundMicros: string;
   readonly attempts: number;
   readonly epoch: string;
   /** Null when the change was removed; then everything of it is. */
   readonly position: string | null;
-  readonly digest: string;
-  readonly source_id: string;
-  readonly reference: string;
-  readonly revision: number;
-  readonly status: string;
-  readonly previous_status: string | null;
-  readonly verdict: Change["verdict"];
-  readonly via: Via;
-  readonly event_id: string | null;
-  readonly change_type: string | null;
-  readonly version: string;
-  readonly changed_micros: string;
-  readonly after: string | null;
-  readonly before: string | null;
 }
 
 /** An endpoint has at most this many attempts under way, whatever the number of processes. */
@@ -83,7 +69,7 @@ const PAUSE_DOUBLINGS_MAX = 6;
 
 // The lock serialises the claims of an endpoint. Counts need a statement of their own, which sees all earlier claims.
 const LOCK = `
-  select failures_in_row from mirror.outgoing_endpoints
+  select failures_in_row as "failuresInRow" from mirror.outgoing_endpoints
   where endpoint_id = $1 and paused_at is null and (paused_until is null or paused_until <= clock_timestamp())
   for no key update`;
 
@@ -147,13 +133,11 @@ const CLAIM = `
     select endpoint_id, delivery_id, round, attempts from claimed order by delivery_id
     returning attempt_id, delivery_id
   )
-  select l.room, (select count(*)::int from postponed) as postponed, a.attempt_id, d.delivery_id, d.endpoint_id, d.event_type, d.source_id as delivery_source_id,
-    d.position as delivery_position, d.missed_after_position,
-    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts,
-    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
-    c.position, mirror.change_digest(c) as digest, c.source_id, c.reference, c.revision,
-    c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
-    (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
+  select l.room, (select count(*)::int from postponed) as postponed, a.attempt_id as "attemptId", d.delivery_id as "deliveryId", d.endpoint_id as "endpointId",
+    d.event_type as "messageType", d.source_id as "claimedSourceId", d.position as "claimedPosition",
+    d.missed_after_position as "missedAfter", (extract(epoch from d.created_at) * 1000000)::bigint as "foundMicros",
+    d.attempts, (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    ${changeColumns("c")}, mirror.change_digest(c) as digest, h.raw::text as after, p.raw::text as before
   from limits l
   left join (claimed d join noted a using (delivery_id)) on true
   left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
@@ -181,15 +165,15 @@ export async function claimDue(
   { endpointId, limit, ordered, rate, lostAfterSeconds }: ClaimQuery,
 ): Promise<{ claims: Claim[]; isHeld: boolean }> {
   const rows = await inTransaction(pool, async (client) => {
-    const locked = await client.query<{ failures_in_row: number }>(LOCK, [endpointId]);
+    const locked = await client.query<{ failuresInRow: number }>(LOCK, [endpointId]);
     const [endpoint] = locked.rows;
     if (endpoint === undefined) return [];
     // One message shows whether an endpoint that failed works again.
-    const underWayMax = endpoint.failures_in_row < FAILURES_BEFORE_PAUSE ? UNDER_WAY_MAX : 1;
+    const underWayMax = endpoint.failuresInRow < FAILURES_BEFORE_PAUSE ? UNDER_WAY_MAX : 1;
     const values = [endpointId, limit, underWayMax, rate, ordered, lostAfterSeconds];
     return (await client.query<ClaimRow>(CLAIM, values)).rows;
   });
-  const claims = rows.flatMap((row) => (row.attempt_id === null ? [] : [toClaim(row, row.attempt_id)]));
+  const claims = rows.flatMap((row) => (row.attemptId === null ? [] : [toClaim(row, row.attemptId)]));
   const [first] = rows;
   return { claims, isHeld: first !== undefined && (claims.length === first.room || first.postponed > 0) };
 }
@@ -252,42 +236,20 @@ export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<void> 
 }
 
 function toClaim(row: ClaimRow, attemptId: string): Claim {
-  const { position, event_type: type, endpoint_id: endpointId, delivery_id: deliveryId } = row;
+  const { position, messageType: type, endpointId, deliveryId, epoch } = row;
   const claimed = { attemptId, endpointId, deliveryId, attempt: row.attempts };
   if (type === "changes.missed") return { ...claimed, ...toMissed(row) };
   if (position === null) return { ...claimed, kind: "removed" };
-  return {
-    ...claimed,
-    kind: "claimed",
-    type,
-    epoch: row.epoch,
-    change: {
-      position: BigInt(position),
-      digest: row.digest,
-      sourceId: row.source_id,
-      reference: row.reference,
-      revision: row.revision,
-      status: row.status,
-      previousStatus: row.previous_status,
-      verdict: row.verdict,
-      via: row.via,
-      eventId: row.event_id,
-      eventType: row.change_type,
-      version: BigInt(row.version),
-      changedAt: BigInt(row.changed_micros) * 1_000n,
-      after: row.after,
-      before: row.before,
-    },
-  };
+  return { ...claimed, kind: "claimed", type, epoch, change: toChange({ ...row, position }) };
 }
 
 function toMissed(row: ClaimRow): Omit<MissedChanges, keyof ClaimedAttempt> {
   return {
     kind: "missed",
     epoch: row.epoch,
-    sourceId: row.delivery_source_id,
-    after: BigInt(row.missed_after_position),
-    through: BigInt(row.delivery_position),
-    foundAt: BigInt(row.found_micros) * 1_000n,
+    sourceId: row.claimedSourceId,
+    after: BigInt(row.missedAfter),
+    through: BigInt(row.claimedPosition),
+    foundAt: BigInt(row.foundMicros) * 1_000n,
   };
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingFields, OutgoingType } from "../domain/order/outgoing.ts";
-import type { Change } from "../changes/changeFeed.sql.ts";
+import type { Change } from "../changes/change.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
