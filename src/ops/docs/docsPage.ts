@@ -17,6 +17,8 @@ interface Operation {
   readonly summary: string;
   readonly description?: string;
   readonly parameters: readonly Parameter[];
+  /** Empty: it needs no token. */
+  readonly security?: readonly unknown[];
   readonly requestBody?: { readonly content: Content };
   readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>;
 }
@@ -44,6 +46,12 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
   const body = html`<h1>API <span class="dim">version ${info.version}</span></h1>
     <p>${info.description}</p>
     <p><a href="/openapi.json">openapi.json</a>, OpenAPI 3.1</p>
+    <h2 id="tokens">Tokens</h2>
+    <p>
+      Every request to <code>/v1</code> has a token in its header <code>Authorization</code>. The setting
+      <code>API_TOKENS</code> lists them; without it, the first start makes one and prints it once. In the
+      examples, <code>$TOKEN</code> is your token and <code>$MIRROR</code> the address of this server.
+    </p>
     <nav aria-label="Endpoints">
       <ul class="plain">
         ${places.map(
@@ -84,6 +92,7 @@ function renderPlace(place: Place): Html {
   return html`<section class="endpoint" id="${idOf(place)}">
     <h3><code>${nameOf(place)}</code> ${summary}</h3>
     <p>${description}</p>
+    ${place.method === "get" ? html`<pre>${writeCurl(place)}</pre>` : ""}
     ${parameters.length === 0 ? "" : renderParameters(parameters, nameOf(place))}
     ${requestBody === undefined ? "" : html`<p>Body: ${renderContent(requestBody.content)}</p>`}
     ${renderTable({
@@ -97,6 +106,12 @@ function renderPlace(place: Place): Html {
       ]),
     })}
   </section>`;
+}
+
+/** A command to copy; a template's parts in braces stay for the reader to replace. */
+function writeCurl({ path, operation }: Place): string {
+  const token = operation.security?.length === 0 ? "" : '-H "Authorization: Bearer $TOKEN" ';
+  return `curl ${token}"$MIRROR${path}"`;
 }
 
 function renderParameters(parameters: readonly Parameter[], name: string): Html {

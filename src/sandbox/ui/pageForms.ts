@@ -1,6 +1,7 @@
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
 import { faultsSchema, NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
+import { FAULT_WORDS } from "./faultWords.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { readOverview } from "./overview.ts";
@@ -80,7 +81,7 @@ export function renderFaults(faults: Faults): Html {
       ${
         changed.length === 0
           ? html`<span class="good">None are on.</span>`
-          : html`<span class="bad">Changed: ${changed.join(", ")}</span>`
+          : html`<span class="bad">Changed: ${changed.map((name) => FAULT_WORDS[name]).join(", ")}</span>`
       }
       <span class="soft">Shares are between 0 and 1.</span>
     </p>
@@ -151,20 +152,29 @@ function renderOrganization(organization: Overview["organizations"][number]): Ht
 }
 
 function renderFault(name: keyof Faults, faults: Faults): Html {
+  return html`<label>${FAULT_WORDS[name]} <code>${name}</code> ${renderDial(name, faults)}</label>`;
+}
+
+function renderDial(name: keyof Faults, faults: Faults): Html {
   const value = String(faults[name]);
   const look = faults[name] === NO_FAULTS[name] ? "" : "on";
   const field = faultsSchema.shape[name];
   if ("options" in field && field.options.every((option) => typeof option === "string")) {
-    return html`<label>${name} ${renderChoice(name, field.options, value, look)}</label>`;
+    return renderChoice(name, field.options, value, look, FAULT_WORDS[name]);
   }
-  if (typeof NO_FAULTS[name] === "boolean") {
-    return html`<label>${name} ${renderChoice(name, ["false", "true"], value, look)}</label>`;
-  }
-  return html`<label>${name} <input class="${look}" name="${name}" value="${value}" /></label>`;
+  if (typeof NO_FAULTS[name] === "boolean")
+    return renderChoice(name, ["false", "true"], value, look, FAULT_WORDS[name]);
+  return html`<input class="${look}" name="${name}" value="${value}" />`;
 }
 
-function renderChoice(name: string, choices: readonly string[], chosen: string, look = ""): Html {
-  return html`<select class="${look}" name="${name}" aria-label="${name}">
+function renderChoice(
+  name: string,
+  choices: readonly string[],
+  chosen: string,
+  look = "",
+  label = name,
+): Html {
+  return html`<select class="${look}" name="${name}" aria-label="${label}">
     ${choices.map((choice) =>
       choice === chosen ? html`<option selected>${choice}</option>` : html`<option>${choice}</option>`,
     )}

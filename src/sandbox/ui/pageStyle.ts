@@ -29,7 +29,7 @@ dl { margin: 0; font-size: 13px; max-height: 420px; overflow-y: auto; }
 dt { font-weight: 600; } dd { margin: 0 0 6px; }
 form { display: inline-flex; flex-wrap: wrap; gap: 6px; align-items: center; margin: 0; }
 form.block { display: flex; align-items: end; margin: 0 0 10px; }
-form.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); gap: 8px 12px; }
+form.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 8px 12px; }
 form.grid button { align-self: end; justify-self: start; }
 label { display: grid; gap: 2px; font-size: 12px; color: var(--soft); }
 input, select, button { font: inherit; color: inherit; background: var(--paper); border: 1px solid var(--line);

@@ -154,6 +154,7 @@ describe.skipIf(browser === undefined)(
       expect(policy).not.toContain("unsafe");
       const text = await look.page.locator("main").innerText();
       for (const path of Object.keys({ ...api.paths, ...api.webhooks })) expect(text).toContain(path);
+      expect(text).toContain('curl -H "Authorization: Bearer $TOKEN" "$MIRROR/v1/orders"');
       await look.page.getByRole("link", { name: "OrderPage" }).first().click();
       expect(look.page.url()).toContain("#schema-OrderPage");
       expect(await findBarriers(look.page)).toEqual([]);

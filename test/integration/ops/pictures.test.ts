@@ -12,6 +12,9 @@ import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts
 import { findChromium } from "../../support/pages/chromium.ts";
 import { comparePictures } from "../../support/pages/comparePictures.ts";
 import { makeFixedClockDatabase } from "../../support/pages/fixedClock.ts";
+import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
+import type { TestSandbox } from "../../support/providers/testSandbox.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { fillShop } from "../../support/pages/shop.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
@@ -26,13 +29,14 @@ const FORCED = { ...DESK, forcedColors: "active" } as const;
 /** Of all pixels. Other fonts differ in tens of per cent, a changed word in a few thousandths. */
 const SHARE_MAX = 0.002;
 
-/** The first five are shown in README; the others are kept to compare with. */
+/** The first six are shown in README; the others are kept to compare with. */
 const PICTURES: Readonly<Record<string, readonly [address: string, screen: BrowserContextOptions]>> = {
   "docs/images/overview": ["/ops", DESK],
   "docs/images/overview-phone-dark": ["/ops", PHONE],
   "docs/images/orders": ["/ops/orders", DESK],
   "docs/images/orders-phone": ["/ops/orders?is=open", PHONE],
   "docs/images/order": ["/ops/orders/live/DO-771KKT4C", DESK],
+  "docs/images/sandbox": ["/_sandbox", DESK],
   "test/integration/ops/pictures/overview-forced-colours": ["/ops", FORCED],
   "test/integration/ops/pictures/source": ["/ops/sources/live", DESK],
   "test/integration/ops/pictures/lost-phone": ["/ops/lost", PHONE],
@@ -49,6 +53,7 @@ describe.skipIf(findChromium() === undefined)(`the pictures (else ${NO_BROWSER})
   let pool: Pool;
   let board: Awaited<ReturnType<typeof openBoardQueue>>;
   let server: TestServer;
+  let provider: TestSandbox;
   let browser: Browser;
 
   beforeAll(async () => {
@@ -57,6 +62,8 @@ describe.skipIf(findChromium() === undefined)(`the pictures (else ${NO_BROWSER})
     await fillShop(pool, { end: END, setClock: (instant) => database.setClock(instant) });
     board = await openBoardQueue(database.url, "apply");
     await board.queue.add("events", { seqs: [1, 2, 3, 4] }, { timestamp: Date.parse(END) - 250 });
+    provider = await makeTestSandbox({ clock: "virtual", clockStart: parseInstant(END) });
+    await provider.steer("POST", "/seed", { orders: 40 });
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
     const router = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
     server = await serve(setAnswerHeaders, router);
@@ -67,13 +74,18 @@ describe.skipIf(findChromium() === undefined)(`the pictures (else ${NO_BROWSER})
   afterAll(async () => {
     await browser.close();
     await server.close();
+    await provider.close();
     await board.close();
     await pool.end();
     await database.drop();
   });
 
   it.each(Object.entries(PICTURES))("%s shows the page as it is", async (name, [address, screen]) => {
-    const { page, troubles, close } = await openTab(browser, server.url, screen);
+    const { page, troubles, close } = await openTab(
+      browser,
+      address === "/_sandbox" ? provider.url : server.url,
+      screen,
+    );
     // The page's line about updates counts seconds.
     await page.clock.setFixedTime(END);
     await page.goto(address, { waitUntil: "networkidle" });

@@ -33,6 +33,8 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
       await page.goto("/_sandbox");
       expect(await findBarriers(page)).toEqual([]);
       expect(await overflow(page)).toBe(0);
+      expect(await page.getByLabel("Events that are never sent").inputValue()).toBe("0");
+      expect(await page.getByLabel("Sorting of order lists").inputValue()).toBe("ascending");
       expect(troubles).toEqual([]);
       await close();
     },
