@@ -155,7 +155,7 @@ const RECONCILIATION: readonly ApiEndpoint[] = [
       400: refusal("The body has another form: invalid_request; the message names the first mistake."),
       413: refusal("The body is larger than 1 MiB: payload_too_large."),
       415: refusal("The content encoding of the body is not supported: invalid_request."),
-      ...READ_REFUSALS,
+      ...READ_REFUSALS_OF_WAITS,
       422: refusal("X-Source names another source: unknown_source."),
     },
   },
