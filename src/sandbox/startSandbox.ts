@@ -63,6 +63,7 @@ export interface SandboxOptions {
   readonly retryBaseMs?: number;
   /** Offset of displayed timestamps and of the local day; default +60. */
   readonly utcOffsetMinutes?: number;
+  readonly mirrorPageOf?: ControlDeps["mirrorPageOf"];
   readonly logger?: Logger;
 }
 
@@ -166,7 +167,7 @@ async function serve(
   signal: AbortSignal,
 ) {
   const { state } = parts;
-  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed" } = options;
+  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed", mirrorPageOf } = options;
   const journal = makeJournal();
   const limiter = makeRateLimiter({
     nowMs: () => millisFromInstant(state.clock.now()),
@@ -177,7 +178,7 @@ async function serve(
   return openServer({
     answerApi: makeApiServer({ state, endpoints, limiter, journal, systemClock, signal }),
     answerUnreadable: makeUnreadableAnswer(state),
-    answerControl: makeControlServer({ ...parts, journal, limiter }),
+    answerControl: makeControlServer({ ...parts, journal, limiter, mirrorPageOf }),
     logger: state.logger,
     signal,
     host,

@@ -1,6 +1,7 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
 import path from "node:path";
 import type { Command } from "commander";
+import { orderAddress } from "../../ops/overview/phrases.ts";
 import { startAll } from "../../roles/all.ts";
 import { localUrl } from "../../runtime/http/listenOn.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
@@ -75,6 +76,7 @@ async function startDemo(
 ): Promise<void> {
   const { config, logger, shutdown } = deps;
   shutdown.onShutdown("demo folder", leave);
+  const mirror = localUrl(config.host, config.port);
   const base = localUrl(config.host, config.webhookPort ?? config.port);
   const sandbox = await startSandbox({
     databaseUrl: ownerUrl,
@@ -88,6 +90,7 @@ async function startDemo(
       test: { url: `${base}/webhooks/test`, secret: secrets.test },
     },
     faults: { loseShare: LOST_SHARE },
+    mirrorPageOf: ({ mode, reference }) => mirror + orderAddress({ sourceId: mode, reference }),
     logger: logger.child({ role: "sandbox" }),
   });
   shutdown.onShutdown("sandbox", () => sandbox.close());

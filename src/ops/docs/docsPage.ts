@@ -1,5 +1,5 @@
 import { html } from "../../runtime/http/html.ts";
-import { renderTable } from "../html/table.ts";
+import { renderTable } from "../../html/table.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderPage } from "../html/page.ts";
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { Router } from "express";
 import { CHART_SCRIPT } from "../trends/chartScript.ts";
 import { LIVE_SCRIPT } from "./liveScript.ts";
-import { STYLE } from "./style.ts";
+import { STYLE } from "../../html/style.ts";
 
 interface Asset {
   readonly path: string;

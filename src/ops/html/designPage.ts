@@ -1,11 +1,11 @@
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderAlert, renderGood, renderTime, renderWarning } from "../overview/phrases.ts";
-import { renderFacts } from "./fieldList.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
+import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "./page.ts";
 import { renderChoice } from "./choice.ts";
-import { numberColumn, renderTable } from "./table.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
 
 const MOODS = ["good", "warning", "critical", "neither"];
 const STEPS = ["past", "current", "ahead"];

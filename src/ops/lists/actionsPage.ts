@@ -2,7 +2,8 @@ import type { RecordedAction } from "./opsActions.sql.ts";
 import { ACTION_SORTS, readActions } from "./opsActions.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
+import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { renderInstant } from "../../html/marks.ts";
 import type { List, ListPage } from "./list.ts";
 
 /** What the actions are called in the log, and what people read. */

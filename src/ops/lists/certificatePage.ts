@@ -7,10 +7,11 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { viewerOf } from "../auth/viewer.ts";
-import { renderFacts } from "../html/fieldList.ts";
+import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { describeCount, orderAddress, renderAlert, renderGood } from "../overview/phrases.ts";
+import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { renderAlert, renderGood } from "../../html/marks.ts";
 
 export function certificateAddress({ sourceId, serial }: { sourceId: string; serial: number }): string {
   return `/ops/certificates/${encodeURIComponent(sourceId)}/${serial}`;

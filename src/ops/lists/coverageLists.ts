@@ -1,11 +1,6 @@
 import { html } from "../../runtime/http/html.ts";
-import {
-  describeCount,
-  describeSpan,
-  orderAddress,
-  renderInstant,
-  sourceQuery,
-} from "../overview/phrases.ts";
+import { describeCount, describeSpan, orderAddress, sourceQuery } from "../overview/phrases.ts";
+import { renderInstant } from "../../html/marks.ts";
 import {
   BREACH_SORTS,
   GAP_SORTS,

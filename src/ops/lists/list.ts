@@ -3,7 +3,7 @@ import type { Position } from "../../database/keyset.sql.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Section } from "../html/page.ts";
-import type { KindOfColumn } from "../html/table.ts";
+import type { KindOfColumn } from "../../html/table.ts";
 
 /** One page of a list, as its address asks for it. */
 export interface ListQuery {

@@ -2,7 +2,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderChoice } from "../html/choice.ts";
 import { renderPage } from "../html/page.ts";
-import { renderTable } from "../html/table.ts";
+import { renderTable } from "../../html/table.ts";
 import type { Filter, Listed, ListPage } from "./list.ts";
 import { writeQuery } from "./list.ts";
 

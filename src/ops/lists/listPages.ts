@@ -6,14 +6,8 @@ import { readSlowEvents, SLOW_SORTS } from "../../health/opsFigures.sql.ts";
 import type { SlowEvent } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import {
-  describeAge,
-  describeCount,
-  describeDelay,
-  orderAddress,
-  renderInstant,
-  renderMinute,
-} from "../overview/phrases.ts";
+import { describeAge, describeCount, describeDelay, orderAddress } from "../overview/phrases.ts";
+import { renderInstant, renderMinute } from "../../html/marks.ts";
 import { ACTION_LIST } from "./actionsPage.ts";
 import { certificateAddress } from "./certificatePage.ts";
 import { BREACHES, GAPS, WALKS } from "./coverageLists.ts";

@@ -6,14 +6,15 @@ import type {
 } from "../../quarantine/quarantine.sql.ts";
 import { listQuarantined, QUARANTINE_SORTS, QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
-import { renderFacts, renderFields } from "../html/fieldList.ts";
+import { renderFacts, renderFields } from "../../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { List, ListQuery } from "./list.ts";
 import { describeReason, REASONS } from "./quarantineReasons.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
-import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
+import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { renderInstant } from "../../html/marks.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 
 export const BECAUSE_LENGTH_MAX = 500;

@@ -10,7 +10,7 @@ import { actorOf, mayAct, mayActOn } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { renderInstant, renderMinute } from "../overview/phrases.ts";
+import { renderInstant, renderMinute } from "../../html/marks.ts";
 import type { List } from "./list.ts";
 
 /** Who is logged in. People whom a proxy names and programs with a password have no session. */

@@ -3,7 +3,8 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeSpan, orderAddress, renderGood, renderMinute, renderWarning } from "../overview/phrases.ts";
+import { describeSpan, orderAddress } from "../overview/phrases.ts";
+import { renderGood, renderMinute, renderWarning } from "../../html/marks.ts";
 import { LATE_SECONDS } from "./orderList.sql.ts";
 import type { ListedOrder, ListSort } from "./orderList.sql.ts";
 

@@ -3,7 +3,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
-import { renderTable } from "../html/table.ts";
+import { renderTable } from "../../html/table.ts";
 import { describeCount } from "../overview/phrases.ts";
 import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
 import type { ColumnName } from "./orderColumns.ts";

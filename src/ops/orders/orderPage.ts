@@ -5,17 +5,11 @@ import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFields } from "../html/fieldList.ts";
+import { renderFields } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import {
-  describeAge,
-  describeDelay,
-  VERDICT_CLASS,
-  orderAddress,
-  renderAlert,
-  renderInstant,
-} from "../overview/phrases.ts";
+import { describeAge, describeDelay, VERDICT_CLASS, orderAddress } from "../overview/phrases.ts";
+import { renderAlert, renderInstant } from "../../html/marks.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
 

@@ -3,10 +3,11 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderFacts } from "../html/fieldList.ts";
+import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
-import { numberColumn, renderTable } from "../html/table.ts";
-import { describeDelay, endpointAddress, renderGood, renderWarning } from "../overview/phrases.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { describeDelay, endpointAddress } from "../overview/phrases.ts";
+import { renderGood, renderWarning } from "../../html/marks.ts";
 import { renderOrder, renderSeconds, STATE_WORDS } from "./outgoingLists.ts";
 
 /** A message, and the attempts to send it, the newest first. */

@@ -11,16 +11,10 @@ import {
 import type { Delivery, DeliveryState, RecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFacts } from "../html/fieldList.ts";
+import { renderFacts } from "../../html/fieldList.ts";
 import type { List, Listed, ListQuery } from "../lists/list.ts";
-import {
-  describeCount,
-  endpointAddress,
-  orderAddress,
-  renderGood,
-  renderInstant,
-  renderWarning,
-} from "../overview/phrases.ts";
+import { describeCount, endpointAddress, orderAddress } from "../overview/phrases.ts";
+import { renderGood, renderInstant, renderWarning } from "../../html/marks.ts";
 
 interface ListedEndpoint extends Listed {
   readonly endpoint: OutgoingEndpoint;

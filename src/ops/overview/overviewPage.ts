@@ -5,7 +5,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { renderChoice } from "../html/choice.ts";
-import { renderAlert } from "./phrases.ts";
+import { renderAlert } from "../../html/marks.ts";
 import { renderState } from "./statePanel.ts";
 import { VIAS } from "../../domain/order/observation.ts";
 import { writeTailFilter } from "./tailLine.ts";

@@ -14,12 +14,11 @@ import {
   describeDelay,
   describeMinute,
   describeSpan,
-  renderAlert,
-  renderTime,
   secondsSince,
   sourceQuery,
 } from "./phrases.ts";
-import { numberColumn, renderTable } from "../html/table.ts";
+import { renderAlert, renderTime } from "../../html/marks.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
 import { describeReason } from "../lists/quarantineReasons.ts";
 import { renderTasks } from "./taskList.ts";
 import { renderTiles } from "./tiles.ts";

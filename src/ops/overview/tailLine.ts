@@ -3,7 +3,8 @@ import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeDelay, orderAddress, renderInstant, VERDICT_CLASS } from "./phrases.ts";
+import { describeDelay, orderAddress, VERDICT_CLASS } from "./phrases.ts";
+import { renderInstant } from "../../html/marks.ts";
 
 const NANOS_PER_SECOND = 1e9;
 

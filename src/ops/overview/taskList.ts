@@ -3,7 +3,8 @@ import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } from "./phrases.ts";
+import { describeCount, describeSpan, sourceQuery } from "./phrases.ts";
+import { renderAlert, renderTime } from "../../html/marks.ts";
 
 const HUNDRED = 100;
 /** If less than this is missing, the delayed sweep will cover it, and there is nothing to catch up. */

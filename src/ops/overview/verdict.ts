@@ -4,17 +4,8 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Mood } from "../html/page.ts";
-import {
-  describeAge,
-  describeSpan,
-  renderAlert,
-  renderGood,
-  renderTime,
-  renderSentence,
-  renderWarning,
-  secondsSince,
-  sourceQuery,
-} from "./phrases.ts";
+import { describeAge, describeSpan, renderSentence, secondsSince, sourceQuery } from "./phrases.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
 import type { Overview } from "./readOverview.ts";
 import { renderRemedy } from "../remedies/remedies.ts";
 import { answerQuestions } from "./tiles.ts";

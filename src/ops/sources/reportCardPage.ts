@@ -11,8 +11,8 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { numberColumn, renderTable } from "../html/table.ts";
-import { renderWarning } from "../overview/phrases.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { renderWarning } from "../../html/marks.ts";
 
 /** What the formats are called, the types of the files, and how their names end. */
 const FILES = {

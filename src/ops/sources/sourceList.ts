@@ -4,7 +4,8 @@ import type { Standing } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { List, Listed, ListQuery } from "../lists/list.ts";
-import { describeBoundedCount, renderAlert, renderInstant, renderMinute } from "../overview/phrases.ts";
+import { describeBoundedCount } from "../overview/phrases.ts";
+import { renderAlert, renderInstant, renderMinute } from "../../html/marks.ts";
 
 type ListedSource = Standing & Listed;
 

@@ -14,21 +14,13 @@ import type { KnownSource } from "../../sources/sources.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderFacts } from "../html/fieldList.ts";
+import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { numberColumn, renderTable } from "../html/table.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
 import { serveList } from "../lists/serveList.ts";
-import {
-  describeBoundedCount,
-  describeCount,
-  describeSpan,
-  renderAlert,
-  renderInstant,
-  renderMinute,
-  renderTime,
-  sourceQuery,
-} from "../overview/phrases.ts";
+import { describeBoundedCount, describeCount, describeSpan, sourceQuery } from "../overview/phrases.ts";
+import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/marks.ts";
 import { makeReportCardPage } from "./reportCardPage.ts";
 import { describePolling, SOURCE_LIST } from "./sourceList.ts";
 

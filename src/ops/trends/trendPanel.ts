@@ -2,8 +2,9 @@ import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { describeCount as countNouns } from "../../health/condition.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { numberColumn, renderTable } from "../html/table.ts";
-import { describeCount, describeDelay, renderAlert, sourceQuery } from "../overview/phrases.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { describeCount, describeDelay, sourceQuery } from "../overview/phrases.ts";
+import { renderAlert } from "../../html/marks.ts";
 import { listKinds } from "./coverage.ts";
 import type { SpanKind } from "./coverage.ts";
 import {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Connection } from "../world/database.ts";
 import type { Journal } from "./journal.ts";
 import type { RateLimiter } from "../api/rateLimits.ts";
@@ -15,6 +16,8 @@ export interface ControlDeps {
   readonly faultTimer: FaultTimer;
   readonly journal: Journal;
   readonly limiter: RateLimiter;
+  /** The address of an order's page in a mirror of the organization `sandbox`; without it the page links to none. */
+  readonly mirrorPageOf?: ((order: { mode: Mode; reference: string }) => string) | undefined;
 }
 
 /** One action of the control interface. */

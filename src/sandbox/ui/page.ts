@@ -1,126 +1,120 @@
-import { formatInstant } from "../../domain/order/instant.ts";
+import type { Mode } from "../../domain/source/orderSource.ts";
+import { renderFacts } from "../../html/fieldList.ts";
+import { renderInstant } from "../../html/marks.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { nextStatus } from "../api/orderRow.ts";
+import type { OrderRow } from "../api/orderRow.ts";
 import type { ControlDeps } from "../control/control.ts";
 import { readEvents, readNewestOrders } from "../control/control.sql.ts";
 import type { EventView } from "../control/control.sql.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
 import type { JournalEntry } from "../control/journal.ts";
-import { nextStatus } from "../api/orderRow.ts";
-import type { OrderRow } from "../api/orderRow.ts";
 import { readOverview } from "./overview.ts";
 import { renderDashboard, renderFaults, renderScenarios, renderWorld } from "./pageForms.ts";
 
+const ORGANIZATION = "sandbox";
 const ORDERS_SHOWN = 15;
 const EVENTS_SHOWN = 15;
 const REQUESTS_SHOWN = 15;
 
+type MirrorPageOf = ControlDeps["mirrorPageOf"];
+
 /** The whole control page. It has no script: every button is a form. */
 export async function renderPage(deps: ControlDeps, { notice }: { notice: string | null }): Promise<string> {
-  const { state, journal } = deps;
+  const { state, journal, mirrorPageOf } = deps;
   const overview = await readOverview(deps);
-  const orders = await readNewestOrders(state.pool, "sandbox", ORDERS_SHOWN);
+  const orders = await readNewestOrders(state.pool, ORGANIZATION, ORDERS_SHOWN);
   const events = await readEvents(state.pool, { reference: null, limit: EVENTS_SHOWN });
-  const page = html`<!doctype html>
+  const facts = { Seed: overview.seed, Clock: overview.clock.kind, Now: renderInstant(state.clock.now()) };
+  return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>Sandbox of order-mirror</title>
+        <meta name="robots" content="noindex" />
+        <title>Sandbox · order-mirror</title>
         <link rel="stylesheet" href="/_sandbox/style.css" />
       </head>
       <body>
-        <header>
-          <h1>Sandbox: a fake delivery provider</h1>
-          <span>seed ${overview.seed}</span>
-          <span>${overview.clock.kind} clock, ${overview.clock.now}</span>
-          <span class="soft"
-            >nothing here reaches a courier · <a href="/_sandbox/help">control interface</a></span
-          >
+        <a class="skip" href="#main">Skip to content</a>
+        <header class="top">
+          <span class="name">order-mirror sandbox</span>
+          <span class="who"><a href="/_sandbox/help">Control interface</a></span>
         </header>
-        <main>
-          ${notice === null ? null : html`<p class="notice" role="status">${notice}</p>`}
-          ${renderWorld(overview)} ${renderScenarios()} ${renderOrders(orders)}
-          ${renderFaults(state.faults.current())} ${renderDashboard(overview)} ${renderEvents(events)}
+        <main id="main">
+          <p class="as-of">Times in UTC</p>
+          <h1>Sandbox: a fake delivery provider</h1>
+          <p class="dim">Nothing here reaches a courier.</p>
+          ${notice === null ? null : html`<p class="verdict-line neither" role="status">${notice}</p>`}
+          ${renderFacts(facts)}
+          <div class="halves">${renderWorld(overview)} ${renderScenarios()}</div>
+          ${renderOrders(orders, mirrorPageOf)} ${renderFaults(state.faults.current())}
+          ${renderDashboard(overview)} ${renderEvents(events, mirrorPageOf)}
           ${renderRequests(journal.entries().slice(0, REQUESTS_SHOWN))}
         </main>
       </body>
-    </html>`;
-  return page.markup;
+    </html> `.markup;
 }
 
-function renderOrders(orders: readonly OrderRow[]): Html {
-  return html`<section class="wide">
-    <h2>Latest changed orders of <code>sandbox</code></h2>
-    <div class="scroll" tabindex="0">
-      <table>
-        <tr>
-          <th>reference</th>
-          <th>mode</th>
-          <th>status</th>
-          <th>externalOrderId</th>
-          <th>updatedAt (UTC)</th>
-          <th>fleet and business</th>
-        </tr>
-        ${orders.map(
-          (row) =>
-            html`<tr>
-              <td><code>${row.reference}</code></td>
-              <td>${row.livemode ? "live" : "test"}</td>
-              <td><span class="tag">${row.status}</span></td>
-              <td><code>${row.externalOrderId}</code></td>
-              <td>${formatInstant(row.updatedAt)}</td>
-              <td>${renderMoves(row)}</td>
-            </tr>`,
-        )}
-      </table>
-    </div>
-    ${orders.length === 0 ? html`<p class="soft">None yet.</p>` : null}
-  </section>`;
+function renderOrders(orders: readonly OrderRow[], mirrorPageOf: MirrorPageOf): Html {
+  const title = "Latest changed orders";
+  const rows = orders.map((row) => [
+    renderReference(row, mirrorPageOf),
+    describeMode(row),
+    html`<span class="badge">${row.status}</span>`,
+    html`<span class="mono">${row.externalOrderId}</span>`,
+    renderInstant(row.updatedAt),
+    renderMoves(row),
+  ]);
+  const columns = ["Reference", "Mode", "Status", "External id", "Updated", "Next step"];
+  return html`<h2>${title} <span class="dim">of ${ORGANIZATION}</span></h2>
+    ${rows.length === 0 ? html`<p class="empty">No orders yet: order some above.</p>` : renderTable({ title, columns, rows, cards: true })}`;
 }
 
-function renderMoves(row: OrderRow): Html | null {
+/** An order of the business that the mirror follows links to its page there. */
+function renderReference(
+  order: { readonly organizationId: string; readonly livemode: boolean; readonly reference: string },
+  mirrorPageOf: MirrorPageOf,
+): Html {
+  const { organizationId, reference } = order;
+  if (mirrorPageOf === undefined || organizationId !== ORGANIZATION)
+    return html`<span class="mono">${reference}</span>`;
+  const address = mirrorPageOf({ mode: describeMode(order), reference });
+  return html`<a class="name" href="${address}" title="${reference} in the mirror">${reference}</a>`;
+}
+
+function describeMode({ livemode }: { readonly livemode: boolean }): Mode {
+  return livemode ? "live" : "test";
+}
+
+function renderMoves(row: OrderRow): Html {
   const next = nextStatus(row.status);
-  if (!next) return null;
+  if (!next) return html`<span class="dim">–</span>`;
   const path = `/_sandbox/orders/${encodeURIComponent(row.reference)}`;
-  return html`<form method="post" action="${path}/step"><button>${next}</button></form>
+  return html`<div class="actions">
+    <form method="post" action="${path}/step"><button>${next}</button></form>
     <form method="post" action="${path}/step">
       <input type="hidden" name="lose" value="true" /><button>${next}, event lost</button>
     </form>
-    <form method="post" action="${path}/cancel"><button>fleet cancels</button></form>`;
+    <form method="post" action="${path}/cancel"><button>Fleet cancels</button></form>
+  </div>`;
 }
 
-function renderEvents(events: readonly EventView[]): Html {
-  return html`<section class="wide">
-    <h2>Events</h2>
-    <div class="scroll" tabindex="0">
-      <table>
-        <tr>
-          <th>event</th>
-          <th>type</th>
-          <th>order</th>
-          <th>created (UTC)</th>
-          <th>deliveries</th>
-          <th></th>
-        </tr>
-        ${events.map(
-          (event) =>
-            html`<tr>
-              <td><code>${event.eventId}</code></td>
-              <td>${event.type}</td>
-              <td><code>${event.reference}</code></td>
-              <td>${formatInstant(event.created)}</td>
-              <td>${renderDeliveries(event)}</td>
-              <td>
-                <form method="post" action="/_sandbox/events/${event.eventId}/resend">
-                  <button>resend</button>
-                </form>
-              </td>
-            </tr>`,
-        )}
-      </table>
-    </div>
-    ${events.length === 0 ? html`<p class="soft">None yet.</p>` : null}
-  </section>`;
+function renderEvents(events: readonly EventView[], mirrorPageOf: MirrorPageOf): Html {
+  const rows = events.map((event) => [
+    html`<span class="mono">${event.eventId}</span>`,
+    event.type,
+    renderReference(event, mirrorPageOf),
+    renderInstant(event.created),
+    renderDeliveries(event),
+    html`<form method="post" action="/_sandbox/events/${event.eventId}/resend">
+      <button>Resend</button>
+    </form>`,
+  ]);
+  const columns = ["Event", "Type", "Order", "Created", "Deliveries", "Action"];
+  return html`<h2>Events</h2>
+    ${rows.length === 0 ? html`<p class="empty">No events yet: each change of an order makes one.</p>` : renderTable({ title: "Events", columns, rows, cards: true })}`;
 }
 
 const NOT_SENT: Readonly<Record<string, string>> = {
@@ -131,44 +125,30 @@ const NOT_SENT: Readonly<Record<string, string>> = {
 
 function renderDeliveries(event: EventView): Html {
   if (event.deliveries.length === 0) {
-    return html`<span class="bad">${NOT_SENT[event.sentAs] ?? "none"}</span>`;
+    return html`<span class="warn">${NOT_SENT[event.sentAs] ?? "none"}</span>`;
   }
-  return html`${event.deliveries.map(({ state, reason, attempts, status, error }) => {
-    const outcome = status ?? error ?? "";
-    const look = state === "delivered" ? "good" : "bad";
-    const again = reason === "event" ? "" : ` (${reason})`;
-    return html`<div class="${look}">${state}${again} · ${attempts} × · ${outcome}</div>`;
-  })}`;
+  return html`<ul class="plain">
+    ${event.deliveries.map(({ state, reason, attempts, status, error }) => {
+      const outcome = status ?? error ?? "";
+      const look = state === "delivered" ? "good" : "alert";
+      const again = reason === "event" ? "" : ` (${reason})`;
+      return html`<li class="${look}">${state}${again} · ${attempts} × · ${outcome}</li>`;
+    })}
+  </ul>`;
 }
 
 function renderRequests(requests: readonly JournalEntry[]): Html {
-  return html`<section class="wide">
-    <h2>Requests</h2>
-    <div class="scroll" tabindex="0">
-      <table>
-        <tr>
-          <th>at (UTC)</th>
-          <th>who</th>
-          <th>request</th>
-          <th>answer</th>
-          <th>ms</th>
-          <th>faults</th>
-        </tr>
-        ${requests.map(
-          (entry) =>
-            html`<tr>
-              <td>${formatInstant(entry.at, 3)}</td>
-              <td>${entry.organizationId ?? "unknown"} ${entry.mode}</td>
-              <td><code>${entry.method} ${entry.path}${entry.query}</code></td>
-              <td class="${entry.status >= 200 && entry.status < 300 ? "good" : "bad"}">
-                ${entry.status === 0 ? "closed" : entry.status} ${entry.code}
-              </td>
-              <td>${entry.durationMs}</td>
-              <td>${entry.faults.join(", ")}</td>
-            </tr>`,
-        )}
-      </table>
-    </div>
-    ${requests.length === 0 ? html`<p class="soft">None yet.</p>` : null}
-  </section>`;
+  const rows = requests.map((entry) => [
+    renderInstant(entry.at),
+    `${entry.organizationId ?? "unknown"} ${entry.mode}`,
+    html`<span class="mono">${entry.method} ${entry.path}${entry.query}</span>`,
+    html`<span class="${entry.status >= 200 && entry.status < 300 ? "good" : "alert"}"
+      >${entry.status === 0 ? "closed" : entry.status} ${entry.code}</span
+    >`,
+    String(entry.durationMs),
+    entry.faults.join(", ") || "–",
+  ]);
+  const columns = ["At", "Who", "Request", "Answer", numberColumn("ms"), "Faults"];
+  return html`<h2>Requests</h2>
+    ${rows.length === 0 ? html`<p class="empty">No requests yet: those to <code>/v1</code> are listed here.</p>` : renderTable({ title: "Requests", columns, rows, cards: true })}`;
 }

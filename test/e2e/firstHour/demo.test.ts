@@ -50,6 +50,12 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
     .toMatch(new RegExp(`${reference} live \\w+ lost poll`));
   expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never arrived");
 
+  // The sandbox's page leads to each order's page in the mirror.
+  const page = await (await fetch(`http://127.0.0.1:${env["SANDBOX_PORT"]}/_sandbox`)).text();
+  const link = /<a[^>]*href="([^"]+\/orders\/\w+\/DO-\w+)"/.exec(page)?.[1] ?? "none";
+  expect(link).toMatch(new RegExp(`^${base}/orders/(live|test)/DO-`));
+  await expect.poll(async () => (await fetch(link)).status, { timeout: 60_000, interval: 500 }).toBe(200);
+
   const order = await runProgram(["order", applied[1]!], env);
   expect(order.code).toBe(0);
   expect(order.stdout).toMatch(new RegExp(`^Order ${applied[1]}`));

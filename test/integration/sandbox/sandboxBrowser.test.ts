@@ -1,18 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Browser } from "playwright-core";
+import type { Browser, BrowserContextOptions } from "playwright-core";
 import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
 import { findChromium } from "../../support/pages/chromium.ts";
 import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 
 const PATIENCE_MS = 30_000;
+const MIRROR = "http://127.0.0.1:9/ops/orders";
 
 describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (else ${NO_BROWSER})`, () => {
   let provider: TestSandbox;
   let browser: Browser;
 
   beforeAll(async () => {
-    provider = await makeTestSandbox();
+    provider = await makeTestSandbox({
+      mirrorPageOf: ({ mode, reference }) => `${MIRROR}/${mode}/${reference}`,
+    });
     await provider.steer("POST", "/seed", { orders: 20 });
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);
@@ -23,9 +26,10 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     await provider.close();
   });
 
-  it.each([
+  it.each<[string, BrowserContextOptions]>([
     ["at a desk", { viewport: { width: 1280, height: 900 } }],
     ["with a phone", { viewport: { width: 360, height: 740 } }],
+    ["in the dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
   ])(
     "can be used %s: without accessibility violations, overflow, errors or external requests",
     async (_where, screen) => {
@@ -45,11 +49,62 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     const { page, troubles, close } = await openTab(browser, provider.url, options);
     page.setDefaultTimeout(PATIENCE_MS);
     await page.goto("/_sandbox");
-    await page.getByLabel("scenario", { exact: true }).selectOption("lost-webhook");
-    await page.getByRole("button", { name: "trigger" }).click();
+    await page.getByLabel("Scenario", { exact: true }).selectOption("lost-webhook");
+    await page.getByRole("button", { name: "Trigger" }).click();
     await page.getByRole("status").waitFor();
     expect(await page.getByRole("status").innerText()).toMatch(/lost-webhook/);
     expect(troubles).toEqual([]);
     await close();
+  });
+
+  it("shows every table whole on a phone", async () => {
+    await provider.steer("POST", "/scenarios/lost-webhook", {});
+    await provider.ask("GET", `/v1/orders?externalOrderId=${"x".repeat(80)}`);
+    const { page, close } = await openTab(browser, provider.url, { viewport: { width: 360, height: 740 } });
+    await page.goto("/_sandbox");
+    const hidden = await page
+      .locator(".wide")
+      .evaluateAll((tables) =>
+        tables.map((table) => [table.ariaLabel, table.scrollWidth - table.clientWidth] as const),
+      );
+    expect(hidden).toEqual([
+      ["Latest changed orders", 0],
+      ["Organizations", 0],
+      ["Events", 0],
+      ["Requests", 0],
+    ]);
+    await close();
+  });
+
+  it("links each order of its business, and each of their events, to the mirror, and no order of others", async () => {
+    const { references } = await provider.steer("POST", "/orders", { count: 1, mode: "test" });
+    const { page, close } = await openTab(browser, provider.url);
+    page.setDefaultTimeout(PATIENCE_MS);
+    await page.goto("/_sandbox");
+    const orders = page.getByRole("region", { name: "Latest changed orders" });
+    const ofOrder = orders.getByRole("link", { name: references[0], exact: true });
+    expect(await ofOrder.getAttribute("href")).toBe(`${MIRROR}/test/${references[0]}`);
+    const { reference } = await provider.steer("POST", "/scenarios/duplicate", {});
+    await page.reload();
+    const ofEvent = page.getByRole("region", { name: "Events" }).getByRole("link", { name: reference });
+    expect(await ofEvent.first().getAttribute("href")).toBe(`${MIRROR}/live/${reference}`);
+    const other = await provider.steer("POST", "/orders", { count: 1, organization: "other" });
+    await provider.steer("POST", `/orders/${other.references[0]}/step`, {});
+    await page.reload();
+    expect(await page.getByText(other.references[0]).count()).toBe(1);
+    expect(await page.getByRole("link", { name: other.references[0] }).count()).toBe(0);
+    await close();
+  });
+
+  it("has no such links without a mirror", async () => {
+    const alone = await makeTestSandbox();
+    await alone.steer("POST", "/orders", { count: 1 });
+    const { page, close } = await openTab(browser, alone.url);
+    await page.goto("/_sandbox");
+    const orders = page.getByRole("region", { name: "Latest changed orders" });
+    expect(await orders.getByRole("row").count()).toBeGreaterThan(1);
+    expect(await orders.getByRole("link").count()).toBe(0);
+    await close();
+    await alone.close();
   });
 });

@@ -1,5 +1,5 @@
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
 
 /** A column that is not plain: numbers are aligned to the right, and sentences wrap, which nothing else does. */
 export interface KindOfColumn {

@@ -1,5 +1,5 @@
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
 
 /** A redacted document's fields, one per line. */
 export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
