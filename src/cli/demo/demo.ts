@@ -97,8 +97,11 @@ async function startDemo(
   await giveAPast(sandbox.url);
   const sources = MODES.map((mode) => makeDemoSource({ mode, baseUrl: sandbox.url, secret: secrets[mode] }));
   const paint = makePaint(process.stdout);
+  // The addresses come first, however early the first events are decided.
+  const early: string[] = [];
+  let show: (line: string) => unknown = (line) => early.push(line);
   const onDecisions = (decisions: readonly Decision[]) => {
-    for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) printLine(line);
+    for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) show(line);
   };
   const started = {
     ...deps,
@@ -110,6 +113,8 @@ async function startDemo(
   const { port, webhookPort, sandboxPort } = config;
   await announce({ port, webhookPort, sandboxPort, ops: `${web.url}/ops` });
   printAddresses({ config, web, sandboxUrl: sandbox.url });
+  for (const line of early) printLine(line);
+  show = printLine;
 }
 
 /** Gives a new world a past, so that there is history to read and there are orders under way. */

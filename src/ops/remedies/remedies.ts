@@ -41,7 +41,7 @@ const OF_OTHERS: Readonly<Record<string, (subject: string) => Remedy>> = {
 
 /**
  * What an operator can do about a condition from these pages; null: a person is needed elsewhere, at a server, at the
- * provider, or at the configuration.
+ * provider, or at the configuration. @internal
  */
 export function findRemedy({ condition, subject }: Holding, standing: Standing | undefined): Remedy | null {
   const other = OF_OTHERS[condition.name]?.(subject);
