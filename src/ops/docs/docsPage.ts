@@ -1,6 +1,8 @@
 import { html } from "../../runtime/http/html.ts";
 import { renderTable } from "../../html/table.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { TRY_SCRIPT_ASSET } from "../html/assets.ts";
+import { renderChoice } from "../html/choice.ts";
 import { renderPage } from "../html/page.ts";
 
 interface Parameter {
@@ -52,6 +54,14 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
       <code>API_TOKENS</code> lists them; without it, the first start makes one and prints it once. In the
       examples, <code>$TOKEN</code> is your token and <code>$MIRROR</code> the address of this server.
     </p>
+    <div data-scripted hidden>
+      <form class="row">
+        <label class="grow"
+          >Token to try requests with <input type="password" id="token" autocomplete="off" spellcheck="false"
+        /></label>
+      </form>
+      <p class="dim">Goes only to this server, and is forgotten when you leave the page.</p>
+    </div>
     <nav aria-label="Endpoints">
       <ul class="plain">
         ${places.map(
@@ -77,7 +87,7 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
           <pre class="wide">${JSON.stringify(schema, null, 2)}</pre>
         </details>`,
     )}`;
-  return renderPage({ title: "API", body });
+  return renderPage({ title: "API", body, script: TRY_SCRIPT_ASSET.path });
 }
 
 function renderTag(tag: string, places: readonly Place[]): Html {
@@ -92,7 +102,12 @@ function renderPlace(place: Place): Html {
   return html`<section class="endpoint" id="${idOf(place)}">
     <h3><code>${nameOf(place)}</code> ${summary}</h3>
     <p>${description}</p>
-    ${place.method === "get" ? html`<pre>${writeCurl(place)}</pre>` : ""}
+    ${
+      place.method === "get"
+        ? html`<pre>${writeCurl(place)}</pre>
+            ${renderTry(place)}`
+        : ""
+    }
     ${parameters.length === 0 ? "" : renderParameters(parameters, nameOf(place))}
     ${requestBody === undefined ? "" : html`<p>Body: ${renderContent(requestBody.content)}</p>`}
     ${renderTable({
@@ -112,6 +127,28 @@ function renderPlace(place: Place): Html {
 function writeCurl({ path, operation }: Place): string {
   const token = operation.security?.length === 0 ? "" : '-H "Authorization: Bearer $TOKEN" ';
   return `curl ${token}"$MIRROR${path}"`;
+}
+
+/** A form that sends the request; only a script can, so it is hidden without one. */
+function renderTry({ path, operation }: Place): Html {
+  const fields = operation.parameters.filter(({ in: part }) => part === "path" || part === "query");
+  return html`<details class="try" data-scripted hidden>
+    <summary>Try GET ${path}</summary>
+    <form class="row" data-path="${path}">${fields.map(renderField)} <button class="main">Send</button></form>
+    <p role="status"></p>
+    <pre tabindex="0" aria-label="Answer" hidden></pre>
+  </details>`;
+}
+
+function renderField({ name, in: part, schema }: Parameter): Html {
+  const { enum: words } = schema;
+  if (Array.isArray(words)) {
+    return renderChoice({ label: name, name, words: words.map(textOf), chosen: null, any: true });
+  }
+  const required = part === "path" ? html`required data-path-part` : html``;
+  return html`<label
+    >${name} <input name="${name}" placeholder="${describeForm(schema)}" ${required}
+  /></label> `;
 }
 
 function renderParameters(parameters: readonly Parameter[], name: string): Html {

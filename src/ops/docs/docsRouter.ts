@@ -7,7 +7,8 @@ import { PAGE_POLICY } from "../html/page.ts";
 
 /**
  * `/openapi.json`, and `/docs` for people. Open to everybody: they say what there is and nothing of what is in it. Both are
- * made once, here, as anybody may ask for them as often as they like. The page runs no script.
+ * made once, here, as anybody may ask for them as often as they like. The page
+ * asks for the API at its own origin, so serve both together.
  */
 export function makeDocsRouter(document: ApiDocument): Router {
   const router = Router();

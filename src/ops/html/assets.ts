@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { Router } from "express";
+import { TRY_SCRIPT } from "../docs/tryScript.ts";
 import { CHART_SCRIPT } from "../trends/chartScript.ts";
 import { LIVE_SCRIPT } from "./liveScript.ts";
 import { STYLE } from "../../html/style.ts";
@@ -19,11 +20,12 @@ function makeAsset(name: string, type: string, body: string): Asset {
 export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
 export const LIVE_SCRIPT_ASSET = makeAsset("live.js", "text/javascript", LIVE_SCRIPT);
 export const CHART_SCRIPT_ASSET = makeAsset("charts.js", "text/javascript", CHART_SCRIPT);
+export const TRY_SCRIPT_ASSET = makeAsset("try.js", "text/javascript", TRY_SCRIPT);
 
-/** Styles and scripts of our pages: public, because the login page needs them and they contain nothing secret. */
+/** Styles and scripts of our pages: public, because the login page and /docs need them and they contain nothing secret. */
 export function makeAssetRouter(): Router {
   const router = Router();
-  const assets = [STYLE_ASSET, LIVE_SCRIPT_ASSET, CHART_SCRIPT_ASSET];
+  const assets = [STYLE_ASSET, LIVE_SCRIPT_ASSET, CHART_SCRIPT_ASSET, TRY_SCRIPT_ASSET];
   for (const { path, type, body } of assets) {
     router.get(path, (_request, response) => {
       response

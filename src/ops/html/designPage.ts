@@ -3,6 +3,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
 import { renderFacts } from "../../html/fieldList.ts";
+import { renderValues } from "./designValues.ts";
 import { renderPage } from "./page.ts";
 import { renderChoice } from "./choice.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -13,7 +14,7 @@ const STEPS = ["past", "current", "ahead"];
 /** Every part of our pages in every state, to look at while the style is changed; the browser tests visit it, too. */
 export function renderDesign(viewer: Viewer): string {
   const body = html`<h1>Design <span class="dim">every part in every state</span></h1>
-    ${renderText()} ${renderMoods()} ${renderControls()} ${renderTables()}`;
+    ${renderText()} ${renderMoods()} ${renderControls()} ${renderTables()} ${renderValues()}`;
   return renderPage({ title: "Design", body, viewer });
 }
 

@@ -1,4 +1,4 @@
-import { CHART_SCRIPT_ASSET, LIVE_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
+import { LIVE_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -40,14 +40,14 @@ export interface PageParts {
   readonly section?: Section;
   /** Its parts with `data-live` are kept up to date. */
   readonly live?: boolean;
-  /** The page draws charts. */
-  readonly charts?: boolean;
+  /** The address of a script that only this page needs. */
+  readonly script?: string;
   readonly mood?: Mood;
 }
 
 /** A whole document. Its times are UTC; the script shows local ones to readers who prefer that. */
 export function renderPage(page: PageParts): string {
-  const { title, body, viewer, section, live = false, charts = false, mood } = page;
+  const { title, body, viewer, section, live = false, script, mood } = page;
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -57,7 +57,7 @@ export function renderPage(page: PageParts): string {
         <link rel="icon" href="${mood === undefined ? "data:," : drawIcon(mood)}" />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
         ${viewer === undefined ? html`` : html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
-        ${charts ? CHART_HEAD : html``}
+        ${script === undefined ? html`` : html`<script src="${script}" defer></script>`}
         <title>${title} · order-mirror</title>
       </head>
       <body ${live ? html`data-updates` : html``}>
@@ -66,8 +66,6 @@ export function renderPage(page: PageParts): string {
       </body>
     </html> `.markup;
 }
-
-const CHART_HEAD = html`<script src="${CHART_SCRIPT_ASSET.path}" defer></script>`;
 
 /** The time of the page and its zone, also for print; without the script it stands still and says so. */
 function renderTimeLine(live: boolean): Html {

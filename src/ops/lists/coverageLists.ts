@@ -15,9 +15,9 @@ import type { List } from "./list.ts";
 const NANOS_PER_SECOND = 1e9;
 
 export const WALKS: List<WalkedWindow> = {
-  title: "Windows read most recently",
-  note: "Windows of updatedAt that were read completely from the provider. Proved windows advance safe through.",
-  empty: "No window was read yet. Each window that the poller has read completely would be here.",
+  title: "Reads from the provider",
+  note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
+  empty: "Nothing was read yet. Each period that the poller has read completely would be here.",
   filters: {
     sweep: { label: "Sweep", words: ["fast", "delayed", "deep", "backfill", "verify"] },
     proved: { label: "Proved", words: ["yes", "no"] },

@@ -104,7 +104,7 @@ const REFETCHES: List<WaitingRefetch> = {
 
 const REQUESTS: List<SentRequests> = {
   title: "Requests to the provider, last two days",
-  note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the policy sustained.",
+  note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
   empty: "No request was sent to the provider within two days. Each minute with requests would be here.",
   filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
   sorts: Object.keys(REQUEST_SORTS),

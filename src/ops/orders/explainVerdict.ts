@@ -16,8 +16,7 @@ type Circumstance = Pick<TimelineEntry, "reason">;
 const because = (sentence: string, reason: string | null) =>
   reason === null ? `${sentence}.` : `${sentence}: ${reason}.`;
 
-const applied = ({ reason }: Circumstance) =>
-  because("It is newer than everything known before, so it became the state", reason);
+const applied = ({ reason }: Circumstance) => because("It is the newest state", reason);
 const confirmed = () => "A later read showed the same content.";
 const corrected = ({ reason }: Circumstance) =>
   because("A read showed this state, which refutes the later updatedAt known before", reason);

@@ -5,6 +5,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { renderChoice } from "../html/choice.ts";
+import { CHART_SCRIPT_ASSET } from "../html/assets.ts";
 import { renderAlert } from "../../html/marks.ts";
 import { renderState } from "./statePanel.ts";
 import { VIAS } from "../../domain/order/observation.ts";
@@ -40,7 +41,7 @@ export function renderOverview(page: OverviewPage): string {
     <div id="trends" data-live>${renderTrends(trends, range)}</div>
     ${renderTail({ lines, filter, range, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
-      Ages use the database's clock; safe through and the poll watermark use the provider's.
+      Ages use the database's clock; “complete up to” and “polled up to” use the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
   return renderPage({
@@ -49,7 +50,7 @@ export function renderOverview(page: OverviewPage): string {
     viewer,
     section: "overview",
     live: true,
-    charts: true,
+    script: CHART_SCRIPT_ASSET.path,
     mood: moodOf(overview),
   });
 }

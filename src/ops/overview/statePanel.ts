@@ -104,7 +104,10 @@ function renderFresh({ standing, lag }: SourceView): Html {
   const query = sourceQuery(sourceId);
   const ago = (at: Instant | null, never: string) =>
     at === null ? never : describeAge(secondsSince(now, at));
-  const until = safeThrough === null ? html`` : html`: ${renderTime(formatInstant(safeThrough, 0))}`;
+  const meaning =
+    safeThrough === null
+      ? html`nothing is verified yet`
+      : html`complete up to ${renderTime(formatInstant(safeThrough, 0))}`;
   const late =
     lag === null
       ? html`no event has changed an order`
@@ -116,7 +119,7 @@ function renderFresh({ standing, lag }: SourceView): Html {
     question: "Fresh?",
     number: ago(safeThrough, "not yet"),
     address: `/ops/walks${query}`,
-    meaning: html`every change before this is here (safe through)${until}${renderExceptions(standing)}`,
+    meaning: html`${meaning}${renderExceptions(standing)}`,
     facts: [
       ...renderBreaches(standing),
       [
@@ -124,7 +127,7 @@ function renderFresh({ standing, lag }: SourceView): Html {
         html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none received")}</a>`,
       ],
       ["Webhook lag p50 / p95, last hour", late],
-      ["Poll watermark, now", html`<a href="/ops/walks${query}">${ago(polledThrough, "never polled")}</a>`],
+      ["Polled up to", html`<a href="/ops/walks${query}">${ago(polledThrough, "never polled")}</a>`],
       ["Last poll ended", ago(lastCycleEndedAt, "never")],
     ],
   });
@@ -243,7 +246,7 @@ function renderBudget({ standing, requests, listReads }: SourceView): Html {
     question: "Budget?",
     number: `${Math.max(0, HUNDRED - Math.ceil((sent / allowed) * HUNDRED))} % left`,
     address: `/ops/requests${query}`,
-    meaning: "of our rate of order lists, last 10 min",
+    meaning: "of our API rate limit for order lists, last 10 min",
     facts: [
       [
         "Order lists, last 10 min",
@@ -253,7 +256,7 @@ function renderBudget({ standing, requests, listReads }: SourceView): Html {
         "All requests by purpose, last hour",
         html`<a href="/ops/requests${query}">${purposes.join(" · ") || "none"}</a>`,
       ],
-      ["Windows read", html`<a href="/ops/walks${query}">latest</a>`],
+      ["Reads from the provider", html`<a href="/ops/walks${query}">latest</a>`],
       ["Certificates", html`<a href="/ops/certificates${query}">all</a>`],
       ["History, from", historySince === null ? "never polled" : renderTime(formatInstant(historySince, 0))],
       ["Last poll", lastError === null ? "no error" : renderAlert(lastError)],

@@ -175,7 +175,7 @@ function renderRequests(requests: readonly RequestCount[], { rateRefusals }: Sta
 
 const MORE = {
   tasks: "Backfills and verifications",
-  walks: "Windows read",
+  walks: "Reads from the provider",
   requests: "Requests by minute",
   lost: "Lost events",
   certificates: "Certificates",

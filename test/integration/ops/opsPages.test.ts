@@ -60,7 +60,7 @@ describe("the overview", () => {
     const { text } = await read("/ops", fresh.url);
     await fresh.close();
     expect(text).toMatch(/▲ 1 event of live could not be processed\. Details Since /);
-    expect(text).toMatch(/live live Fresh\? 1 min 3\d s ago every change before this/);
+    expect(text).toMatch(/live live Fresh\? 1 min 3\d s ago complete up to/);
     expect(text).toMatch(/Last poll ended 1\d s ago/);
     expect(text).toMatch(/test test Fresh\? not yet/);
     expect(text).toMatch(/Stuck\? 3 events waiting, now Oldest waiting, now 1 min \d s/);

@@ -55,11 +55,11 @@ const NEW: Partial<SourceFacts> = {
 describe("the state of a source", () => {
   it("claims nothing about a source that was never polled", () => {
     const text = show({ standing: NEW });
-    expect(text).toContain("Fresh? not yet every change before this is here (safe through)");
+    expect(text).toContain("Fresh? not yet nothing is verified yet");
     expect(text).toContain(
       "Last event, all time none received Webhook lag p50 / p95, last hour no event has changed",
     );
-    expect(text).toContain("Poll watermark, now never polled Last poll ended never");
+    expect(text).toContain("Polled up to never polled Last poll ended never");
   });
 
   it("shows up to when the mirror is complete, and how late events are", () => {
@@ -67,12 +67,10 @@ describe("the state of a source", () => {
       standing: { safeThrough: ago(12.3), lastEventAt: ago(75), polledThrough: ago(6) },
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
     });
-    expect(text).toContain(
-      "Fresh? 12 s ago every change before this is here (safe through): 2025-11-20 10:00:17",
-    );
+    expect(text).toContain("Fresh? 12 s ago complete up to 2025-11-20 10:00:17");
     expect(text).toContain("Last event, all time 1 min 15 s ago");
     expect(text).toContain("410 ms / 2.1 s of 1,234 events");
-    expect(text).toContain("Poll watermark, now 6 s ago");
+    expect(text).toContain("Polled up to 6 s ago");
   });
 
   it("shows lost events and their share of the changes to be announced, both of 24 hours", () => {
@@ -117,7 +115,7 @@ describe("the state of a source", () => {
       listReads: { sent: 109, allowed: 1_080 },
       tasks: [TASK],
     });
-    expect(text).toContain("Budget? 89 % left of our rate of order lists, last 10 min");
+    expect(text).toContain("Budget? 89 % left of our API rate limit for order lists, last 10 min");
     expect(text).toContain("109 of 1,080 All requests by purpose, last hour poll 125 · backfill 30");
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });

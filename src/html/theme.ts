@@ -1,0 +1,92 @@
+/**
+ * The values that the style sheet is made of. Colours are named for their meaning; every text colour has at least 4.5:1
+ * (WCAG 2.2, 1.4.3) on every background of its theme. `/ops/design` shows them.
+ */
+export const LIGHT = {
+  text: "#16191d",
+  dim: "#545e6b",
+  line: "#dde1e6",
+  edge: "#8a94a0",
+  page: "#fff",
+  card: "#f6f7f9",
+  link: "#0b57b0",
+  alert: "#a3260f",
+  "alert-back": "#fdf0ed",
+  good: "#1c6b34",
+  "good-back": "#eef7f0",
+  warn: "#7a5200",
+  "warn-back": "#fdf6e7",
+  proved: "#2f8f52",
+  open: "#9db4c8",
+  gap: "#c2371c",
+  late: "#b98a1d",
+} as const;
+
+type Colours = Readonly<Record<keyof typeof LIGHT, string>>;
+
+export const DARK: Colours = {
+  text: "#e7eaee",
+  dim: "#a3adb9",
+  line: "#2f363f",
+  edge: "#6d7885",
+  page: "#111418",
+  card: "#1a1e24",
+  link: "#86b7fa",
+  alert: "#ff9b85",
+  "alert-back": "#2b1713",
+  good: "#7fd49a",
+  "good-back": "#13241a",
+  warn: "#f0c36a",
+  "warn-back": "#282010",
+  proved: "#43a868",
+  open: "#4b6074",
+  gap: "#ff7a5c",
+  late: "#d9ae4a",
+};
+
+export const TEXTS = ["text", "dim", "link", "alert", "good", "warn"] as const;
+export const BACKGROUNDS = ["page", "card", "alert-back", "good-back", "warn-back"] as const;
+
+/** Of text, from notes in charts to the title of a page. */
+export const SIZES = {
+  "size-1": "0.75rem",
+  "size-2": "0.8125rem",
+  "size-3": "0.875rem",
+  "size-4": "0.9375rem",
+  "size-5": "1rem",
+  "size-6": "1.0625rem",
+  "size-7": "1.125rem",
+  "size-8": "1.25rem",
+  "size-9": "1.375rem",
+  "size-10": "1.5rem",
+} as const;
+
+/** Between parts and inside them. */
+export const SPACES = {
+  "space-1": "0.25rem",
+  "space-2": "0.5rem",
+  "space-3": "0.75rem",
+  "space-4": "1rem",
+} as const;
+
+/** Values as custom properties of CSS. */
+export function declare(values: Readonly<Record<string, string>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `--${name}: ${value};`)
+    .join(" ");
+}
+
+/** The contrast of two colours in the form #rgb or #rrggbb, from 1 to 21, as WCAG 2.2 defines it. */
+export function contrastRatio(one: string, other: string): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+function luminance(colour: string): number {
+  const digits = colour.length === 4 ? colour.replaceAll(/[^#]/g, "$&$&") : colour;
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

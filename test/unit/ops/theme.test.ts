@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { STYLE } from "../../../src/html/style.ts";
+import { BACKGROUNDS, contrastRatio, DARK, LIGHT, SIZES, SPACES, TEXTS } from "../../../src/html/theme.ts";
+
+describe.each(Object.entries({ LIGHT, DARK }))("the theme %s", (_name, theme) => {
+  it.each(TEXTS.flatMap((text) => BACKGROUNDS.map((back) => [text, back] as const)))(
+    "shows %s on %s with a contrast of at least 4.5:1",
+    (text, back) => {
+      expect(contrastRatio(theme[text], theme[back])).toBeGreaterThanOrEqual(4.5);
+    },
+  );
+
+  it("shows the main action, in the colour of the page on that of links, with at least 4.5:1", () => {
+    expect(contrastRatio(theme.page, theme.link)).toBeGreaterThanOrEqual(4.5);
+  });
+});
+
+describe("the style sheet", () => {
+  it("declares each value, and uses no other colour, and no other size of text", () => {
+    const declared = [LIGHT, DARK, SIZES, SPACES].flatMap((values) =>
+      Object.entries(values).map(([name, value]) => `--${name}: ${value};`),
+    );
+    for (const declaration of declared) expect(STYLE).toContain(declaration);
+    const rules = declared.reduce((rest, declaration) => rest.replace(declaration, ""), STYLE);
+    expect(rules).not.toMatch(/#[0-9a-f]{3,6}\b(?=[^{]*\})/i);
+    expect(rules).not.toMatch(/font(?:-size)?: [\d.]+rem/);
+    const used = [...rules.matchAll(/var\(--([\w-]+)\)/g)].map(([, name = ""]) => name);
+    expect(new Set(used)).toEqual(new Set([LIGHT, SIZES, SPACES].flatMap((values) => Object.keys(values))));
+  });
+});
+
+describe("the contrast ratio", () => {
+  it.each([
+    ["#000", "#fff", 21],
+    ["#ffffff", "#000000", 21],
+    ["#767676", "#fff", 4.54],
+    ["#abc", "#aabbcc", 1],
+  ])("of %s and %s is %d", (one, other, ratio) => {
+    expect(contrastRatio(one, other)).toBeCloseTo(ratio, 2);
+  });
+});
