@@ -62,7 +62,7 @@ export function resolveSince(text: string, now: Instant): Instant {
   if (duration) return subtractDuration(now, duration);
   const instant = tryParseInstant(DATE.test(text) ? `${text}T00:00:00Z` : text);
   if (instant !== undefined) return instant;
-  throw new ConfigurationError(`${JSON.stringify(text)} is neither an ISO 8601 duration nor an instant.`, {
+  throw new ConfigurationError(`${JSON.stringify(text)} is neither a duration, a date, nor an instant.`, {
     fix: "Write a duration such as 7d or P30D, a date in UTC such as 2026-01-31, or an instant with its time zone such as 2026-01-31T00:00:00Z.",
   });
 }

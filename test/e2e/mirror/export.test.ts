@@ -91,7 +91,7 @@ describe("order-mirror export", () => {
   it.each([
     [["--format", "xml"], /Allowed choices are csv, ndjson, parquet/],
     [["--until", "2026-11-20T11:00:00Z"], /must be sent together/],
-    [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
+    [["--pickup-from", "yesterday"], /"yesterday" is neither a duration, a date, nor an instant/],
     [["--branch", "nowhere"], /No branch has this reference or id/],
     [["--source", "other"], /There is no source other/],
   ])("%j is wrong usage: exit code 2, a sentence, and nothing on stdout", async (args, sentence) => {
@@ -117,7 +117,7 @@ describe("order-mirror export", () => {
   });
 
   it.each([
-    [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
+    [["--updated-since", "yesterday"], '"yesterday" is neither a duration, a date, nor an instant.'],
     [["--updated-until", "P1D"], "--updated-since and --updated-until must be sent together."],
     [["--fleet", ""], "--fleet must be a text of 1 to 255 characters."],
     [["--json"], "--json prints a summary, but stdout is used for the orders."],

@@ -110,10 +110,18 @@ describe("an instant or a duration", () => {
       return stderr;
     };
     const refusal = (when: string) =>
-      `order-mirror: ${JSON.stringify(when)} is neither an ISO 8601 duration nor an instant.\n  fix: Write a duration such as P30D, or an instant with its time zone such as 2026-01-31T00:00:00Z.\n`;
-    for (const when of ["yesterday", "2h", "2026-01-31", "2026-01-31T00:00:00"])
+      `order-mirror: ${JSON.stringify(when)} is neither a duration, a date, nor an instant.\n  fix: Write a duration such as 7d or P30D, a date in UTC such as 2026-01-31, or an instant with its time zone such as 2026-01-31T00:00:00Z.\n`;
+    for (const when of ["yesterday", "2x", "2026-01-32", "2026-01-31T00:00:00"])
       expect(await ask(when)).toBe(refusal(when));
-    for (const when of ["P2D", "PT36H", "P1M", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00.5+01:00"])
+    for (const when of [
+      "P2D",
+      "PT36H",
+      "P1M",
+      "2h",
+      "2026-01-31",
+      "2026-01-31T00:00:00Z",
+      "2026-01-31T01:00:00.5+01:00",
+    ])
       expect(await ask(when)).not.toContain("neither");
   });
 });

@@ -30,7 +30,7 @@ it.each([
   "P1H",
 ])("does not take %j for a duration", (text) => {
   expect(parseDuration(text)).toBeUndefined();
-  expect(() => resolveSince(text, 0n)).toThrow("neither an ISO 8601 duration nor an instant");
+  expect(() => resolveSince(text, 0n)).toThrow("neither a duration, a date, nor an instant");
 });
 
 it.each([
