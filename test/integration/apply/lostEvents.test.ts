@@ -1,39 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import type { Apply } from "../../../src/apply/apply.ts";
+import { beforeEach, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { advanceLostEvents } from "../../../src/poll/ledger/lostEvents.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import {
-  addSource,
-  at,
-  makeEventBody,
-  makeSnapshot,
-  putIntoInbox,
-  readAt,
-} from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 
 /** After the source was configured: earlier changes are not announced to it. */
 const BASE = "2200-01-01T00:00:00Z";
 const when = (seconds: number) => at(seconds, BASE);
 
-let database: TestDatabase;
-let pool: Pool;
-let apply: Apply;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-  apply = makeLiveApply(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { database, pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox,
     mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.event_delays

@@ -226,36 +226,19 @@ describe("a certificate of a proved period", () => {
     await issue(period);
     const [certificate] = checkChain(await chain(), keys[0]).certificates;
     const { windows } = certificate!.predicate.proof;
-    const since = formatInstant(period.since);
-    const same = { sweep: "delayed", provider: "P", database: "D", overlapSeconds: 60 };
+    const span = (since: bigint, until: bigint) => ({
+      since: formatInstant(at(since)),
+      until: formatInstant(at(until)),
+      sweep: "delayed",
+      provider: "P",
+      database: "D",
+      overlapSeconds: 60,
+    });
+    const one = { settleSeconds: 7, windows: 1, requests: 2 };
     expect(windows.filter(({ fence }) => fence.startsWith("9000"))).toEqual([
-      {
-        since,
-        until: formatInstant(at(30n)),
-        ...same,
-        fence: "90001",
-        settleSeconds: 5,
-        windows: 4,
-        requests: 8,
-      },
-      {
-        ...same,
-        since: formatInstant(at(35n)),
-        until: formatInstant(at(40n)),
-        fence: "90001",
-        settleSeconds: 7,
-        windows: 1,
-        requests: 2,
-      },
-      {
-        ...same,
-        since: formatInstant(at(38n)),
-        until: formatInstant(at(50n)),
-        fence: "90002",
-        settleSeconds: 7,
-        windows: 1,
-        requests: 2,
-      },
+      { ...span(0n, 30n), fence: "90001", settleSeconds: 5, windows: 4, requests: 8 },
+      { ...span(35n, 40n), fence: "90001", ...one },
+      { ...span(38n, 50n), fence: "90002", ...one },
     ]);
     // What the poller itself has read covers the period.
     expect(windows.some(({ sweep }) => sweep === "backfill")).toBe(true);

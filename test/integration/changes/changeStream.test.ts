@@ -1,8 +1,7 @@
 import express from "express";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeAuthenticate } from "../../../src/http/authenticate.ts";
 import { listenForAnnouncements, makeAnnouncer } from "../../../src/changes/announcements.ts";
@@ -16,31 +15,19 @@ import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import type { Logger } from "../../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { readEventStream } from "../../support/http/eventStream.ts";
 import type { StreamedEvent } from "../../support/http/eventStream.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
 const common = { clock: systemClock, logger: silentLogger };
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 const closes: (() => Promise<unknown>)[] = [];
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   await pool.query(
     "truncate mirror.orders, mirror.history, mirror.changes restart identity; delete from mirror.poll_state",

@@ -1,9 +1,8 @@
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { claimDue, recordAttempt, UNDER_WAY_MAX } from "../../../src/outgoing/outgoingAttempt.sql.ts";
 import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
 import { reviveDead } from "../../../src/outgoing/outgoingPlan.sql.ts";
@@ -12,11 +11,10 @@ import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const TIMEOUT_MS = 3_000;
@@ -24,19 +22,8 @@ const RETRY_SECONDS = [0.1, 0.1, 0.1];
 
 type Answer = (response: ServerResponse, change: { reference: string; revision: number }) => void;
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 const closes: (() => Promise<unknown>)[] = [];
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
     mirror.outgoing_endpoints, mirror.orders, mirror.history, mirror.changes`);

@@ -1,57 +1,17 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
+import { beforeEach, describe, expect, it } from "vitest";
 import { addSource } from "../../support/mirror/orders.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  await addSource(pool, "live");
-  board = await openBoardQueue(database.url, "outgoing-pages");
-  const config = { opsPassword: "operate", opsViewerPassword: "look", localTrust: true };
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
-});
-afterAll(async () => {
-  await server.close();
-  await board.close();
-  await pool.end();
-  await database.drop();
-});
+const { pool, read, post } = await openOpsPages();
+await addSource(pool, "live");
+const ERP = { endpoint: "erp" };
 beforeEach(async () => {
   await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
     mirror.outgoing_endpoints restart identity`);
   await fillOutgoing(pool, "<script>no</script>");
 });
 
-type Role = "operator" | "viewer";
-const as = (role: Role) => ({
-  Authorization: `Basic ${btoa(`${role}:${role === "operator" ? "operate" : "look"}`)}`,
-});
-const read = async (path: string, role: Role = "operator") => {
-  const response = await fetch(server.url + path, { headers: as(role) });
-  const page = await response.text();
-  const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-  return { status: response.status, page, text };
-};
-const post = async (path: string, role: Role = "operator") => {
-  const body = new URLSearchParams({ endpoint: "erp" });
-  const options = { method: "POST", body, headers: as(role), redirect: "manual" } as const;
-  const answer = await fetch(server.url + path, options);
-  return { status: answer.status, to: answer.headers.get("location") };
-};
 const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
 
 describe("the page of outgoing webhooks", () => {
@@ -89,15 +49,15 @@ describe("the page of outgoing webhooks", () => {
   it("pauses an endpoint after the exact count, and resumes it", async () => {
     expect((await read("/ops/outgoing-resume?endpoint=erp")).text).toContain("There is nothing to do.");
     expect((await read("/ops/outgoing-pause?endpoint=erp")).text).toContain("Exactly 0 messages would wait");
-    const { status, to } = await post("/ops/outgoing-pause");
+    const { status, to } = await post("/ops/outgoing-pause", ERP);
     expect(status).toBe(303);
     expect((await read(to ?? "")).text).toContain("Done: pause endpoint, endpoint erp: 1 affected.");
     expect((await read("/ops/outgoing/erp")).text).toContain("▲ paused by a person");
-    expect(await post("/ops/outgoing-pause")).toMatchObject({ status: 409 });
+    expect(await post("/ops/outgoing-pause", ERP)).toMatchObject({ status: 409 });
     await pool.query(
       "update mirror.outgoing_endpoints set failures_in_row = 7, paused_until = now() + interval '1 hour'",
     );
-    expect((await post("/ops/outgoing-resume")).status).toBe(303);
+    expect((await post("/ops/outgoing-resume", ERP)).status).toBe(303);
     expect(
       await one("select paused_at, failures_in_row, paused_until from mirror.outgoing_endpoints"),
     ).toEqual({
@@ -108,7 +68,7 @@ describe("the page of outgoing webhooks", () => {
   });
 
   it("sends one message again, or all that were given up", async () => {
-    expect((await post("/ops/outgoing/erp/1/retry")).status).toBe(303);
+    expect((await post("/ops/outgoing/erp/1/retry", ERP)).status).toBe(303);
     const state = (id: number) =>
       one(`select state, round, attempts from mirror.outgoing_deliveries where delivery_id = ${id}`);
     expect(await state(1)).toEqual({ state: "pending", round: 2, attempts: 0 });
@@ -116,7 +76,7 @@ describe("the page of outgoing webhooks", () => {
     expect((await read("/ops/outgoing/erp")).page).toContain("Send 2 again…");
     const plan = await read("/ops/outgoing-retry?endpoint=erp");
     expect(plan.text).toContain("Exactly 2 messages that were given up would be sent again.");
-    const { to } = await post("/ops/outgoing-retry");
+    const { to } = await post("/ops/outgoing-retry", ERP);
     expect((await read(to ?? "")).text).toContain("Done: retry endpoint, endpoint erp: 2 affected.");
     expect([await state(1), await state(2)]).toEqual([
       { state: "pending", round: 3, attempts: 0 },
@@ -132,6 +92,6 @@ describe("the page of outgoing webhooks", () => {
     expect(pause.page).toContain("<button disabled>Pause</button>");
     expect(pause.text).toContain("Only operators of all its sources may do this.");
     for (const path of ["/ops/outgoing-pause", "/ops/outgoing/erp/1/retry"])
-      expect([path, (await post(path, "viewer")).status]).toEqual([path, 405]);
+      expect([path, (await post(path, ERP, "viewer")).status]).toEqual([path, 405]);
   });
 });

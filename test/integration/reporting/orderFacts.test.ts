@@ -1,44 +1,19 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
-import type { Apply } from "../../../src/apply/apply.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sql.ts";
 import { eraseOrder } from "../../../src/retention/erase.ts";
 import { makeRemoveChanges, removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { keepFacts, rebuildFacts } from "../../support/mirror/facts.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import {
-  addSource,
-  at,
-  makeEventBody,
-  makeSnapshot,
-  putIntoInbox,
-  readAt,
-} from "../../support/mirror/orders.ts";
+import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let apply: Apply;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  apply = makeLiveApply(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
   pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.branches,
     mirror.poll_state, mirror.coverage, mirror.coverage_breaches, mirror.refetches, mirror.feed_removals,

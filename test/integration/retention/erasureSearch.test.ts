@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Apply } from "../../../src/apply/apply.ts";
-import { makePool } from "../../../src/database/database.ts";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { eraseOrder, previewErasure } from "../../../src/retention/erase.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
 import { findAnywhere } from "../../support/mirror/findAnywhere.ts";
 import {
-  addSource,
   at,
   makeEventBody,
   makeOrder,
@@ -18,22 +14,8 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let apply: Apply;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  apply = makeLiveApply(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { database, pool, apply } = await openLiveMirror();
 beforeEach(async () => {
   await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
     mirror.refetches, mirror.inbox, mirror.erasures restart identity`);

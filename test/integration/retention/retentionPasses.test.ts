@@ -1,31 +1,13 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Apply } from "../../../src/apply/apply.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
 import { removeHistory, removeSuperseded, removeUnannounced } from "../../../src/retention/retention.sql.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let apply: Apply;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  apply = makeLiveApply(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { pool, apply } = await openLiveMirror();
 beforeEach(() => clear());
 
 const clear = () =>

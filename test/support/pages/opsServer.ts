@@ -1,0 +1,42 @@
+import { afterAll } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { serve } from "../http/serve.ts";
+import { makeTestDatabase } from "../servers/database.ts";
+import { openBoardQueue } from "./boardQueue.ts";
+
+const PASSWORDS = { operator: "operate", viewer: "look" };
+type Role = keyof typeof PASSWORDS;
+
+/** The ops pages over a migrated database for this test file, closed after the file's tests, as either role sees them. */
+export async function openOpsPages() {
+  const database = await makeTestDatabase();
+  const pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  const board = await openBoardQueue(database.url, "pages");
+  const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
+  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  afterAll(async () => {
+    await server.close();
+    await board.close();
+    await pool.end();
+    await database.drop();
+  });
+  const as = (role: Role) => ({ Authorization: `Basic ${btoa(`${role}:${PASSWORDS[role]}`)}` });
+
+  /** A page, and its text as a person reads it. */
+  async function read(path: string, role: Role = "operator") {
+    const response = await fetch(server.url + path, { headers: as(role) });
+    const page = await response.text();
+    const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+    return { status: response.status, page, text };
+  }
+  /** Sends a form; `to` is where the answer leads. */
+  async function post(path: string, fields: Record<string, string>, role: Role = "operator") {
+    const body = new URLSearchParams(fields);
+    const options = { method: "POST", body, headers: as(role), redirect: "manual" } as const;
+    const answer = await fetch(server.url + path, options);
+    return { status: answer.status, to: answer.headers.get("location") };
+  }
+  return { pool, read, post };
+}
