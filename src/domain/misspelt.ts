@@ -16,34 +16,36 @@ export function findMisspelt(names: Iterable<string>, known: readonly string[]):
   return [...names].flatMap((name) => {
     if (known.includes(name)) return [];
     const [nearest] = known
-      .map((meant) => ({ meant, distance: editDistance(name, meant) }))
-      .filter(({ meant, distance }) => isNear(name, meant, distance))
+      // Cheap, and leaves few names to compare letter by letter.
+      .filter((meant) => Math.abs(name.length - meant.length) <= countMayDiffer(name, meant))
+      .map((meant) => ({ meant, distance: editDistance(name.toUpperCase(), meant.toUpperCase()) }))
+      .filter(({ meant, distance }) => distance <= countMayDiffer(name, meant))
       .sort((one, other) => one.distance - other.distance);
     return nearest === undefined ? [] : [{ name, meant: nearest.meant }];
   });
 }
 
-function isNear(name: string, meant: string, distance: number): boolean {
-  if (name.startsWith(OURS) && meant.startsWith(OURS)) return true;
-  return meant.length >= LENGTH_MIN && distance <= (meant.length >= LONG ? 2 : 1);
+/** How many letters of `name` may differ from `meant`; negative: not even none. */
+function countMayDiffer(name: string, meant: string): number {
+  if (name.startsWith(OURS) && meant.startsWith(OURS)) return Infinity;
+  if (meant.length < LENGTH_MIN) return -1;
+  return meant.length >= LONG ? 2 : 1;
 }
 
-/** The number of letters to insert, drop, replace or swap with a neighbour (Damerau-Levenshtein, case-insensitive). */
-function editDistance(one: string, other: string): number {
-  const [left, right] = [one.toUpperCase(), other.toUpperCase()];
+/** The number of letters to insert, drop, replace or swap with a neighbour (Damerau-Levenshtein). */
+function editDistance(left: string, right: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: right.length + 1 }, (_, column) => column);
   for (let row = 1; row <= left.length; row += 1) {
     const current = [row];
     for (let column = 1; column <= right.length; column += 1) {
       const same = left[row - 1] === right[column - 1] ? 0 : 1;
-      const at = (line: readonly number[], place: number) => line[place] ?? Infinity;
       const swaps = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1];
       current[column] = Math.min(
-        at(last, column) + 1,
-        at(current, column - 1) + 1,
-        at(last, column - 1) + same,
-        swaps ? at(beforeLast, column - 2) + 1 : Infinity,
+        (last[column] ?? Infinity) + 1,
+        (current[column - 1] ?? Infinity) + 1,
+        (last[column - 1] ?? Infinity) + same,
+        swaps ? (beforeLast[column - 2] ?? Infinity) + 1 : Infinity,
       );
     }
     beforeLast = last;

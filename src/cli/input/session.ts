@@ -3,7 +3,7 @@ import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, ENVIRONMENT, readEnvironment } from "../../runtime/config/environment.ts";
+import { ENV_FILE, ENVIRONMENT, remarkOnNames } from "../../runtime/config/environment.ts";
 import { checkScheme } from "../../signature/verifier.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
@@ -16,7 +16,7 @@ const COMMAND_TIMEOUT_MS = 30_000;
  * every problem found.
  */
 export function readConfig(): Config {
-  for (const remark of readEnvironment(ENVIRONMENT, ENV_FILE).remarks) printNotice(remark);
+  for (const remark of remarkOnNames(ENVIRONMENT, ENV_FILE)) printNotice(remark);
   return loadConfig(ENVIRONMENT, { checkScheme });
 }
 

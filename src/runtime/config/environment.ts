@@ -18,8 +18,6 @@ export interface Environment {
   readonly found: ReadonlyMap<VariableName, FoundText>;
   /** Sentences that name the variable but never its content. */
   readonly problems: readonly string[];
-  /** Sentences about unknown variables whose names almost match one of ours. */
-  readonly remarks: readonly string[];
 }
 
 /** The environment of this process; nothing else reads it. */
@@ -58,15 +56,19 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
       found.set(name, direct);
     }
   }
-  return { found, problems, remarks: listMisspelt([...Object.keys(env), ...Object.keys(dotenv)]) };
+  return { found, problems };
 }
 
-/** A remark, not a problem: the variable may belong to another program. */
-function listMisspelt(names: readonly string[]): string[] {
+/**
+ * Sentences about unknown variables whose names almost match one of ours: remarks, not problems, because a variable may
+ * belong to another program. With `envFile` null, no `.env` file is read.
+ */
+export function remarkOnNames(env: NodeJS.Dict<string>, envFile: string | null): string[] {
+  const names = new Set([...Object.keys(env), ...Object.keys(readEnvFile(envFile, []))]);
   const known = VARIABLE_NAMES.flatMap((name) =>
     describeVariable(name).secret ? [name, `${name}_FILE`] : [name],
   );
-  return findMisspelt(new Set(names), known).map(
+  return findMisspelt(names, known).map(
     ({ name, meant }) => `${name} is set, but nothing reads it. Did you mean ${meant}?`,
   );
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { readEnvironment } from "../../../src/runtime/config/environment.ts";
+import { remarkOnNames } from "../../../src/runtime/config/environment.ts";
 
 const remarksOn = (...names: string[]) =>
-  readEnvironment(Object.fromEntries(names.map((name) => [name, "secret-text"])), null).remarks;
+  remarkOnNames(Object.fromEntries(names.map((name) => [name, "secret-text"])), null);
 
 describe("an unknown variable is reported with a suggestion", () => {
   it.each([
