@@ -17,13 +17,14 @@ export interface ApiAnswer {
   readonly events?: SchemaName;
 }
 
+type Tag = "Orders" | "Changes" | "Exports" | "Certificates" | "Writes" | "Webhooks" | "Provider" | "Events";
+
 export interface ApiEndpoint {
   /** The name of the operation in generated clients. */
   readonly id: string;
   readonly method: "get" | "post" | "patch";
   readonly path: string;
-  readonly tag:
-    "Orders" | "Changes" | "Exports" | "Certificates" | "Writes" | "Webhooks" | "Provider" | "Events";
+  readonly tag: Tag;
   readonly summary: string;
   readonly description?: string;
   readonly query?: z.ZodObject;

@@ -8,9 +8,12 @@ export interface BothOrganizations {
   readonly listed: string;
 }
 
+interface OtherOrganization extends BothOrganizations {
+  readonly kind: "other";
+}
+
 /** Whose branches a list shows: those of the source, of another organization, or nobody can tell. */
-export type ComparedBranches =
-  { readonly kind: "same" | "unknown" } | ({ readonly kind: "other" } & BothOrganizations);
+export type ComparedBranches = { readonly kind: "same" | "unknown" } | OtherOrganization;
 
 /** The result of recording a list of branches. */
 export type RecordedBranches =

@@ -105,8 +105,8 @@ const statementSchema = z.object({
 /** Undefined if `payload` is not exactly what writeStatement writes. */
 export function readStatement(payload: Buffer): Statement | undefined {
   const read = statementSchema.safeParse(tryParseJson(payload.toString())).data;
-  const kind = /#(key|completeness|revocation)-v1$/.exec(read?.predicateType ?? "")?.[1] as
-    StatementKind | undefined;
+  const [, name] = /#(key|completeness|revocation)-v1$/.exec(read?.predicateType ?? "") ?? [];
+  const kind = name as StatementKind | undefined;
   if (read === undefined || kind === undefined) return undefined;
   const predicate = predicates[kind].safeParse(read.predicate).data;
   const subject = read.subject[0].digest[DIGEST_NAMES[kind]];

@@ -52,7 +52,17 @@ export interface Finding {
 
 /** Areas of the product; doctor has a check for each. */
 export type Area =
-  "database" | "queue" | "provider" | "events" | "worker" | "poller" | "coverage" | "quarantine" | "outgoing";
+  // The servers that the mirror needs.
+  | "database"
+  | "queue"
+  | "provider"
+  // What it does.
+  | "events"
+  | "worker"
+  | "poller"
+  | "coverage"
+  | "quarantine"
+  | "outgoing";
 
 /**
  * A problem of the mirror that people should know about. The ops page, `status`, `doctor`, readiness, alerts and

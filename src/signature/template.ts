@@ -9,9 +9,13 @@ const NAMES = ["id", "timestamp", "url", "path", "query"] as const;
 export type ValueName = (typeof NAMES)[number];
 
 export const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
+interface BodyHash {
+  readonly hash: (typeof BODY_HASHES)[number];
+  readonly encoding: Encoding;
+}
+
 /** How the body is signed: unchanged, as the sorted fields of a form, or as a hash. */
-export type BodyForm =
-  "raw" | "form" | { readonly hash: (typeof BODY_HASHES)[number]; readonly encoding: Encoding };
+export type BodyForm = "raw" | "form" | BodyHash;
 
 export type TemplatePart =
   | { readonly literal: string }

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { format, resolveConfig } from "prettier";
+import { format } from "oxfmt";
 import { formatValue } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 
@@ -20,7 +20,8 @@ export async function writeFigures(figures: readonly Figure[]): Promise<void> {
     const table = [writeCells(HEAD), writeCells(HEAD.map(() => "---")), ...rows].join("\n");
     text = `${text.slice(0, from)}${begin}\n\n${table}\n\n${text.slice(to)}`;
   }
-  await writeFile(FILE, await format(text, { ...(await resolveConfig(FILE)), parser: "markdown" }));
+  const { code } = await format(FILE, text, { proseWrap: "preserve" });
+  await writeFile(FILE, code);
 }
 
 const HEAD = ["what", "median (min–max)", "p50", "p99", "of limit", "goal"];

@@ -1,11 +1,19 @@
 import { OrderMirrorError } from "../errors.ts";
 
-/**
- * Why a source did not deliver. `key_refused` concerns every request, `not_found` one order, `timeout` and
- * `unavailable` the moment, `unreadable` one answer; `refused` is any other refusal.
- */
+/** Why a source did not deliver. */
 export type SourceFailure =
-  "key_refused" | "not_found" | "rate_limited" | "timeout" | "unavailable" | "unreadable" | "refused";
+  /** Concerns every request. */
+  | "key_refused"
+  /** Concerns one order. */
+  | "not_found"
+  /** Of the moment. */
+  | "rate_limited"
+  | "timeout"
+  | "unavailable"
+  /** Concerns one answer. */
+  | "unreadable"
+  /** Any other refusal. */
+  | "refused";
 
 /** Base class of what an OrderSource throws for a request. */
 export abstract class SourceError extends OrderMirrorError {

@@ -52,6 +52,8 @@ export interface AppliedPage {
   readonly decisions: readonly Decision[];
 }
 
+type KeepReading = (client: Queryable, after: Reading, decisions: readonly Decision[]) => Promise<void>;
+
 interface ReadOptions {
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
@@ -60,8 +62,7 @@ interface ReadOptions {
   /** Called with each page after it was applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
   /** Stores the reading's progress with this page, in the transaction that applies the page. */
-  readonly keep?:
-    ((client: Queryable, after: Reading, decisions: readonly Decision[]) => Promise<void>) | undefined;
+  readonly keep?: KeepReading | undefined;
   readonly signal: AbortSignal;
 }
 
