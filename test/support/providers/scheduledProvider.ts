@@ -73,13 +73,12 @@ export function makeScheduledProvider(now: () => Instant, make: Make): Scheduled
       make.sort === "creation"
         ? inside
         : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
-    const raws = (make.descending ? sorted.toReversed() : sorted).map((one) =>
-      write(one, provider.garbled.has(one.reference)),
-    );
-    const page = raws.slice(query.offset, query.offset + make.limit);
+    const listed = make.descending ? sorted.toReversed() : sorted;
+    const page = listed.slice(query.offset, query.offset + make.limit);
+    const raws = page.map((one) => write(one, provider.garbled.has(one.reference)));
     return {
-      elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
-      hasMore: query.offset + page.length < raws.length,
+      elements: raws.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
+      hasMore: query.offset + page.length < listed.length,
       limit: make.limit,
     };
   }

@@ -212,22 +212,24 @@ export class ScheduledRun {
     let requests = 0;
     let forgets = false;
     if (kind === "restoreAmid") await world.keep();
+    // The poller takes a failure of the test for one of the provider, and goes on.
+    let failure: unknown;
     const waiting = new Promise<void>((resolve) => {
-      provider.before = async () => {
+      const happen = async () => {
         requests += 1;
         if (kind === "loseCommitsAmid" && requests === 1) await world.keep();
         if (requests !== request) return;
         resolve();
         if (kind === "killAmid") await new Promise(() => undefined);
-        else {
-          forgets = true;
-          await world.restore();
-        }
+        await world.restore();
+        forgets = true;
       };
+      provider.before = () => happen().catch((error: unknown) => void (failure = error));
     });
     const polled = this.#poller.runOnce();
     await Promise.race([polled, waiting]);
     if (kind !== "killAmid") await polled;
+    assert.ifError(failure);
     provider.before = () => undefined;
     if (kind === "killAmid" && requests >= request) await this.#succeed();
     // The database no longer claims what it has forgotten, and records no breach of it.

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { issueCertificate } from "../../../src/certificates/issue.ts";
 import type { FoundState } from "../../../src/certificates/periodStates.sql.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
@@ -62,37 +63,43 @@ export interface Lane {
   close(): Promise<void>;
 }
 
-/** Saves the rows of a source in one table, and restores them from it without firing triggers. */
+/** Settings for new connections: what only matters when the server dies, or to people who watch it. */
+const CHEAPER = `do $$ declare setting text; begin
+  foreach setting in array array['synchronous_commit', 'track_activities', 'track_counts', 'update_process_title'] loop
+    execute format('alter database %I set %I = off', current_database(), setting);
+  end loop;
+end $$`;
+
+/**
+ * Saves the rows of a source in one table, and restores them from it, except columns that Postgres computes. The two
+ * functions name all tables, so that their statements are planned only once.
+ */
 const KEEPING = `
 create table virtual.kept (source_id text, place text, content jsonb);
-create function virtual.places() returns setof text language sql stable as $$
-  select c.table_name::text from information_schema.columns c
-  join information_schema.tables t using (table_schema, table_name)
-  where c.table_schema = 'mirror' and c.column_name = 'source_id' and t.table_type = 'BASE TABLE'
-    and c.table_name <> 'sources'
-  -- Pages refer to their walk.
-  order by c.table_name = 'walk_pages' desc
-$$;
-create function virtual.keep(kept_source text) returns void language plpgsql as $$ declare place text; begin
-  delete from virtual.kept where source_id = kept_source;
-  for place in select * from virtual.places() loop
-    execute format('insert into virtual.kept select source_id, %L, to_jsonb(t) from mirror.%I t where source_id = $1',
-      place, place) using kept_source;
-  end loop;
-  insert into virtual.kept select kept_source, 'leases', to_jsonb(l) from mirror.leases l where name = 'poll:' || kept_source;
-end $$;
-create function virtual.restore(kept_source text) returns void language plpgsql
-set session_replication_role = replica as $$ declare place text; begin
-  for place in select * from virtual.places() loop
-    execute format('delete from mirror.%I where source_id = $1', place) using kept_source;
-    execute format('insert into mirror.%I overriding system value
-      select (jsonb_populate_record(null::mirror.%I, content)).* from virtual.kept where source_id = $1 and place = %L',
-      place, place, place) using kept_source;
-  end loop;
-  delete from mirror.leases where name = 'poll:' || kept_source;
-  insert into mirror.leases select (jsonb_populate_record(null::mirror.leases, content)).* from virtual.kept
-    where source_id = kept_source and place = 'leases';
-end $$;`;
+create index on virtual.kept (source_id, place);
+do $make$ declare keeps text; restores text; begin
+  select string_agg(format(
+      'insert into virtual.kept select kept_source, %1$L, to_jsonb(t) from mirror.%1$I t where %2$s;', name, its), ' '),
+    string_agg(format(
+      'delete from mirror.%1$I where %2$s; insert into mirror.%1$I (%3$s) overriding system value
+       select %3$s from (select content from virtual.kept where source_id = kept_source and place = %1$L) k (kept_row),
+         jsonb_populate_record(null::mirror.%1$I, kept_row);', name, its, columns), ' ')
+  into keeps, restores
+  from (
+    select c.relname as name,
+      case c.relname when 'leases' then 'name = ''poll:'' || kept_source' else 'source_id = kept_source' end as its,
+      (select string_agg(format('%I', attname), ', ') from pg_attribute
+       where attrelid = c.oid and attnum > 0 and not attisdropped and attgenerated = '') as columns
+    from pg_class c
+    where c.relnamespace = 'mirror'::regnamespace and c.relkind = 'r' and c.relname <> 'sources'
+      and (c.relname = 'leases' or exists (
+        select from pg_attribute where attrelid = c.oid and attname = 'source_id'))
+  ) places;
+  execute format('create function virtual.keep(kept_source text) returns void language plpgsql as %L',
+    'begin delete from virtual.kept where source_id = kept_source; ' || keeps || ' end');
+  execute format('create function virtual.restore(kept_source text) returns void language plpgsql as %L',
+    'begin ' || restores || ' end');
+end $make$`;
 
 const LOOK = `
 select (select safe_through from mirror.poll_state where source_id = $1) as safe,
@@ -113,8 +120,10 @@ interface LookRow {
 export async function openLane(name: string): Promise<Lane> {
   const database = await makeTestDatabase();
   await makeClockVirtual(database.pool);
+  await database.pool.query(CHEAPER);
   await database.pool.query(KEEPING);
-  const pool = makeLanePool(database.url);
+  const pool = makeLanePool(database.socketUrl);
+  const keeper = await openKeeper(database.socketUrl);
   const time = makeLaneTime(pool);
   let schedules = 0;
   return {
@@ -122,13 +131,21 @@ export async function openLane(name: string): Promise<Lane> {
       const sourceId = `${name}-${(schedules += 1)}`;
       await addSource(pool, sourceId);
       await time.advance(DAY_SECONDS);
-      return makeWorld({ pool, time, sourceId, make });
+      return makeWorld({ pool, keeper, time, sourceId, make });
     },
     async close() {
+      await keeper.end();
       await pool.end();
       await database.drop();
     },
   };
+}
+
+/** A connection whose writes fire no triggers. */
+async function openKeeper(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, options: "-c session_replication_role=replica" });
+  await client.connect();
+  return client;
 }
 
 /** Prepares each statement once per connection: planning them each time costs more than executing them. */
@@ -178,8 +195,14 @@ function makeLaneTime(pool: Pool): LaneTime {
   };
 }
 
-function makeWorld(lane: { pool: Pool; time: LaneTime; sourceId: string; make: Make }): ScheduledWorld {
-  const { pool, sourceId } = lane;
+function makeWorld(lane: {
+  pool: Pool;
+  keeper: pg.Client;
+  time: LaneTime;
+  sourceId: string;
+  make: Make;
+}): ScheduledWorld {
+  const { pool, keeper, sourceId } = lane;
   const { clock } = lane.time;
   const now = () => clock.now();
   const provider = makeScheduledProvider(now, lane.make);
@@ -247,7 +270,7 @@ function makeWorld(lane: { pool: Pool; time: LaneTime; sourceId: string; make: M
       await issueCertificate({ pool, keys: KEYS, onStates }, { sourceId, ...window });
       return certified;
     },
-    keep: () => run("select virtual.keep($1)"),
-    restore: () => run("select virtual.restore($1)"),
+    keep: async () => void (await keeper.query("select virtual.keep($1)", [sourceId])),
+    restore: async () => void (await keeper.query("select virtual.restore($1)", [sourceId])),
   };
 }
