@@ -99,13 +99,13 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/walks.sql.ts",
-        find: "  if (!rows[0].advanced) throw makeForgottenError(progress);",
+        find: "  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step);",
         replace: "",
       },
       {
-        file: "poll/ledger/walks.sql.ts",
-        find: "  if (rowCount === 0) throw makeForgottenError(progress);",
-        replace: "  if (rowCount === null) throw makeForgottenError(progress);",
+        file: "poll/ledger/coverage.sql.ts",
+        find: "walked.pagesBefore > 0 && row.ended === 0",
+        replace: "walked.pagesBefore < 0 && row.ended === 0",
       },
     ],
     caughtBy: {

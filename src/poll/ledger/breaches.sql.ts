@@ -1,6 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { toInstant } from "../../database/columns.ts";
-import type { Pool, Queryable } from "../../database/database.ts";
+import type { Pool } from "../../database/database.ts";
 import type { Window } from "../../domain/window/window.ts";
 
 /** A withdrawn proof; see mirror.coverage_breaches. */
@@ -18,17 +18,6 @@ export interface Breach extends Window {
   readonly safeThroughAfter: Instant | null;
   /** Null until the period is proved again. */
   readonly reprovedAt: Instant | null;
-}
-
-/** Marks the breaches whose period is proved again; in the transaction that proves a window. */
-export async function noteReproved(client: Queryable, sourceId: string): Promise<void> {
-  await client.query(
-    `update mirror.coverage_breaches b set reproved_at = clock_timestamp()
-     where source_id = $1 and reproved_at is null and int8range(b.since, b.until) <@ (
-       select range_agg(int8range(p.since, p.until)) from mirror.proved p
-       where p.source_id = $1 and p.until > b.since and p.since < b.until)`,
-    [sourceId],
-  );
 }
 
 type BreachRow = {

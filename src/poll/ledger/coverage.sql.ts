@@ -4,7 +4,8 @@ import type { Margins } from "../../domain/window/lateness.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
-import { noteReproved } from "./breaches.sql.ts";
+import { insertUnconfirmed } from "./refetches.sql.ts";
+import { makeForgottenError, SAME_GROUND } from "./walks.sql.ts";
 
 /** A window that was walked to its end. */
 export interface WalkedWindow extends Window {
@@ -24,6 +25,10 @@ export interface WalkedWindow extends Window {
   readonly requests: number;
   readonly orders: number;
   readonly durationMs: number;
+  /** Its pages that the database has recorded: all but the last one. */
+  readonly pagesBefore: number;
+  /** A proof also requests the orders with a claim in the window that no read has shown: the walk would have shown it. */
+  readonly confirmsClaims: boolean;
 }
 
 /** The cursor and the watermark after the commit. */
@@ -32,9 +37,50 @@ export interface CoverageProgress {
   readonly safeThrough: Instant | undefined;
 }
 
+const COMMIT = `
+with recorded as (
+  insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
+    overlap_seconds, begun_at, requests, orders, started_at)
+  select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, coalesce(provider, base_url), mirror.server_identity(),
+    $8, $9, $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
+  from mirror.sources where source_id = $1
+), reached as (
+  select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $1
+), proof as (
+  select int8range(since, until) as span from mirror.coverage, reached
+  where source_id = $1 and proved and until > reached.instant
+  union all
+  select int8range($2::bigint, $3::bigint) where $5
+), run as (
+  select unnest(range_agg(span)) as span from proof
+), reproved as (
+  update mirror.coverage_breaches b set reproved_at = clock_timestamp()
+  where $5 and source_id = $1 and reproved_at is null and int8range(b.since, b.until) <@ (
+    select range_agg(span) from (
+      select int8range(p.since, p.until) as span from mirror.proved p
+      where p.source_id = $1 and p.until > b.since and p.since < b.until
+      union all
+      select int8range($2::bigint, $3::bigint)) proved)
+), unconfirmed as (
+  ${insertUnconfirmed("$5 and $15 and version >= $2::bigint and version < $3::bigint")}
+), ended as (
+  delete from mirror.walks
+  where source_id = $1 and sweep = $4 and ($14 = 0 or since = $2::bigint and until = $3::bigint
+    and begun_at = $10::bigint and step = $14 and ${SAME_GROUND})
+  returning step
+)
+update mirror.poll_state set
+  polled_through = case when $7 then greatest(polled_through, $3::bigint) else polled_through end,
+  safe_through = greatest(safe_through, (select upper(span) from run, reached where span @> reached.instant))
+where source_id = $1
+returning polled_through as "polledThrough", safe_through as "safeThrough",
+  (select count(*) from ended)::integer as ended`;
+
 /**
- * Records a walked window and its effects, under the lease. Throws LeaseLostError. Call it inside a transaction: it
- * locks the source's watermark first, so that no proof is withdrawn between the check and the move.
+ * Records a walked window and its effects, under the lease, and removes the record of its walk, or what is left of an
+ * abandoned one. Throws LeaseLostError, or WalkForgottenError if the database does not know the earlier pages. Call it
+ * inside a transaction: it locks the source's watermark first, so that no proof is withdrawn between the check and the
+ * move.
  *
  * `safe_through` is the end of the contiguous run of proved windows that begins at the source's history_since. So it
  * stops at a gap, however much was read beyond it, and jumps when the gap is filled. No commit moves it back, only a
@@ -46,28 +92,8 @@ export async function commitWindow(
   walked: WalkedWindow,
 ): Promise<CoverageProgress> {
   await lockPollState(client, lease, walked.sourceId);
-  const { rows } = await client.query<{ polledThrough: string; safeThrough: string | null }>(
-    `with recorded as (
-       insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
-         overlap_seconds, begun_at, requests, orders, started_at)
-       select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, coalesce(provider, base_url), mirror.server_identity(),
-         $8, $9, $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
-       from mirror.sources where source_id = $1
-     ), reached as (
-       select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $1
-     ), proof as (
-       select int8range(since, until) as span from mirror.coverage, reached
-       where source_id = $1 and proved and until > reached.instant
-       union all
-       select int8range($2::bigint, $3::bigint) where $5
-     ), run as (
-       select unnest(range_agg(span)) as span from proof
-     )
-     update mirror.poll_state set
-       polled_through = case when $7 then greatest(polled_through, $3::bigint) else polled_through end,
-       safe_through = greatest(safe_through, (select upper(span) from run, reached where span @> reached.instant))
-     where source_id = $1
-     returning polled_through as "polledThrough", safe_through as "safeThrough"`,
+  const { rows } = await client.query<{ polledThrough: string; safeThrough: string | null; ended: number }>(
+    COMMIT,
     [
       walked.sourceId,
       walked.since,
@@ -82,11 +108,13 @@ export async function commitWindow(
       walked.requests,
       walked.orders,
       walked.durationMs,
+      walked.pagesBefore,
+      walked.confirmsClaims,
     ],
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("the row that was locked is gone");
-  if (walked.proved) await noteReproved(client, walked.sourceId);
+  if (walked.pagesBefore > 0 && row.ended === 0) throw makeForgottenError(walked.sweep, walked.pagesBefore);
   return {
     polledThrough: BigInt(row.polledThrough),
     safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),

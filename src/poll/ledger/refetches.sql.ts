@@ -1,6 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
-import type { Window } from "../../domain/window/window.ts";
 
 /** A request to read one order again. */
 export interface Refetch {
@@ -35,25 +34,16 @@ export async function requestRefetches(
   );
 }
 
-/**
- * Requests re-reads of the orders with a claim in `window` that no read has shown: the walk that proved the window
- * would have shown it. Resolves with how many. Call it in the transaction that proves the window.
- */
-export async function requestUnconfirmed(
-  client: Queryable,
-  { sourceId, window }: { sourceId: string; window: Window },
-): Promise<number> {
-  const { rowCount } = await client.query(
-    `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
-     select source_id, reference, '${UNCONFIRMED}', true from mirror.orders
-     where source_id = $1 and version >= $2::bigint and version < $3::bigint and not settled and gone_at is null
-     order by reference ${NOTE_UNCONFIRMED}`,
-    [sourceId, window.since, window.until],
-  );
-  return rowCount ?? 0;
-}
+/** Requests re-reads of the orders of source $1 with a claim that no read has shown, those that meet a condition. */
+export const insertUnconfirmed = (condition: string) =>
+  `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
+       select source_id, reference, '${UNCONFIRMED}', true from mirror.orders
+       where source_id = $1 and not settled and gone_at is null and ${condition}
+       order by reference ${NOTE_UNCONFIRMED}`;
 
-/** The same for orders that a page showed in an older state than the mirror has. In the transaction of the page. */
+/**
+ * Requests re-reads of orders that a page showed in an older state than the mirror has. In the transaction of the page.
+ */
 export async function requestContradicted(
   client: Queryable,
   { sourceId, references }: { sourceId: string; references: readonly string[] },

@@ -24,9 +24,6 @@ export interface WalkProgress extends WalkKey {
   readonly state: string;
 }
 
-/** Identifies a page of a walk. */
-type WalkPlace = Omit<WalkProgress, "orders" | "state">;
-
 export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "orders" | "state"> {
   /** The new keys of each page, the first page first. */
   readonly pages: readonly (readonly string[])[];
@@ -35,7 +32,7 @@ export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "ord
 }
 
 /** The walk was started with the same provider and database. */
-const SAME_GROUND = `walks.server = mirror.server_identity()
+export const SAME_GROUND = `walks.server = mirror.server_identity()
   and walks.provider = (select coalesce(provider, base_url) from mirror.sources s where s.source_id = walks.source_id)`;
 
 /** The walk to continue; undefined if there is none, or if it was started with another provider or database server. */
@@ -99,19 +96,7 @@ export async function advanceWalk(
     [...walkValues(lease, progress), keys],
   );
   if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
-  if (!rows[0].advanced) throw makeForgottenError(progress);
-}
-
-/** Ends a walk that read `step` pages before this one, if the database knows them all. Throws WalkForgottenError. */
-export async function endWalk(client: Queryable, progress: WalkPlace): Promise<void> {
-  const { sourceId, sweep, window, begunAt, step } = progress;
-  const { rowCount } = await client.query(
-    `delete from mirror.walks
-     where source_id = $1 and sweep = $2 and since = $3::bigint and until = $4::bigint and begun_at = $5::bigint
-       and step = $6 and ${SAME_GROUND}`,
-    [sourceId, sweep, window.since, window.until, begunAt, step],
-  );
-  if (rowCount === 0) throw makeForgottenError(progress);
+  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step);
 }
 
 /** Deletes the record of a sweep's walk, which is started again or abandoned. */
@@ -124,8 +109,8 @@ function walkValues(lease: Lease, progress: WalkProgress) {
   return [...leaseValues(lease), sourceId, sweep, window.since, window.until, begunAt, step, orders, state];
 }
 
-function makeForgottenError({ sweep, step }: Pick<WalkPlace, "sweep" | "step">): WalkForgottenError {
+export function makeForgottenError(sweep: string, page: number): WalkForgottenError {
   return new WalkForgottenError(
-    `the database does not know page ${step} of the ${sweep} sweep's window: it was restored, replaced or read by another process`,
+    `the database does not know page ${page} of the ${sweep} sweep's window: it was restored, replaced or read by another process`,
   );
 }

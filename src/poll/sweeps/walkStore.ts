@@ -10,8 +10,8 @@ import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
 import { commitWindow } from "../ledger/coverage.sql.ts";
 import type { CoverageProgress } from "../ledger/coverage.sql.ts";
-import { requestContradicted, requestUnconfirmed } from "../ledger/refetches.sql.ts";
-import { advanceWalk, beginWalk, endWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
+import { requestContradicted } from "../ledger/refetches.sql.ts";
+import { advanceWalk, beginWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
 import type { Sweep } from "./sweeps.ts";
 
@@ -70,26 +70,24 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
     const { lease } = page.term;
     const { walk, begunAt } = after;
     if (begunAt === undefined) throw new TypeError("a reading without a page cannot be kept");
-    const place = { ...key, window: walk.window, begunAt };
     await requestContradicted(client, { ...key, references: listContradicted(sweep, page) });
     const pagesBefore = before.walk.pages;
     if (walk.outcome === undefined) {
+      const place = { ...key, window: walk.window, begunAt };
       const progress = { ...place, step: walk.pages, orders: after.counts.orders, state: encodeWalk(walk) };
       const grown = walk.seen.pages.length > before.walk.seen.pages.length;
       const keys = [...((grown && walk.seen.pages.at(-1)) || [])];
       await (pagesBefore === 0 ? beginWalk : advanceWalk)(client, lease, { progress, keys });
       return undefined;
     }
-    const committed = walk.outcome.kind === "read" ? await commit(client, { ...page, begunAt }) : undefined;
-    // A walk of one page, by far the most frequent, stores nothing; it only removes the rest of an abandoned one.
-    if (pagesBefore === 0 || committed === undefined) await forgetWalk(client, key);
-    else await endWalk(client, { ...place, step: pagesBefore });
-    return committed;
+    if (walk.outcome.kind === "read") return commit(client, { ...page, begunAt });
+    await forgetWalk(client, key);
+    return undefined;
   }
 
   async function commit(
     client: Queryable,
-    { after, begunAt, term }: WalkedPage & { begunAt: Instant },
+    { before, after, begunAt, term }: WalkedPage & { begunAt: Instant },
   ): Promise<CommittedWindow> {
     const { window, proved: whole } = after.walk;
     const { requests, orders } = after.counts;
@@ -108,8 +106,10 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       requests,
       orders,
       durationMs: Math.max(0, Math.round(clock.monotonicMs() - after.begunAtMs)),
+      pagesBefore: before.walk.pages,
+      // A comparison itself reads what its pages did not show.
+      confirmsClaims: sweep.name !== "verify",
     });
-    if (proved && sweep.name !== "verify") await requestUnconfirmed(client, { ...key, window });
     return { window, progress, whole, proved, begunAt };
   }
 

@@ -83,6 +83,8 @@ const commit = (place: number) =>
       requests: 1,
       orders: 0,
       durationMs: 0,
+      pagesBefore: 0,
+      confirmsClaims: false,
     };
     return inTransaction(pool, (client) => commitWindow(client, lease, window)).then(
       () => true,

@@ -57,6 +57,8 @@ const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow 
   requests: 1,
   orders: 0,
   durationMs: 5,
+  pagesBefore: 0,
+  confirmsClaims: false,
   ...more,
 });
 const commit = async (lease: Lease, since: bigint, until: bigint, more: Partial<WalkedWindow> = {}) =>

@@ -53,7 +53,7 @@ async function beginAnew(historyHour = 0): Promise<void> {
 const at = (hour: number): bigint => start + BigInt(hour) * HOUR;
 
 async function commit(since: number, until: number, proved = true): Promise<void> {
-  const counts = { requests: 1, orders: 0, durationMs: 1 };
+  const counts = { requests: 1, orders: 0, durationMs: 1, pagesBefore: 0, confirmsClaims: false };
   const basis = { margins: { settleSeconds: 5, overlapSeconds: 60 }, begunAt: at(until) };
   const window = { since: at(since), until: at(until), proved, sweep: "delayed", movesCursor: false };
   for (const sourceId of SOURCES) {

@@ -58,6 +58,8 @@ const commit = (window: Window) =>
       requests: 1,
       orders: 0,
       durationMs: 0,
+      pagesBefore: 0,
+      confirmsClaims: false,
     }),
   );
 const WITHDRAW =
