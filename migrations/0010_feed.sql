@@ -86,15 +86,19 @@ comment on function mirror.begin_feed_epoch is 'Begins a new epoch of the change
 create function mirror.enter_feed() returns trigger
 language plpgsql as $$
 declare
-  same_server boolean;
+  ignored text;
 begin
-  -- Runs with the writer's rights and as one query, because it is part of each statement that applies.
-  select server_started = pg_postmaster_start_time(), pg_advisory_xact_lock_shared(
+  -- Runs with the writer's rights. An assignment costs less than a query, and this is part of each
+  -- statement that applies.
+  ignored := pg_advisory_xact_lock_shared(
     'mirror.changes'::regclass::oid::integer,
-    (coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) % 2147483648)::integer)
-  into same_server from mirror.feed;
-  if same_server is not true then
-    perform mirror.begin_feed_epoch();
+    (coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) % 2147483648)::integer);
+  -- A session stays on its server, so it checks once; a rollback takes the setting back, too.
+  if current_setting('order_mirror.entered_feed', true) is distinct from 'yes' then
+    if not exists (select from mirror.feed where server_started = pg_postmaster_start_time()) then
+      perform mirror.begin_feed_epoch();
+    end if;
+    ignored := set_config('order_mirror.entered_feed', 'yes', false);
   end if;
   return null;
 end

@@ -9,6 +9,7 @@ import { readSnapshot } from "../../../src/wire/order.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { moveServer } from "../../support/mirror/moveServer.ts";
 import {
   addSource,
   at,
@@ -326,15 +327,12 @@ describe("a transaction that is still open", () => {
 });
 
 describe("a database that moved", () => {
-  /** Simulates starting the data directory, or a dump of it, as another server. */
-  const move = (server: string) =>
-    pool.query("update mirror.feed set server = $1, server_started = 'epoch'", [server]);
   const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
 
   it("to a server with every change: readers resume where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
-    await move("1/00000001");
+    await moveServer(pool, "1/00000001");
     await seeByPoll({ reference: "B", updatedAt: at(1) });
     const after = await read(`?after=${before.next}`);
     expect(names(after)).toEqual(["B1"]);
@@ -352,7 +350,7 @@ describe("a database that moved", () => {
     await pool.query("delete from mirror.changes where reference in ('C', 'D')");
     await pool.query("delete from mirror.orders where reference in ('C', 'D')");
     await pool.query("alter table mirror.changes alter column position restart with 3");
-    await move("1/00000002");
+    await moveServer(pool, "1/00000002");
     for (const reference of ["D", "E", "F"]) await seeByPoll({ reference, updatedAt: at(2) });
     const seenAfter = await Promise.all(places.map(async (place) => names(await read(`?after=${place}`))));
     expect(seenAfter).toEqual([
@@ -363,7 +361,7 @@ describe("a database that moved", () => {
     ]);
     // A second move, to a server that has nothing from the second one: readers resume after the last change that all three share.
     await pool.query("delete from mirror.changes where reference <> 'A'");
-    await move("1/00000003");
+    await moveServer(pool, "1/00000003");
     await seeByPoll({ reference: "G", updatedAt: at(1) });
     for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
   });

@@ -19,6 +19,7 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { readEventStream } from "../../support/http/eventStream.ts";
 import type { StreamedEvent } from "../../support/http/eventStream.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { moveServer } from "../../support/mirror/moveServer.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
@@ -187,8 +188,11 @@ describe("a stream of changes", () => {
     await next();
     for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
     // In one transaction, so that nobody sees the new server without the change.
-    await pool.query(`delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B';
-      update mirror.feed set server = '1/1', server_started = 'epoch'`);
+    await moveServer(
+      database.pool,
+      "1/1",
+      "delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B'",
+    );
     await see({ reference: "C", updatedAt: at(1) });
     expect(referenceOf(await next())).toBe("C");
     await see({ reference: "B", updatedAt: at(2) });
