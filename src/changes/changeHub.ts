@@ -9,16 +9,17 @@ import { readFeed } from "./feedReader.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
 import type { FeedBatch, FeedTail } from "./feedTail.ts";
+import type { News } from "./news.ts";
 
 /** How often the table is read while there are readers: for announcements that were lost. @internal */
 export const LOOK_MS = 400;
 const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
 
-export interface NextOptions {
-  /** The instant of the last proof that the reader received. */
-  readonly completeThrough: Instant | undefined;
+export interface SubscriptionOptions {
+  /** After this long without news, `next` resolves with nothing. */
   readonly waitMs: number;
+  /** Ends the waiting. */
   readonly signal: AbortSignal;
 }
 
@@ -31,12 +32,12 @@ export interface FeedSubscription {
    * came within `waitMs`, or when the hub is closed. Throws what readFeed throws; rejects with the signal's reason when
    * that is aborted.
    */
-  next(after: FeedCursor, options: NextOptions): Promise<FeedBatch>;
+  next(after: FeedCursor, completeThrough: Instant | undefined): Promise<FeedBatch>;
   close(): void;
 }
 
 export interface ChangeHub {
-  subscribe(sourceId: string): FeedSubscription;
+  subscribe(sourceId: string, options: SubscriptionOptions): FeedSubscription;
   /**
    * Reads new changes now instead of at the next interval, because changes were announced. Does nothing without
    * readers.
@@ -67,19 +68,17 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   look.start();
 
   async function next(
-    { sourceId, tail }: { sourceId: string; tail: FeedTail },
+    { sourceId, tail, wait, signal }: { sourceId: string; tail: FeedTail; wait: Wait; signal: AbortSignal },
     after: FeedCursor,
-    { completeThrough, waitMs, signal }: NextOptions,
+    completeThrough: Instant | undefined,
   ): Promise<FeedBatch> {
-    const untilMs = clock.monotonicMs() + waitMs;
-    while (!closing.signal.aborted) {
+    for (let waited = false; !closing.signal.aborted;) {
       signal.throwIfAborted();
       const seen = tail.news.count();
       const batch = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
-      const leftMs = untilMs - clock.monotonicMs();
       const isProof = batch.complete !== null && batch.complete.through !== completeThrough;
-      if (batch.entries.length > 0 || isProof || leftMs <= 0) return batch;
-      await waitForNews({ tail, seen, clock, leftMs, signal });
+      if (batch.entries.length > 0 || isProof || waited) return batch;
+      waited = !(await wait.forNews(seen));
     }
     return NOTHING;
   }
@@ -95,17 +94,20 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   }
 
   return {
-    subscribe(sourceId) {
+    subscribe(sourceId, { waitMs, signal }) {
       const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: 0 };
       tails.set(sourceId, shared);
       shared.readers += 1;
       if (shared.readers === 1) look.wake();
+      const { tail } = shared;
+      const wait = makeWait({ news: tail.news, waitMs, signal });
       let open = true;
       return {
-        next: (after, options) => next({ sourceId, tail: shared.tail }, after, options),
+        next: (after, completeThrough) => next({ sourceId, tail, wait, signal }, after, completeThrough),
         close() {
           if (!open) return;
           open = false;
+          wait.stop();
           shared.readers -= 1;
           if (shared.readers === 0) tails.delete(sourceId);
         },
@@ -142,25 +144,34 @@ function makeLook({ tails, clock, logger }: LookDeps): Loop {
   });
 }
 
-/** Resolves at news after the `seen`-th, after `leftMs`, or when the signal is aborted. */
-function waitForNews(deps: {
-  tail: FeedTail;
-  seen: number;
-  clock: Clock;
-  leftMs: number;
-  signal: AbortSignal;
-}): Promise<void> {
-  const { tail, seen, clock, leftMs, signal } = deps;
-  return new Promise((resolve) => {
-    const over = new AbortController();
-    const end = () => {
+/** The waits of one reader, one after the other. */
+interface Wait {
+  /** Resolves with true at news after the `seen`-th; with false after `waitMs`, or when the signal is aborted. */
+  forNews(seen: number): Promise<boolean>;
+  stop(): void;
+}
+
+/** All waits share a timer and a listener: new ones for each of 200 readers took longer than writing the change to them. */
+function makeWait({ news, waitMs, signal }: SubscriptionOptions & { news: News }): Wait {
+  let end: (isNews: boolean) => void = () => undefined;
+  const timer = setTimeout(() => end(false), waitMs);
+  const abort = () => end(false);
+  signal.addEventListener("abort", abort);
+  return {
+    async forNews(seen) {
+      if (signal.aborted) return false;
+      timer.refresh();
+      let stop: () => void = () => undefined;
+      const isNews = await new Promise<boolean>((resolve) => {
+        end = resolve;
+        stop = news.onNext(seen, () => resolve(true));
+      });
       stop();
-      signal.removeEventListener("abort", end);
-      over.abort();
-      resolve();
-    };
-    signal.addEventListener("abort", end);
-    clock.sleep(leftMs, over.signal).then(end, () => undefined);
-    const stop = tail.news.onNext(seen, () => queueMicrotask(end));
-  });
+      return isNews;
+    },
+    stop() {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", abort);
+    },
+  };
 }

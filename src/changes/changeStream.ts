@@ -23,6 +23,7 @@ const STREAMS_MAX = 200;
 /** Per token if there are several, so that none can occupy all streams. */
 const STREAMS_PER_TOKEN_MAX = STREAMS_MAX / 2;
 const HEARTBEAT_MS = 15_000;
+const HEARTBEAT = Buffer.from(": heartbeat\n\n");
 /** A client that accepts no bytes for this long is disconnected. It resumes where it left off. */
 const STALLED_MS = 30_000;
 const RECONNECT_MS = 3_000;
@@ -96,28 +97,24 @@ async function runStream(
   const { hub, logger, limits = {} } = deps;
   const gone = new AbortController();
   response.on("close", () => gone.abort(new Error("the client is gone")));
-  const subscription = hub.subscribe(sourceId);
+  const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
+  const subscription = hub.subscribe(sourceId, { waitMs, signal: gone.signal });
   // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
-  let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
+  let chunk: string | Buffer = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
   let after: WrittenCursor = start;
   let completeThrough: Instant | undefined;
   try {
     for (;;) {
       await writeChunk(deps, { response, chunk, signal: gone.signal });
-      const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
-      const { entries, complete } = await subscription.next(after, {
-        completeThrough,
-        waitMs,
-        signal: gone.signal,
-      });
+      const { entries, complete } = await subscription.next(after, completeThrough);
       if (hub.isClosed()) break;
       after = entries.at(-1)?.place ?? after;
-      chunk = entries.map(frameOf).join("");
+      const written = entries.map(frameOf);
       if (complete !== null && complete.through !== completeThrough) {
-        chunk += frameCompleteness(after, complete);
+        written.push(Buffer.from(frameCompleteness(after, complete)));
         completeThrough = complete.through;
       }
-      if (chunk === "") chunk = ": heartbeat\n\n";
+      chunk = join(written);
     }
     response.end();
   } catch (error) {
@@ -132,7 +129,7 @@ async function runStream(
 /** Writes, and waits until the client has taken it as far as the socket's buffer goes. */
 async function writeChunk(
   { clock, limits = {} }: StreamDeps,
-  { response, chunk, signal }: { response: Response; chunk: string; signal: AbortSignal },
+  { response, chunk, signal }: { response: Response; chunk: string | Buffer; signal: AbortSignal },
 ): Promise<void> {
   signal.throwIfAborted();
   if (response.write(chunk)) return;
@@ -158,15 +155,20 @@ class StalledClientError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-/** All readers share the entries that the hub keeps, so each frame is written once. */
-const frames = new WeakMap<FeedEntry, string>();
+/** All readers share the entries that the hub keeps, so each frame is written, and encoded, once. */
+const frames = new WeakMap<FeedEntry, Buffer>();
 
-function frameOf(entry: FeedEntry): string {
+function frameOf(entry: FeedEntry): Buffer {
   const known = frames.get(entry);
   if (known !== undefined) return known;
-  const frame = writeFrame(entry);
+  const frame = Buffer.from(writeFrame(entry));
   frames.set(entry, frame);
   return frame;
+}
+
+function join(written: readonly Buffer[]): Buffer {
+  const [first = HEARTBEAT, ...rest] = written;
+  return rest.length === 0 ? first : Buffer.concat(written);
 }
 
 /** The lines of an order's text are lines of the event; the client joins them again. */

@@ -22,7 +22,8 @@ export interface StreamAnswer {
 
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 20;
-const EVENT_ID = /"eventId":"(evt_\d+_\d+)"/g;
+/** An id follows. */
+const EVENT_ID = '"eventId":"';
 
 /** For each reader, when it received each event. */
 const seen: Map<string, number>[] = [];
@@ -48,18 +49,29 @@ async function open({ base, readers }: OpenOrder): Promise<void> {
   );
 }
 
+/** Searches bytes: decoding each chunk for a pattern would delay what the next readers receive, whose machine this is, too. */
 function follow(response: IncomingMessage, times: Map<string, number>, onBytes: () => void): void {
-  let rest = "";
-  response.setEncoding("utf8").on("error", () => undefined);
-  response.on("data", (chunk: string) => {
+  let rest: Buffer = Buffer.alloc(0);
+  response.on("error", () => undefined);
+  response.on("data", (chunk: Buffer) => {
     onBytes();
-    rest += chunk;
-    const end = rest.lastIndexOf("\n\n");
-    if (end < 0) return;
     const nowMs = performance.timeOrigin + performance.now();
-    for (const [, eventId = ""] of rest.slice(0, end).matchAll(EVENT_ID)) times.set(eventId, nowMs);
-    rest = rest.slice(end + 2);
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    const end = bytes.lastIndexOf("\n\n") + 2;
+    for (const eventId of eventIdsIn(bytes.subarray(0, end < 2 ? 0 : end))) {
+      times.set(eventId, nowMs);
+    }
+    rest = end < 2 ? bytes : bytes.subarray(end);
   });
+}
+
+function eventIdsIn(bytes: Buffer): string[] {
+  const ids: string[] = [];
+  for (let at = bytes.indexOf(EVENT_ID); at >= 0; at = bytes.indexOf(EVENT_ID, at)) {
+    at += EVENT_ID.length;
+    ids.push(bytes.toString("latin1", at, bytes.indexOf('"', at)));
+  }
+  return ids;
 }
 
 async function answer({ round, count }: CountOrder): Promise<StreamAnswer> {
