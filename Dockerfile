@@ -19,7 +19,7 @@ COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY migrations ./migrations
 COPY config ./config
-RUN install -d -o node -g node /data
+RUN install -d -o node -g node /data /srv/order-days
 USER node
 EXPOSE 3000
 # For the web process. /livez, not /readyz: a restart would not bring a database back.

@@ -156,6 +156,17 @@ describe("docker-compose.yml", () => {
     expect(readFileSync(path.join(folder, "certificate-key"), "utf8")).toBe(key);
   });
 
+  it("lets the poller alone write daily files, to a folder of the image that its account owns", () => {
+    const mounts = [...services].flatMap(([name, block]) =>
+      block.includes("/srv/order-days") ? [name] : [],
+    );
+    expect(mounts).toEqual(["poller"]);
+    expect(services.get("poller")).toContain("volumes: [daily-files:/srv/order-days]");
+    expect(compose).toMatch(/^volumes:\n(?: {2}.*\n)* {2}daily-files:$/m);
+    // A new volume gets the owner of the folder in the image.
+    expect(read("Dockerfile")).toMatch(/^RUN install -d -o node -g node .*\/srv\/order-days$/m);
+  });
+
   it("keeps the queue's keys behind a password, and contains no secret", () => {
     expect(compose).toContain("--maxmemory-policy noeviction");
     expect(compose).toContain("--appendonly yes");

@@ -28,8 +28,9 @@ Input that belongs to no order is erased if it contains the reference. Input tha
 and name the entries that do with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
 with that number. Input that belongs to another order stays, even if it contains this reference.
 Requests that CAPTURE_REFUSED stored under this DATA_DIR are removed, whomever they are about; web on another machine keeps its own for
-at most a day. The provider, systems that were notified, exports, and backups of the database keep
-their copies.`;
+at most a day.
+Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups. Daily files that were
+written before keep its externalOrderId, their only personal column: remove those files, or the value in them, where that matters.`;
 
 export function addEraseCommand(program: Command): void {
   program
