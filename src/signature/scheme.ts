@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
+import { hideLogin } from "../domain/hideLogin.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
 import { ALGORITHM_NAMES, findAlgorithm } from "./algorithms.ts";
 import type { Algorithm } from "./algorithms.ts";
@@ -164,7 +165,10 @@ export function algorithmOf(scheme: Scheme): Algorithm {
 function findPreset(name: string): SchemeInput {
   const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
   if (preset) return preset;
-  throw new ConfigurationError(`There is no webhook scheme ${JSON.stringify(name.slice(0, 64))}.`, {
-    fix: `Name one of ${Object.keys(PRESETS).join(", ")}, or give the JSON of a scheme.`,
-  });
+  throw new ConfigurationError(
+    `There is no webhook scheme ${JSON.stringify(hideLogin(name).slice(0, 64))}.`,
+    {
+      fix: `Name one of ${Object.keys(PRESETS).join(", ")}, or give the JSON of a scheme.`,
+    },
+  );
 }

@@ -1,4 +1,5 @@
 import { ConfigurationError } from "../../domain/errors.ts";
+import { hideLogin } from "../../domain/hideLogin.ts";
 import { ENV_FILE, readEnvironment } from "./environment.ts";
 import type { FoundText } from "./environment.ts";
 import type { LogFormat, LogLevel } from "../telemetry/logger.ts";
@@ -188,7 +189,7 @@ function describeValue(name: VariableName, found: FoundText | undefined, config:
     const inForce = name === "LOG_FORMAT" ? config.logFormat : variable.default;
     return { name, value: inForce ?? variable.unset ?? "not set", source: "default" };
   }
-  const value = variable.secret ? `set, ${found.text.length} characters` : found.text;
+  const value = variable.secret ? `set, ${found.text.length} characters` : hideLogin(found.text);
   return { name, value, source: found.origin };
 }
 
@@ -227,7 +228,8 @@ function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: stri
 
 function show({ secret }: { secret?: true }, text: string): string {
   if (secret) return "";
-  return `, not ${JSON.stringify(text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text)}`;
+  const shown = hideLogin(text);
+  return `, not ${JSON.stringify(shown.length > SHOWN_LENGTH_MAX ? `${shown.slice(0, SHOWN_LENGTH_MAX)}…` : shown)}`;
 }
 
 function makeConfig(

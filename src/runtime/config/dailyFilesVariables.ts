@@ -1,3 +1,4 @@
+import { holdsLogin } from "./providerAddress.ts";
 import { text } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
 
@@ -13,8 +14,11 @@ export interface DailyFiles {
   } | null;
 }
 
+/** A scheme; a single letter is a drive of Windows. */
+const ADDRESS = /^[a-z][a-z0-9+.-]+:/i;
+
 const place = text.refine(
-  (value) => !/^[a-z0-9+]+:\/\//i.test(value) || isBucket(value),
+  (value) => !ADDRESS.test(value) || isBucket(value),
   "must be a folder, or the https:// address of a bucket without a user, a query or a fragment",
 );
 
@@ -73,6 +77,6 @@ export function listDailyFilesProblems(values: DailyFilesValues): string[] {
 
 function isBucket(value: string): boolean {
   if (!URL.canParse(value)) return false;
-  const { protocol, username, password, search, hash } = new URL(value);
-  return ["http:", "https:"].includes(protocol) && username + password + search + hash === "";
+  const url = new URL(value);
+  return ["http:", "https:"].includes(url.protocol) && !holdsLogin(url) && url.search + url.hash === "";
 }

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
+import { hideLogin } from "../../domain/hideLogin.ts";
 import { findMisspelt } from "../../domain/misspelt.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
@@ -50,7 +51,7 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
     } else if (file) {
       const secret = readSecretFile(file.text);
       if ("problem" in secret)
-        problems.push(`${name}_FILE names ${path.resolve(file.text)}, which ${secret.problem}.`);
+        problems.push(`${name}_FILE names ${path.resolve(hideLogin(file.text))}, which ${secret.problem}.`);
       else found.set(name, { text: secret.text, origin: "file" });
     } else if (direct) {
       found.set(name, direct);

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
+import { hideLogin } from "../../domain/hideLogin.ts";
 import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import { describeReadError, readSecretFile } from "./environment.ts";
 
@@ -15,7 +16,7 @@ export function readListFile<Element extends z.ZodType>(options: {
   problems: string[];
 }): z.output<Element>[] {
   const { variable, file, schema, problems } = options;
-  const place = path.resolve(file);
+  const place = path.resolve(hideLogin(file));
   let json: unknown;
   try {
     json = JSON.parse(readFileSync(file, "utf8"));
@@ -41,7 +42,7 @@ export function makeSecretReader(context: { folder: string; place: string; probl
     if (file === undefined) return undefined;
     const found = readSecretFile(path.resolve(folder, file));
     if ("text" in found) return found.text;
-    problems.push(`${place} ${name} names ${path.resolve(folder, file)}, which ${found.problem}.`);
+    problems.push(`${place} ${name} names ${path.resolve(folder, hideLogin(file))}, which ${found.problem}.`);
     return undefined;
   };
 }

@@ -5,13 +5,17 @@ export function findAddressProblem(address: string): string | undefined {
   if (!URL.canParse(address)) return "must look like https://api.example.com";
   const url = new URL(address);
   if (url.protocol !== "https:" && url.protocol !== "http:") return "must start with https://";
-  if (url.username !== "" || url.password !== "")
-    return "must not contain a user or password; the key goes in a variable";
+  if (holdsLogin(url)) return "must not contain a user or password; the key goes in a variable";
   if (url.search !== "" || url.hash !== "") return "must not contain a query or a fragment";
   if (url.protocol === "http:" && !namesThisMachine(url.host)) {
     return "must start with https://: over http anybody on the way can read the key (only this machine may use http)";
   }
   return undefined;
+}
+
+/** True also when a `/` that was not encoded has ended the password early. */
+export function holdsLogin({ username, password, pathname }: URL): boolean {
+  return username !== "" || password !== "" || pathname.includes("@");
 }
 
 /** True if the provider at `address` runs on this machine, as the sandbox does. */

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import { isLoopback } from "../http/loopback.ts";
-import { list, text } from "./variableSchemas.ts";
+import { isPublicAddress, list, text } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
 
 /** The holder of a role: a group or a person of the sign-on, for all sources or for one. */
@@ -55,10 +55,8 @@ const grants = list.transform((entries) =>
 
 const issuer = text.refine(
   (value) =>
-    URL.canParse(value) &&
-    (new URL(value).protocol === "https:" ||
-      (new URL(value).protocol === "http:" && isLoopback(new URL(value).hostname))),
-  "must be an address that starts with https://",
+    isPublicAddress(value) && (new URL(value).protocol === "https:" || isLoopback(new URL(value).hostname)),
+  "must be an address that starts with https://, without a user and password",
 );
 
 /** Variables of single sign-on for the ops pages. If none is set, single sign-on is off. */

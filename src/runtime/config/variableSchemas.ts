@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
+import { holdsLogin } from "./providerAddress.ts";
 import { findPathProblem } from "../http/forwardedPaths.ts";
 
 /** One environment variable of the product. */
@@ -62,9 +63,15 @@ export const list = z.string().transform((value) =>
 const isUrl = (value: string, protocols: readonly string[]) =>
   URL.canParse(value) && protocols.includes(new URL(value).protocol);
 
+/**
+ * A password with one of / ? # ends the address of the server early: the driver would take its beginning for the port,
+ * and name it in errors.
+ */
+const endsEarly = (value: string) => /^[^:]+:\/\/[^/?#]*[/?#].*@/s.test(value);
+
 export const databaseUrl = text
   .refine(
-    (value) => isUrl(value, POSTGRES_PROTOCOLS),
+    (value) => isUrl(value, POSTGRES_PROTOCOLS) && !endsEarly(value),
     "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25",
   )
   .transform(nameVerification);
@@ -93,7 +100,7 @@ export const redisUrls = list.superRefine((urls, context) => {
 function findRedisProblem(urls: readonly string[]): string | undefined {
   if (
     urls.length === 0 ||
-    !urls.every((url) => isUrl(url, REDIS_PROTOCOLS) && new URL(url).hostname !== "")
+    !urls.every((url) => isUrl(url, REDIS_PROTOCOLS) && !endsEarly(url) && new URL(url).hostname !== "")
   ) {
     return "must look like redis://host:6379, rediss://host:6379 or redis+sentinel://host:26379/NAME; for a cluster, or for several sentinels, comma separated";
   }
@@ -140,9 +147,18 @@ export const webAddress = text.refine(
   "must be an address that starts with https:// or http://",
 );
 
+/** Whether it is an address that may be shown, and to which a request without a login is sent. */
+export const isPublicAddress = (value: string) =>
+  isUrl(value, ["http:", "https:"]) && !holdsLogin(new URL(value));
+
+export const publicAddress = text.refine(
+  isPublicAddress,
+  "must be an address that starts with https:// or http://, without a user and password",
+);
+
 export const webAddresses = list.refine(
-  (values) => values.length > 0 && values.every((value) => isUrl(value, ["http:", "https:"])),
-  "must be addresses that start with https:// or http://, comma separated",
+  (values) => values.length > 0 && values.every(isPublicAddress),
+  "must be addresses that start with https:// or http://, without a user and password, comma separated",
 );
 
 export const forwardedPaths = list.superRefine((patterns, context) => {

@@ -15,7 +15,7 @@ import {
   redisUrls,
   seconds,
   text,
-  webAddress,
+  publicAddress,
   wholeNumberVariable,
 } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
@@ -192,7 +192,7 @@ export const VARIABLES = {
   ...ACCESS_VARIABLES,
   ...SIGN_ON_VARIABLES,
   ALERT_WEBHOOK_URL: {
-    schema: webAddress,
+    schema: publicAddress,
     default: null,
     secret: true,
     unset: "no alerts are sent",

@@ -783,6 +783,7 @@ it("needs both halves of an access key for a bucket, and none for a folder; no s
     bucket: { region: "us-east-1", accessKeyId: "AKIDEXAMPLE", secretAccessKey: "hush-hush" },
   });
   for (const [env, problem] of [
+    [{ DAILY_FILES: "me:hush-hush@s3.example.com", ...key }, /DAILY_FILES must be a folder/],
     [{ DAILY_FILES: bucket }, /DAILY_FILES is a bucket, but DAILY_FILES_ACCESS_KEY_ID is not set/],
     [{ DAILY_FILES: "/srv/days", ...key }, /DAILY_FILES is not the address of a bucket/],
     [{ DAILY_FILES: "s3://bucket/days", ...key }, /DAILY_FILES must be a folder, or the https:/],
@@ -791,4 +792,55 @@ it("needs both halves of an access key for a bucket, and none for a folder; no s
     expect(() => load(env)).toThrow(problem);
     expect(() => load(env)).not.toThrow(/SECRET_ACCESS_KEY.*hush-hush/);
   }
+});
+
+describe("an address with a secret in it", () => {
+  const addresses = [
+    "https://me:hush-hush@api.example.com/path",
+    "https://me:12/hush-hush@api.example.com/path",
+    "https://me:hush-hush@api.example.com:none",
+    "https:/me:hush-hush@api.example.com",
+    "https://hush-hush@api.example.com",
+    "https://api.example.com/path?token=hush-hush",
+    "https://api.example.com/path#hush-hush",
+    "mirror.example.com,https://me:hush-hush@api.example.com",
+    "postgres://me:hush-hush@database/mirror",
+    "redis://:hush-hush@queue:6379",
+    "me:hush-hush@api.example.com",
+  ];
+
+  it.each(VARIABLE_NAMES.flatMap((name) => [name, `${name}_FILE`]))("is never shown as %s", (name) => {
+    const shown = (address: string): unknown => {
+      const env = { ...LIVE, [name]: address };
+      const problems = problemsOf(env);
+      return problems.length > 0 ? problems : describeConfig(load(env), env, null);
+    };
+    expect(addresses.filter((address) => JSON.stringify(shown(address)).includes("hush-hush"))).toEqual([]);
+  });
+
+  // Here the driver would take a part of the password for the port, and show it when the server cannot be reached.
+  it.each([
+    ["DATABASE_URL", "postgres://me:12/hush@database/mirror"],
+    ["DATABASE_URL", "postgres://me:12#hush@database/mirror"],
+    ["DATABASE_URL", "postgres://me:12?hush@database/mirror"],
+    ["REDIS_URL", "redis://me:12/hush@queue:6379"],
+    ["REDIS_URL", "rediss://me:12#hush@queue:6379"],
+  ])("is refused in %s when a character of the password is not encoded: %s", (name, address) => {
+    expect(problemsOf({ [name]: address })).toEqual([expect.stringMatching(`^${name} must look like`)]);
+  });
+
+  it.each(["ALERT_WEBHOOK_URL", "PUBLIC_URL", "OIDC_ISSUER"])(
+    "is refused as %s, which sends no login",
+    (name) => {
+      const env = {
+        ALERT_WEBHOOK_SECRET: SECRET,
+        ...OIDC,
+        OPS_VIEWERS: "*",
+        PUBLIC_URL: "https://mirror.example.com",
+      };
+      expect(problemsOf({ ...env, [name]: "https://me:hush-hush@example.com" })).toContainEqual(
+        expect.stringMatching(`^${name} must .* without a user`),
+      );
+    },
+  );
 });
