@@ -16,8 +16,7 @@ import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { composeOnDecisions } from "./background/onDecisions.ts";
-import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
-import type { RequestUsage } from "./background/requestUsage.ts";
+import { makeTrackUsage } from "./background/requestUsage.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
@@ -25,9 +24,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const { config, logger, shutdown } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const usages: RequestUsage[] = [];
-  saveRequestUsage(deps, usages);
-  const start = makeStart(deps, pool, usages);
+  const start = makeStart(deps, pool);
   const polled = new Map<string, { readonly source: SourceConfig; readonly poller: Poller }>();
 
   async function poll(sources: readonly SourceConfig[]): Promise<void> {
@@ -52,9 +49,10 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   logger.info({ sources: [...polled.keys()] }, "poller is ready");
 }
 
-function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source: SourceConfig) => Poller {
+function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
   const { dailyFiles: files } = config;
+  const trackUsage = makeTrackUsage(deps, pool);
   const onDecisions = composeOnDecisions(deps, pool);
   // Never shortened: a source that was removed may still have a page under way.
   const modes = new Map(modesOf(config));
@@ -65,15 +63,16 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
     const { sourceId, mode, baseUrl, webhookSecrets } = source;
     const apiKey = keyOf(source);
     modes.set(sourceId, mode);
-    const usage = trackRequestUsage({ budget: budgetOf(source), pool, sourceId });
-    usages.push(usage);
+    const budget = trackUsage({ budget: budgetOf(source), sourceId });
+    const ownLogger = logger.child({ source: sourceId });
+    const task = { pool, sourceId, place: config, logger: ownLogger };
     const poller = makePoller({
       source,
-      client: makeProviderClient({ baseUrl, apiKey, budget: usage.budget, clock, logger, onAnswer }),
+      client: makeProviderClient({ baseUrl, apiKey, budget, clock, logger, onAnswer }),
       pool,
       apply,
       clock,
-      logger: logger.child({ source: sourceId }),
+      logger: ownLogger,
       intervalSeconds: config.pollIntervalSeconds,
       settleSeconds: config.pollSettleSeconds,
       overlapSeconds: config.pollOverlapSeconds,
@@ -83,18 +82,8 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
       webhooksConfigured: webhookSecrets.length > 0,
       assertOurs: () => assertOurs(pool, source),
       moreTasks: [
-        makeCertifyDays({ pool, sourceId, place: config, logger: logger.child({ source: sourceId }) }),
-        ...(files === null
-          ? []
-          : [
-              makeWriteDailyFiles({
-                pool,
-                sourceId,
-                place: config,
-                files,
-                logger: logger.child({ source: sourceId }),
-              }),
-            ]),
+        makeCertifyDays(task),
+        ...(files === null ? [] : [makeWriteDailyFiles({ ...task, files })]),
       ],
       holder: HOLDER,
     });

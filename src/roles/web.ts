@@ -39,7 +39,7 @@ import { recordConfiguredSources } from "./start/recordSources.ts";
 import { openPool, openReplicaPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { captureRefused } from "./background/captureRefused.ts";
-import { keepCallBook, makeCallBook } from "./background/webhookCalls.ts";
+import { makeCallCounter } from "./background/webhookCalls.ts";
 import { composeWrites } from "./writes.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
@@ -148,14 +148,12 @@ async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Rec
     sources.clear();
     for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
   });
-  const calls = makeCallBook(openPool(deps, CALLS_POOL));
-  keepCallBook(calls, deps);
   return makeReceiver({
     events: deliveryEvents,
     sources,
     store: commit.store,
     notify: queue.notify,
-    onEnd: calls.note,
+    onEnd: makeCallCounter(deps, openPool(deps, CALLS_POOL)),
     onRefused: await captureRefused(deps),
     clock,
     logger,

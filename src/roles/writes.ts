@@ -7,8 +7,7 @@ import { HALF_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { meterAnswers } from "./background/metering.ts";
 import { makeOwnerCheck } from "./background/ownerCheck.ts";
-import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
-import type { RequestUsage } from "./background/requestUsage.ts";
+import { makeTrackUsage } from "./background/requestUsage.ts";
 import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { composeOnDecisions } from "./background/onDecisions.ts";
@@ -22,7 +21,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   if (!config.writeThrough) return undefined;
   const budgets = new Map<string, ReturnType<typeof makeBudget>>();
   const pool = openPool(deps, WRITE_POOL);
-  const usages: RequestUsage[] = [];
+  const trackUsage = makeTrackUsage(deps, pool);
   const senders = new Map<string, Forward>();
   for (const source of config.sources) {
     const { sourceId, organization, mode, baseUrl, apiKey } = source;
@@ -32,9 +31,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     const owner = JSON.stringify([organization, mode]);
     const shared = budgets.get(owner) ?? makeBudget({ clock, limits: HALF_LIMITS, share: config.rateShare });
     budgets.set(owner, shared);
-    const usage = trackRequestUsage({ budget: shared, pool, sourceId, purpose: "write" });
-    usages.push(usage);
-    const { budget } = usage;
+    const budget = trackUsage({ budget: shared, sourceId, purpose: "write" });
     const provider = { baseUrl, apiKey, budget, clock, logger, onAnswer: meterAnswers(metrics) };
     const checkOwner = makeOwnerCheck({ source, client: makeProviderClient(provider), pool, logger });
     const forward = makeForward(provider);
@@ -43,7 +40,6 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
       return forward(request);
     });
   }
-  saveRequestUsage(deps, usages);
   const onDecisions = composeOnDecisions(deps, pool);
   const { applyReads } = makeApply({
     events: deliveryEvents,

@@ -7,7 +7,7 @@ import type { CompletedCommand, Shell } from "../output/completionScripts.ts";
 /** Argument values that commander does not know as choices, because a newer sandbox may have others. */
 const WORDS: Readonly<Record<string, readonly string[]>> = { trigger: SCENARIOS.map(({ name }) => name) };
 
-export function addCompletionCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("completion")
     .addArgument(new Argument("<shell>", "your shell").choices(SHELLS))

@@ -4,7 +4,7 @@ import { ENVIRONMENT } from "../../runtime/config/environment.ts";
 import { readConfig } from "../input/session.ts";
 import { alignColumns, printJson, printLine } from "../output/terminal.ts";
 
-export function addConfigCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("config")
     .description("show the configuration in force and the origin of each value, with secrets hidden")

@@ -16,7 +16,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-export function addDoctorCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("doctor")
     .description("examine configuration, database, queue, provider, webhooks and the state of the mirror")

@@ -37,7 +37,7 @@ The secret comes from IDENTIFY_SECRET, from --secret-file, or from a prompt; nev
 If the sender signs with a private key, give the public key: whpk_…, PEM, or base64 of its DER.
 Nothing is sent anywhere. Exits with code 3 if no scheme matches.`;
 
-export function addIdentifySignatureCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("identify-signature")
     .argument(

@@ -35,7 +35,7 @@ interface Options {
 }
 
 /** `listen`: a developer's machine gets every change as outgoing webhooks bring it, without an address of its own. */
-export function addListenCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("listen")
     .description("send every change to an address on this machine, as outgoing webhooks do, until Ctrl-C")

@@ -9,7 +9,7 @@ import { printJson, printLine } from "../output/terminal.ts";
 import type { PlannedMigration, TableLock, Work } from "../../database/schema/migrationPlan.ts";
 import type { TableSize } from "../../database/schema/tableSizes.sql.ts";
 
-export function addMigrateCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("migrate")
     .description("bring the database to the newest schema; run it before each release")

@@ -36,81 +36,63 @@ interface ReplayOptions extends Answer {
   readonly after?: string;
 }
 
+type Option = readonly [flags: string, meaning: string];
+
 const SHOWN = 50;
+const YES: Option = ["--yes", "do not ask for confirmation"];
+const PLACE: readonly Option[] = [
+  ["--since <when>", "changes since this instant or this long ago, such as PT2H"],
+  ["--after <position>", "changes after this position: data.position of a message"],
+  ["--source <id>", "the source; required if the endpoint has several"],
+];
 const NOT_A_POSITION =
   "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
 
 /** `outgoing`: shows how the business's own endpoints receive their webhooks, pauses them, and sends them again. */
-export function addOutgoingCommand(program: Command): void {
+export function register(program: Command): void {
   const outgoing = program
     .command("outgoing")
     .description("inspect outgoing webhooks, pause them, and send them again");
-  outgoing
-    .command("list")
-    .description("list endpoints: messages waiting, messages given up, last delivery")
-    .option("--json", "print JSON")
-    .action((options: Answer) => withMirror(({ pool }) => list(pool, options)));
-  outgoing
-    .command("test")
+  const add = (name: string, description: string, options: readonly Option[] = []) => {
+    const command = outgoing.command(name).description(description);
+    for (const [flags, meaning] of options) command.option(flags, meaning);
+    return command.option("--json", "print JSON");
+  };
+  const addForEndpoint = (name: string, description: string, options?: readonly Option[]) =>
+    add(name, description, options).argument("<endpoint>", "name of the endpoint");
+
+  add("list", "list endpoints: messages waiting, messages given up, last delivery").action(
+    (options: Answer) => withMirror(({ pool }) => list(pool, options)),
+  );
+  add("test", "send one message of the type test now, signed as all others, and print the answer")
     .argument("<endpoint>", "name of the endpoint in OUTGOING_WEBHOOKS_FILE")
-    .description("send one message of the type test now, signed as all others, and print the answer")
-    .option("--json", "print JSON")
-    .action((endpoint: string, options: Answer) => sendTest(endpoint, options));
-  outgoing
-    .command("dead")
+    .action(sendTest);
+  add("dead", `list the newest ${SHOWN} messages that were given up`)
     .argument("[endpoint]", "only this endpoint")
-    .description(`list the newest ${SHOWN} messages that were given up`)
-    .option("--json", "print JSON")
     .action((endpoint: string | undefined, options: Answer) =>
       withMirror(({ pool }) => showDead(pool, endpoint, options)),
     );
-  outgoing
-    .command("attempts")
-    .argument("<endpoint>", "name of the endpoint")
-    .description(`list its newest ${SHOWN} attempts: outcome, duration and the beginning of the answer`)
-    .option("--json", "print JSON")
-    .action((endpoint: string, options: Answer) =>
-      withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
-    );
-  addPauseCommands(outgoing);
-  outgoing
-    .command("retry")
-    .argument("<endpoint>", "name of the endpoint")
-    .description("send all messages again that were given up")
-    .option("--yes", "do not ask for confirmation")
-    .option("--json", "print JSON")
-    .action((endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)));
-  outgoing
-    .command("replay")
-    .argument("<endpoint>", "name of the endpoint")
-    .description("send all changes again from a position in the feed on, under their original ids")
-    .option("--since <when>", "changes since this instant or this long ago, such as PT2H")
-    .option("--after <position>", "changes after this position: data.position of a message")
-    .option("--source <id>", "the source; required if the endpoint has several")
-    .option("--yes", "do not ask for confirmation")
-    .option("--json", "print JSON")
-    .action((endpoint: string, options: ReplayOptions) =>
-      withMirror(({ pool }) => replay(pool, endpoint, options)),
-    );
-}
-
-function addPauseCommands(outgoing: Command): void {
+  addForEndpoint(
+    "attempts",
+    `list its newest ${SHOWN} attempts: outcome, duration and the beginning of the answer`,
+  ).action((endpoint: string, options: Answer) =>
+    withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
+  );
   const change = (paused: boolean) => (endpoint: string, options: Answer) =>
     withMirror(({ pool }) => changePause(pool, { endpoint, paused }, options));
-  outgoing
-    .command("pause")
-    .argument("<endpoint>", "name of the endpoint")
-    .description("send it nothing until it is resumed; its messages wait")
-    .option("--yes", "do not ask for confirmation")
-    .option("--json", "print JSON")
-    .action(change(true));
-  outgoing
-    .command("resume")
-    .argument("<endpoint>", "name of the endpoint")
-    .description("send its waiting messages again, also if it was paused because it failed")
-    .option("--yes", "do not ask for confirmation")
-    .option("--json", "print JSON")
-    .action(change(false));
+  addForEndpoint("pause", "send it nothing until it is resumed; its messages wait", [YES]).action(
+    change(true),
+  );
+  addForEndpoint("resume", "send its waiting messages again, also if it was paused because it failed", [
+    YES,
+  ]).action(change(false));
+  addForEndpoint("retry", "send all messages again that were given up", [YES]).action(
+    (endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)),
+  );
+  const description = "send all changes again from a position in the feed on, under their original ids";
+  addForEndpoint("replay", description, [...PLACE, YES]).action((endpoint: string, options: ReplayOptions) =>
+    withMirror(({ pool }) => replay(pool, endpoint, options)),
+  );
 }
 
 async function list(pool: Pool, { json }: Answer): Promise<void> {

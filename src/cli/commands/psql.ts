@@ -6,7 +6,7 @@ import { withMirror } from "../input/session.ts";
 import { printLine, printNotice } from "../output/terminal.ts";
 
 /** `psql`: SQL on the mirror, wherever its database is. */
-export function addPsqlCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("psql")
     .argument("[arguments...]", "forwarded to psql, such as -c 'table reporting.sync_status'")

@@ -11,7 +11,7 @@ import { readConfig } from "../input/session.ts";
  * `up`, `web`, `worker`, `poller`: the parts of the product, in one process or several. Each loads only its own code,
  * and only when it starts.
  */
-export function addRoleCommands(program: Command): void {
+export function register(program: Command): void {
   program
     .command("up")
     .description("run everything in one process: webhooks, worker, poller, read API, ops")

@@ -14,7 +14,7 @@ import { printJson, printLine } from "../output/terminal.ts";
 const AMOUNT_MAX = 100_000;
 
 /** `sandbox`: runs only the provider, to develop an integration against. */
-export function addSandboxCommand(program: Command): void {
+export function register(program: Command): void {
   const command = program
     .command("sandbox")
     .description("run only the sandbox provider, on SANDBOX_PORT")

@@ -24,7 +24,7 @@ import {
 } from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
 
-export function addStatusCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("status")
     .description("show what is wrong, and for each source how complete it is and what is waiting")

@@ -15,7 +15,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-export function addTriggerCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("trigger")
     .argument("[scenario]", "name of the scenario; without it, lists all")
@@ -36,7 +36,6 @@ export function addTriggerCommand(program: Command): void {
       const demo = await findRunningDemo(config.dataDir);
       const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
       const report = await askSandbox<ScenarioReport>(sandboxUrl, {
-        method: "POST",
         path: `/scenarios/${encodeURIComponent(name)}`,
         body: { ...options.option, ...(options.order === undefined ? {} : { reference: options.order }) },
       });

@@ -12,7 +12,7 @@ import { createWorld, readWorld } from "../../sandbox/world/world.sql.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
 import { readConfig } from "../input/session.ts";
-import { formatRate, makeProgressLine } from "../output/progressLine.ts";
+import { makeProgressLine } from "../output/progressLine.ts";
 import type { ProgressLine } from "../output/progressLine.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
@@ -22,7 +22,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-export function addUpgradePostgresCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("upgrade-postgres")
     .description("copy an embedded Postgres of an older major version to this one's; the old folder is kept")
@@ -83,7 +83,7 @@ async function copyMirror(work: {
     onProgress({ rows, estimated }) {
       const elapsedMs = systemClock.monotonicMs() - startedMs;
       const share = Math.min(1, rows / Math.max(1, estimated));
-      line.show({ share, elapsedMs, done: `${rows} rows`, rate: formatRate(rows, "rows", elapsedMs) });
+      line.show({ share, elapsedMs, count: rows, unit: "rows" });
     },
   });
 }

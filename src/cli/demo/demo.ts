@@ -43,7 +43,7 @@ const TRUSTING =
   "everybody on this machine, without a password, because all orders are invented (LOCAL_TRUST)";
 
 /** `demo`: everything on one machine, with the provider as a sandbox. `npm start` runs it. */
-export function addDemoCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("demo")
     .description("run everything with a sandbox as the provider: no account, no server, nothing to configure")

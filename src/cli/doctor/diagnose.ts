@@ -53,17 +53,16 @@ const CHECKS: readonly Check[] = [
 
 const CONNECTIONS = 4;
 const STATEMENT_TIMEOUT_MS = 8_000;
+
 /**
  * Runs all checks that can run. An invalid configuration or an unreachable database becomes a finding, and the checks
  * that need it are skipped. `publicUrl` is the web process's address as the provider knows it.
  */
-export async function diagnose({
-  readConfig,
-  publicUrl,
-}: {
+export async function diagnose(from: {
   readConfig: () => Config;
   publicUrl: string | null;
 }): Promise<Examination> {
+  const { readConfig, publicUrl } = from;
   let config: Config;
   try {
     config = readConfig();

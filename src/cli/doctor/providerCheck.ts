@@ -8,13 +8,13 @@ import type { ProviderClient } from "../../provider/client.ts";
 import { InvalidApiKeyError, OrderNotFoundError, ProviderError } from "../../provider/errors.ts";
 import { assertOurs } from "../../roles/start/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
-import { keyVariable } from "../../runtime/config/sources.ts";
+import { KEY_VARIABLES } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
-import { SKEW_HARMFUL_SECONDS } from "./serverChecks.ts";
+import { SKEW_NOTED_SECONDS } from "./serverChecks.ts";
 import { judgeSingleRead } from "./singleReadCheck.ts";
 
-const SKEW_NOTED_SECONDS = 5;
+const SKEW_HARMFUL_SECONDS = 30;
 
 /**
  * The provider and each source's key, checked with reads that cost no list budget: the branches, and the order that
@@ -82,13 +82,13 @@ function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Rem
   if (error instanceof InvalidApiKeyError) {
     return problem(
       `${sourceId}: the provider does not know the key.`,
-      `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${keyVariable(mode)}.`,
+      `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${KEY_VARIABLES[mode]}.`,
     );
   }
   if (error instanceof OrderNotFoundError) {
     return problem(
       `${sourceId}: the key cannot see an order that the mirror holds, so it belongs to another organization or mode.`,
-      `Put the ${mode} key of the same organization into ${keyVariable(mode)}, or start with an empty database.`,
+      `Put the ${mode} key of the same organization into ${KEY_VARIABLES[mode]}, or start with an empty database.`,
     );
   }
   if (error instanceof ProviderError) {

@@ -7,9 +7,7 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
-/** The first version with multiranges, which the coverage ledger is made of. */
-const SKEW_NOTED_SECONDS = 5;
-export const SKEW_HARMFUL_SECONDS = 30;
+export const SKEW_NOTED_SECONDS = 5;
 
 /** Postgres itself: version, durability, clock. */
 export const postgresCheck: Check = {
@@ -36,32 +34,23 @@ export const postgresCheck: Check = {
 };
 
 function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerFacts): Remark[] {
-  const remarks: Remark[] = [];
-  if (!fsync) {
-    remarks.push(
-      problem(
-        "fsync is off: a power cut can lose acknowledged events and destroy the database.",
-        "psql: alter system set fsync = on; then restart Postgres.",
-      ),
-    );
-  }
-  if (!fullPageWrites) {
-    remarks.push(
-      warning(
-        "full_page_writes is off: a power cut can tear pages of the database.",
-        "psql: alter system set full_page_writes = on; select pg_reload_conf();",
-      ),
-    );
-  }
-  if (synchronousCommit === "off") {
-    remarks.push(
-      problem(
-        "synchronous_commit is off: events are acknowledged before they are on disk.",
-        "psql: alter system set synchronous_commit = on; select pg_reload_conf();",
-      ),
-    );
-  }
-  return remarks;
+  const noFsync = problem(
+    "fsync is off: a power cut can lose acknowledged events and destroy the database.",
+    "psql: alter system set fsync = on; then restart Postgres.",
+  );
+  const tornPages = warning(
+    "full_page_writes is off: a power cut can tear pages of the database.",
+    "psql: alter system set full_page_writes = on; select pg_reload_conf();",
+  );
+  const noWait = problem(
+    "synchronous_commit is off: events are acknowledged before they are on disk.",
+    "psql: alter system set synchronous_commit = on; select pg_reload_conf();",
+  );
+  return [
+    ...(fsync ? [] : [noFsync]),
+    ...(fullPageWrites ? [] : [tornPages]),
+    ...(synchronousCommit === "off" ? [noWait] : []),
+  ];
 }
 
 function judgeTimeZone({ timeZone }: ServerFacts, embedded: boolean): Remark[] {

@@ -42,7 +42,7 @@ async function callUnsigned(patient: Patient, sourceId: string, signal: AbortSig
   } catch (error) {
     return [explainUnreachable(url, error, patient)];
   }
-  return [...judgeStatus(url, { status, isOurs }), ...judgeProtocol(base)];
+  return [judgeStatus(url, { status, isOurs }), ...judgeProtocol(base)];
 }
 
 function explainUnreachable(url: string, error: unknown, { publicUrl }: Patient): Remark {
@@ -60,46 +60,36 @@ function explainUnreachable(url: string, error: unknown, { publicUrl }: Patient)
   );
 }
 
-function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: boolean }): Remark[] {
-  if (status === 401 && isOurs) return [ok(`${url} answers, and refuses an unsigned call.`)];
+function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: boolean }): Remark {
+  if (status === 401 && isOurs) return ok(`${url} answers, and refuses an unsigned call.`);
   if (status === 401) {
-    return [
-      problem(
-        `${url} answers 401, but the answer is not order-mirror's: something in front of it asks for a login.`,
-        "Let the proxy forward /webhooks/ without its own login; signatures authenticate the events.",
-      ),
-    ];
+    return problem(
+      `${url} answers 401, but the answer is not order-mirror's: something in front of it asks for a login.`,
+      "Let the proxy forward /webhooks/ without its own login; signatures authenticate the events.",
+    );
   }
   if (status === 404) {
-    return [
-      problem(
-        `${url} answers 404: no source of that name has webhook secrets there, or a proxy changes the path.`,
-        "Set the source's webhook secrets where the web process runs, restart it, and pass the whole path on.",
-      ),
-    ];
+    return problem(
+      `${url} answers 404: no source of that name has webhook secrets there, or a proxy changes the path.`,
+      "Set the source's webhook secrets where the web process runs, restart it, and pass the whole path on.",
+    );
   }
   if (status >= 200 && status < 300) {
-    return [
-      problem(
-        `${url} accepts an unsigned call, so the server there is not order-mirror.`,
-        "Correct the proxy or the address; events sent there are lost.",
-      ),
-    ];
+    return problem(
+      `${url} accepts an unsigned call, so the server there is not order-mirror.`,
+      "Correct the proxy or the address; events sent there are lost.",
+    );
   }
   if (status >= 300 && status < 400) {
-    return [
-      problem(
-        `${url} redirects; webhook senders do not follow redirects.`,
-        "Enter the redirect's target as the webhook address at the provider.",
-      ),
-    ];
+    return problem(
+      `${url} redirects; webhook senders do not follow redirects.`,
+      "Enter the redirect's target as the webhook address at the provider.",
+    );
   }
-  return [
-    problem(
-      `${url} answers ${status} instead of 401.`,
-      "Check the log of the web process, or of the proxy in front of it; `/readyz?verbose` shows what it lacks.",
-    ),
-  ];
+  return problem(
+    `${url} answers ${status} instead of 401.`,
+    "Check the log of the web process, or of the proxy in front of it; `/readyz?verbose` shows what it lacks.",
+  );
 }
 
 function judgeProtocol(base: string): Remark[] {

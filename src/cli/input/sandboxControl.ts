@@ -25,15 +25,9 @@ export function findSandbox(given: string | undefined, config: Config): string {
  */
 export async function askSandbox<Result>(
   sandboxUrl: string,
-  { method, path, body }: { method: "GET" | "POST"; path: string; body?: unknown },
+  { path, body }: { path: string; body: unknown },
 ): Promise<Result> {
-  const answer = await send(`${sandboxUrl}/_sandbox${path}`, {
-    method,
-    redirect: "error",
-    ...(body === undefined
-      ? {}
-      : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
-  });
+  const answer = await post(`${sandboxUrl}/_sandbox${path}`, body);
   if (answer.headers.get(MARK_HEADER ?? "") === null) {
     throw new UnavailableError(`The server on ${sandboxUrl} is not a sandbox.`, { fix: START });
   }
@@ -48,9 +42,15 @@ export async function askSandbox<Result>(
 const START =
   "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url says where it is.";
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+async function post(url: string, body: unknown): Promise<Response> {
   try {
-    return await fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
+    return await fetch(url, {
+      method: "POST",
+      redirect: "error",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+    });
   } catch (error) {
     throw new UnavailableError(`No sandbox answers on ${new URL(url).origin}.`, { cause: error, fix: START });
   }

@@ -16,17 +16,25 @@ const NEW_LINES_MAX = 8;
 /** The parts of a decision that a line shows. */
 type ShownDecision = Omit<Decision, "storedVersion">;
 
-type Label =
-  | "applied"
-  | "new"
-  | "repaired"
-  | "corrected"
-  | "stale"
-  | "refuted"
-  | "duplicate"
-  | "quarantined"
-  | "ignored"
-  | "gone";
+interface Described {
+  readonly style: Parameters<Paint>[0];
+  /** Why it was decided; `age` is that of the version, for people. */
+  readonly explain: (age: string, decision: ShownDecision) => string;
+}
+
+/** What a line calls a decision. */
+const LABELS = {
+  applied: { style: "green", explain: (age) => age },
+  new: { style: "cyan", explain: () => "first seen by a read" },
+  repaired: { style: "magenta", explain: (age) => `its event was lost; found after ${age}` },
+  corrected: { style: "magenta", explain: () => "a read refuted what was claimed" },
+  stale: { style: "dim", explain: () => "a newer state was known" },
+  refuted: { style: "red", explain: () => "a read had shown otherwise" },
+  duplicate: { style: "dim", explain: () => "this state was known" },
+  quarantined: { style: "red", explain: (_age, { reason }) => reason ?? "" },
+  ignored: { style: "dim", explain: (_age, { reason }) => reason ?? "" },
+  gone: { style: "magenta", explain: () => "the provider has no such order" },
+} satisfies Readonly<Record<string, Described>>;
 
 /**
  * One line for one decision; undefined for a poll that only confirmed known state, which would be noise.
@@ -41,14 +49,17 @@ export function formatDecision(
   const { now, paint } = context;
   const label = labelOf(decision);
   if (label === undefined) return undefined;
+  const { style, explain }: Described = LABELS[label];
+  const { version } = decision;
+  const age = version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - version)));
   const time = new Date(millisFromInstant(now)).toTimeString().slice(0, 8);
   const columns = [
     paint("dim", time),
     decision.via.padEnd(VIA_WIDTH),
     escapeControls(decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
     escapeControls(describeMove(decision)).padEnd(MOVE_WIDTH),
-    paint(STYLES[label], label.padEnd(LABEL_WIDTH)),
-    paint("dim", explain(decision, label, now)),
+    paint(style, label.padEnd(LABEL_WIDTH)),
+    paint("dim", explain(age, decision)),
   ];
   return columns.join("  ").trimEnd();
 }
@@ -70,73 +81,14 @@ export function formatDecisions(
   return [...lines, formatDecision(summary, context) ?? ""];
 }
 
-const STYLES: Readonly<Record<Label, Parameters<Paint>[0]>> = {
-  applied: "green",
-  new: "cyan",
-  repaired: "magenta",
-  corrected: "magenta",
-  stale: "dim",
-  refuted: "red",
-  duplicate: "dim",
-  quarantined: "red",
-  ignored: "dim",
-  gone: "magenta",
-};
-
-function labelOf({ verdict, via, status, previousStatus }: ShownDecision): Label | undefined {
-  switch (verdict) {
-    case "applied":
-      if (via === "webhook" || via === "write" || previousStatus === status) return "applied";
-      return previousStatus === null ? "new" : "repaired";
-    case "confirmed":
-      return undefined;
-    case "duplicate":
-      return via === "webhook" ? "duplicate" : undefined;
-    case "corrected":
-    case "stale":
-    case "refuted":
-    case "ignored":
-    case "quarantined":
-    case "gone":
-      return verdict;
-    default: {
-      const never: never = verdict;
-      return never;
-    }
-  }
+function labelOf({ verdict, via, status, previousStatus }: ShownDecision): keyof typeof LABELS | undefined {
+  if (verdict === "confirmed" || (verdict === "duplicate" && via !== "webhook")) return undefined;
+  const isRepair = via !== "webhook" && via !== "write" && previousStatus !== status;
+  if (verdict !== "applied" || !isRepair) return verdict;
+  return previousStatus === null ? "new" : "repaired";
 }
 
 function describeMove({ status, previousStatus }: ShownDecision): string {
   if (previousStatus === null || previousStatus === status) return status ?? "–";
   return `${previousStatus} → ${status ?? "–"}`;
-}
-
-function explain(decision: ShownDecision, label: Label, now: Instant): string {
-  const age =
-    decision.version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - decision.version)));
-  switch (label) {
-    case "applied":
-      return age;
-    case "new":
-      return "first seen by a read";
-    case "repaired":
-      return `its event was lost; found after ${age}`;
-    case "corrected":
-      return "a read refuted what was claimed";
-    case "gone":
-      return "the provider has no such order";
-    case "refuted":
-      return "a read had shown otherwise";
-    case "stale":
-      return "a newer state was known";
-    case "duplicate":
-      return "this state was known";
-    case "quarantined":
-    case "ignored":
-      return decision.reason ?? "";
-    default: {
-      const never: never = label;
-      return never;
-    }
-  }
 }

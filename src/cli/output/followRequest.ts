@@ -10,7 +10,7 @@ import { chooseSource } from "../input/sourceChoice.ts";
 import type { Progress } from "./progressLine.ts";
 import { printJson, printLine, printNotice } from "./terminal.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { formatRate, makeProgressLine } from "./progressLine.ts";
+import { makeProgressLine } from "./progressLine.ts";
 import { BOUND_GRANULE } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
@@ -70,17 +70,13 @@ export async function followRequest(pool: Pool, options: RequestOptions, asking:
       printNotice(`Watch it with: ${command} --watch ${asked}`);
       return;
     }
-    const ended = await watchTask({
-      read: () => mustRead(pool, kind, asked),
-      toProgress,
-      onInterrupt: [
-        `${name} ${asked} continues in the background.`,
-        `  watch it:  ${command} --watch ${asked}`,
-        `  cancel it: ${command} --cancel ${asked}`,
-      ],
-      signal,
-    });
-    if (ended === undefined) return;
+    const ended = await watchUntilEnded(() => mustRead(pool, kind, asked), signal);
+    if (ended === undefined) {
+      printNotice(`${name} ${asked} continues in the background.`);
+      printNotice(`  watch it:  ${command} --watch ${asked}`);
+      printNotice(`  cancel it: ${command} --cancel ${asked}`);
+      return;
+    }
     if (options.json === true) printJson(toJson(ended));
     assertDone(ended);
     asking.report(ended);
@@ -131,8 +127,7 @@ function nameOf(kind: RequestKind): string {
 
 function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: PeriodRequest): Progress {
   const read = Number(until - readDownTo) / Number(until - since);
-  const rate = elapsedMs > 0 ? formatRate(orders, "orders", elapsedMs) : "";
-  return { share: sample === null ? read : orders / sample, elapsedMs, done: `${orders} orders`, rate };
+  return { share: sample === null ? read : orders / sample, elapsedMs, count: orders, unit: "orders" };
 }
 
 function assertDone({ kind, requestId, state, lastError }: PeriodRequest): void {
@@ -178,24 +173,20 @@ const LOOK_EVERY_MS = 500;
 /** If nobody has started a request for this long, perhaps no poller is running. */
 const NOBODY_AFTER_MS = 45_000;
 
-/** Shows the progress of a poller's task until the task ends; returns undefined if interrupted first. */
-async function watchTask<Task extends { readonly state: string }>(deps: {
-  read: () => Promise<Task>;
-  toProgress: (task: Task) => Progress;
-  /** Lines to print when the user stops watching. */
-  onInterrupt: readonly string[];
-  signal: AbortSignal;
-}): Promise<Task | undefined> {
-  const { read, toProgress, onInterrupt, signal } = deps;
+/** Shows the progress of a request until it ends; returns undefined if interrupted first. */
+async function watchUntilEnded(
+  read: () => Promise<PeriodRequest>,
+  signal: AbortSignal,
+): Promise<PeriodRequest | undefined> {
   const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
   const startedMs = systemClock.monotonicMs();
   let warned = false;
   while (!signal.aborted) {
-    const task = await read();
-    if (task.state === "running") line.show(toProgress(task));
-    else if (task.state !== "requested") {
+    const request = await read();
+    if (request.state === "running") line.show(toProgress(request));
+    else if (request.state !== "requested") {
       line.end();
-      return task;
+      return request;
     } else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
       warned = true;
       printNotice("Not started yet. It needs a running poller and may be queued behind other requests.");
@@ -203,7 +194,6 @@ async function watchTask<Task extends { readonly state: string }>(deps: {
     await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
   }
   line.end();
-  for (const text of onInterrupt) printNotice(text);
   return undefined;
 }
 

@@ -7,27 +7,22 @@ export interface Progress {
   /** 0 to 1. */
   readonly share: number;
   readonly elapsedMs: number;
-  /** For example `1,200 orders`. */
-  readonly done: string;
-  /** For example `90 orders/s`. */
-  readonly rate: string;
+  /** What is done, such as 600 `orders`. */
+  readonly count: number;
+  readonly unit: string;
 }
 
 /** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`; without the bar if not on a terminal. @internal */
 export function describeProgress(
-  { share, elapsedMs, done, rate }: Progress,
+  { share, elapsedMs, count, unit }: Progress,
   { bar }: { bar: boolean },
 ): string {
   const filled = Math.round(share * BAR_CELLS);
   const percent = `${Math.floor(share * 100)} %`.padStart(5);
   const left = share > 0 ? `about ${formatSpan((elapsedMs * (1 - share)) / share)} left` : "";
   const cells = bar ? [`[${"#".repeat(filled)}${"-".repeat(BAR_CELLS - filled)}]`] : [];
-  return [...cells, percent, done, rate, left].join("  ").trimEnd();
-}
-
-/** For example `90 orders/s`. */
-export function formatRate(count: number, unit: string, elapsedMs: number): string {
-  return `${Math.round((count * 1_000) / Math.max(1, elapsedMs))} ${unit}/s`;
+  const rate = elapsedMs > 0 ? `${Math.round((count * 1_000) / elapsedMs)} ${unit}/s` : "";
+  return [...cells, percent, `${count} ${unit}`, rate, left].join("  ").trimEnd();
 }
 
 export interface ProgressLine {

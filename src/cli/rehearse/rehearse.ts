@@ -11,7 +11,7 @@ import { configureHere } from "../demo/demoFolder.ts";
 import { ProblemsFoundError } from "../input/failure.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
 import { readConfig } from "../input/session.ts";
-import { formatRate, makeProgressLine } from "../output/progressLine.ts";
+import { makeProgressLine } from "../output/progressLine.ts";
 import { alignColumns, formatSpan, printJson, printLine } from "../output/terminal.ts";
 import { countOrders, readKeptOrders, readMissingOrders } from "./keptOrders.sql.ts";
 import { rehearseOrder } from "./rehearseOrder.ts";
@@ -25,7 +25,7 @@ interface Rehearsal {
   readonly differences: readonly Difference[];
 }
 
-export function addRehearseCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("rehearse")
     .description(
@@ -73,13 +73,7 @@ async function foldAll(client: pg.ClientBase, signal: AbortSignal): Promise<Rehe
       }
       orders += batch.length;
       const elapsedMs = systemClock.monotonicMs() - startedMs;
-      const share = orders / Math.max(orders, total);
-      line.show({
-        share,
-        elapsedMs,
-        done: `${orders} orders`,
-        rate: formatRate(orders, "orders", elapsedMs),
-      });
+      line.show({ share: orders / Math.max(orders, total), elapsedMs, count: orders, unit: "orders" });
     }
   } finally {
     line.end();

@@ -92,7 +92,7 @@ export async function migrate(
     // The session lock makes a second process wait. A knex lock that still exists was left behind by a killed process.
     await lockMigrations(client);
     const runs = await readRuns(client);
-    const state = await judgeSchema({ runs, migrating: false, version: VERSION, migrations: known });
+    const state = judgeSchema(runs, known, false);
     const obstacle = findObstacle(state);
     if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
     await prepareRuns(client);
@@ -142,12 +142,7 @@ export async function examineSchema(
   return withClient(databaseUrl, async (client) => {
     const runs = await readRuns(client);
     const migrating = runs.some(({ halfRun }) => halfRun) && (await isMigrating(client));
-    return judgeSchema({
-      runs,
-      migrating,
-      version: VERSION,
-      ...(migrations === undefined ? {} : { migrations }),
-    });
+    return judgeSchema(runs, migrations ?? (await readMigrations()), migrating);
   });
 }
 

@@ -1,4 +1,4 @@
-import { readMigrations } from "./migrationFiles.ts";
+import { VERSION } from "../../runtime/version.ts";
 import type { Migration } from "./migrationFiles.ts";
 import type { MigrationRun } from "./migrationRuns.sql.ts";
 
@@ -39,15 +39,12 @@ export function findStartObstacle({ findings }: SchemaState): SchemaFinding | un
   return findings.find(({ kind }) => !MAY_START.has(kind));
 }
 
-/** Compares what ran in a database with what this program, at this version, would run. */
-export async function judgeSchema(found: {
-  readonly runs: readonly MigrationRun[];
-  readonly migrating: boolean;
-  readonly version: string;
-  readonly migrations?: readonly Migration[];
-}): Promise<SchemaState> {
-  const { runs, version } = found;
-  const known = found.migrations ?? (await readMigrations());
+/** Compares what ran in a database with what this program would run; `migrating`: a session is migrating it now. */
+export function judgeSchema(
+  runs: readonly MigrationRun[],
+  known: readonly Migration[],
+  migrating: boolean,
+): SchemaState {
   const newest = known.at(-1)?.name ?? "";
   const named = new Map(known.map((migration) => [migration.name, migration]));
   const ended = runs.filter((run) => run.ended && STEPS[run.name] === undefined);
@@ -59,14 +56,14 @@ export async function judgeSchema(found: {
   const strange = ended.filter(({ name }) => !named.has(name));
   const newer = strange.filter(({ name }) => name > newest);
   const tooNew = newer.filter(
-    ({ oldestProgram }) => oldestProgram !== null && isOlder(version, oldestProgram),
+    ({ oldestProgram }) => oldestProgram !== null && isOlder(VERSION, oldestProgram),
   );
   const unfinished = runs.filter(({ halfRun }) => halfRun);
   const findings = [
     ...edited.slice(0, 1).map(() => tellEdited(edited)),
     ...strange.slice(0, 1).flatMap(() => tellMissing(strange.filter((run) => !newer.includes(run)))),
-    ...tooNew.slice(-1).map((run) => tellTooNew(run, version)),
-    ...unfinished.slice(0, 1).map((run) => tellUnfinished(run, found.migrating)),
+    ...tooNew.slice(-1).map((run) => tellTooNew(run)),
+    ...unfinished.slice(0, 1).map((run) => tellUnfinished(run, migrating)),
     ...pending.slice(0, 1).map(() => tellPending(pending)),
     ...newer.slice(0, 1).map(() => tellNewer(newer)),
   ];
@@ -92,8 +89,8 @@ function tellMissing(missing: readonly MigrationRun[]): SchemaFinding[] {
   ];
 }
 
-function tellTooNew({ name, oldestProgram }: MigrationRun, version: string): SchemaFinding {
-  const sentence = `The database ran ${name} of a newer release, so order-mirror ${version} can no longer work with it.`;
+function tellTooNew({ name, oldestProgram }: MigrationRun): SchemaFinding {
+  const sentence = `The database ran ${name} of a newer release, so order-mirror ${VERSION} can no longer work with it.`;
   return {
     kind: "too_new",
     sentence,

@@ -152,13 +152,8 @@ function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
     observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, labels);
 }
 
-/** The measured parts of a queue, whatever its jobs contain. */
-interface MeteredQueue {
-  readonly bull: Pick<ApplyQueue["bull"], "name" | "getJobCounts">;
-}
-
 /** Shows the queue's jobs; if its server does not answer in time, they are omitted. */
-export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
+export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">): void {
   metrics.observe(async (observe) => {
     const counts = await unlessLate(
       bull.getJobCounts().catch(() => "late" as const),

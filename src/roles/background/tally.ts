@@ -40,12 +40,9 @@ export function makeTally<Count>(deps: {
 /** Flushes the tallies every `everyMs`, and at the end. */
 export function saveTallies(
   { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
-  {
-    name,
-    everyMs,
-    tallies,
-  }: { name: string; everyMs: number; tallies: readonly Pick<Tally<never>, "flush">[] },
+  saved: { name: string; everyMs: number; tallies: readonly Pick<Tally<never>, "flush">[] },
 ): void {
+  const { name, everyMs, tallies } = saved;
   const flushAll = async () => {
     for (const tally of tallies) {
       await tally.flush().catch((error: unknown) => {

@@ -18,23 +18,23 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], CallOutcome>>> = {
   unavailable: "not_stored",
 };
 
-/** Counts calls of the webhook addresses, and writes the counts down for all processes to read. */
-export interface CallBook {
-  readonly note: (end: CallEnd) => void;
-  readonly flush: () => Promise<void>;
-}
-
-export function makeCallBook(pool: Pool): CallBook {
-  const { add, flush } = makeTally<CallCount>({
+/**
+ * Makes the function that counts calls of the webhook addresses. The counts are recorded every few seconds, and at the
+ * end, for all processes to read.
+ */
+export function makeCallCounter(
+  deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+  pool: Pool,
+): (end: CallEnd) => void {
+  const tally = makeTally<CallCount>({
     keyOf: ({ sourceId, outcome }) => `${sourceId} ${outcome}`,
     join: (sum, count) => ({ ...sum, calls: sum.calls + count.calls, slow: sum.slow + count.slow }),
     write: (counts) => recordCalls(pool, counts),
   });
-  return {
-    note({ sourceId, outcome, reason, durationMs }) {
-      add({ sourceId, outcome: nameOutcome(outcome, reason), calls: 1, slow: durationMs > SLOW_MS ? 1 : 0 });
-    },
-    flush,
+  saveTallies(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, tallies: [tally] });
+  return ({ sourceId, outcome, reason, durationMs }) => {
+    const slow = durationMs > SLOW_MS ? 1 : 0;
+    tally.add({ sourceId, outcome: nameOutcome(outcome, reason), calls: 1, slow });
   };
 }
 
@@ -42,9 +42,4 @@ export function makeCallBook(pool: Pool): CallBook {
 function nameOutcome(outcome: CallEnd["outcome"], reason: CallEnd["reason"]): CallOutcome {
   if (reason !== undefined) return reason === "signature_missing" ? "other" : "wrong_signature";
   return OUTCOMES[outcome] ?? "other";
-}
-
-/** Records the counts every few seconds, and at the end. */
-export function keepCallBook(book: CallBook, deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">): void {
-  saveTallies(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, tallies: [book] });
 }

@@ -12,20 +12,13 @@ const NO_ANSWER = {
 };
 
 /** The facts about a queue that its conditions need; never rejects and takes at most a second. */
-export async function readQueueFacts(queue: {
-  readonly bull: {
-    readonly name: string;
-    readonly getFailed: (
-      start: number,
-      end: number,
-    ) => Promise<readonly { finishedOn?: number | undefined }[]>;
-  };
-  readonly check?: ApplyQueue["check"];
-}): Promise<QueueFacts> {
-  const { bull, check } = queue;
+export async function readQueueFacts({
+  bull,
+  check,
+}: Pick<ApplyQueue, "bull" | "check">): Promise<QueueFacts> {
   const late = () => "late" as const;
   const [problems, failed] = await Promise.all([
-    check === undefined ? [] : unlessLate(check().catch(late), ANSWER_DEADLINE_MS),
+    unlessLate(check().catch(late), ANSWER_DEADLINE_MS),
     unlessLate(bull.getFailed(0, 0).catch(late), ANSWER_DEADLINE_MS),
   ]);
   const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;

@@ -1,5 +1,6 @@
-import pg from "pg";
+import type pg from "pg";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { withClient } from "../../database/database.ts";
 import { sqlState } from "../../database/databaseErrors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import type { Group } from "../../database/logins/loginRights.ts";
@@ -158,17 +159,10 @@ async function runOnce<Row extends pg.QueryResultRow>(
   sql: string,
 ): Promise<pg.QueryResult<Row>> {
   // With a session setting, like our pools: a pooler in transaction mode then refuses it here and not later.
-  const client = new pg.Client({
+  const place = {
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
-  });
-  // connect or query rejects with the error; without a listener a late one would end the process.
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    return await client.query<Row>(sql);
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  };
+  return withClient(place, (client) => client.query<Row>(sql));
 }

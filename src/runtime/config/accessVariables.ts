@@ -7,7 +7,6 @@ const MADE = "created at the first start, kept in DATA_DIR";
 export const ACCESS_VARIABLES = {
   API_TOKENS: {
     schema: tokens,
-    default: null,
     secret: true,
     unset: MADE,
     meaning:
@@ -15,7 +14,6 @@ export const ACCESS_VARIABLES = {
   },
   OPS_PASSWORD: {
     schema: password,
-    default: null,
     secret: true,
     unset: MADE,
     meaning:
@@ -23,7 +21,6 @@ export const ACCESS_VARIABLES = {
   },
   OPS_VIEWER_PASSWORD: {
     schema: password,
-    default: null,
     secret: true,
     unset: "created with OPS_PASSWORD, else no viewers",
     meaning:
@@ -31,7 +28,6 @@ export const ACCESS_VARIABLES = {
   },
   METRICS_TOKEN: {
     schema: metricsToken,
-    default: null,
     secret: true,
     unset: "created with API_TOKENS or OPS_PASSWORD, else metrics are closed",
     meaning:
@@ -39,14 +35,12 @@ export const ACCESS_VARIABLES = {
   },
   LOCAL_TRUST: {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),
-    default: null,
     unset: "false; true for demo",
     meaning:
       "if no token or password is set, requests from this machine need none; for a developer's machine, never behind a proxy; none: false, but true for `demo`",
   },
   PUBLIC_URL: {
     schema: webAddresses,
-    default: null,
     unset: "HOST and the names of this machine",
     meaning:
       "public addresses of the web process, comma separated, such as https://mirror.example.com; requests for other hosts are refused",

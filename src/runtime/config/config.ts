@@ -2,17 +2,14 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
 import { ENV_FILE, readEnvironment } from "./environment.ts";
 import type { FoundText } from "./environment.ts";
-import type { LogFormat, LogLevel } from "../telemetry/logger.ts";
 import { readOutgoingFile } from "./outgoingFile.ts";
 import type { OutgoingWebhook } from "./outgoingFile.ts";
 import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
-import { keyVariable, MODES, readVariableSources, secretsVariable } from "./sources.ts";
+import { KEY_VARIABLES, MODES, readVariableSources, SECRETS_VARIABLES } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
 import { listDailyFilesProblems, makeDailyFiles } from "./dailyFilesVariables.ts";
-import type { DailyFiles } from "./dailyFilesVariables.ts";
 import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
-import type { SignOn } from "./signOnVariables.ts";
 import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
@@ -21,71 +18,11 @@ export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;
 
-/** All settings, parsed, checked and frozen. */
-export interface Config {
-  /** Null: the embedded Postgres under `dataDir`. */
-  readonly databaseUrl: string | null;
-  /** The direct address of Postgres, if `databaseUrl` points to a pooler in transaction mode. */
-  readonly databaseDirectUrl: string | null;
-  /** A replica for the read API; null: none. */
-  readonly databaseReadUrl: string | null;
-  readonly dataDir: string;
-  /** Private keys in PEM that sign certificates, the current one first; null: one in `dataDir`. */
-  readonly certificateKey: string | null;
-  /** Where a file per certified day is written; null: nowhere. */
-  readonly dailyFiles: DailyFiles | null;
-  /** Empty: the queue is in Postgres. Several: the nodes of a cluster. */
-  readonly redisUrls: readonly string[];
-  readonly host: string;
-  readonly port: number;
-  /** Port of a separate listener for webhooks; null: webhooks use `port`. */
-  readonly webhookPort: number | null;
-  readonly connectionsMax: number;
-  readonly connectionsPerAddressMax: number;
-  /** Health port of a separate worker or poller; null: none. */
-  readonly healthPort: number | null;
-  /** How many of the last refused webhook requests are kept under `dataDir`. */
-  readonly captureRefused: number;
-  readonly sources: readonly SourceConfig[];
-  readonly pollIntervalSeconds: number;
-  readonly pollSettleSeconds: number;
-  readonly pollOverlapSeconds: number;
-  readonly pollPace: "cycle" | "request";
-  /** Our share of the provider's rate limits, 0 to 1. */
-  readonly rateShare: number;
-  /** ISO 8601 duration or instant; see resolveSince. */
-  readonly backfillSince: string;
-  readonly apiTokens: readonly {
-    readonly token: string;
-    readonly sourceId: string;
-    readonly mayWrite: boolean;
-  }[];
-  readonly opsPassword: string | null;
-  readonly opsViewerPassword: string | null;
-  readonly metricsToken: string | null;
-  /** Single sign-on to the ops pages; null: passwords only. */
-  readonly signOn: SignOn | null;
-  /** If no token or password is set, requests from this machine need none. */
-  readonly localTrust: boolean;
-  /** Public addresses of the web process; the first is used in links. Empty: HOST. */
-  readonly publicUrls: readonly string[];
-  /** Where alerts are sent; null: nowhere. */
-  readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
-  readonly writeThrough: boolean;
-  /** Writes to forward in addition to those of the contract; see forwardedPaths.ts. */
-  readonly writeThroughPaths: readonly string[];
-  /** Retention as ISO 8601 durations; null: forever. */
-  readonly eventsKeptFor: string | null;
-  readonly historyKeptFor: string | null;
-  readonly changesKeptFor: string | null;
-  readonly changesWaitDays: number;
-  /** The business's own endpoints that are notified of changes. */
-  readonly outgoingWebhooks: readonly OutgoingWebhook[];
-  readonly sandboxPort: number;
-  readonly sandboxSeed: number;
-  readonly logLevel: LogLevel;
-  readonly logFormat: LogFormat;
-}
+/** All settings, parsed, checked and frozen. Null: not set; `unset` of the variable says what then applies. */
+export type Config = Frozen<ReturnType<typeof makeConfig>>;
+type Frozen<Made> = {
+  readonly [Name in keyof Made]: Made[Name] extends (infer Entry)[] ? readonly Entry[] : Made[Name];
+};
 
 export interface ConfigChecks {
   readonly checkScheme: CheckScheme;
@@ -174,12 +111,12 @@ export function describeConfig(
 ): ConfigRow[] {
   const { found } = readEnvironment(env, envFile);
   const fromVariables: string[] = MODES.filter(
-    (mode) => found.has(keyVariable(mode)) || found.has(secretsVariable(mode)),
+    (mode) => found.has(KEY_VARIABLES[mode]) || found.has(SECRETS_VARIABLES[mode]),
   );
   const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
   return [
     ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
-    ...listed.map((source) => describeSource(source)),
+    ...listed.map(describeSource),
   ];
 }
 
@@ -193,20 +130,14 @@ function describeValue(name: VariableName, found: FoundText | undefined, config:
   return { name, value, source: found.origin };
 }
 
-function describeSource({
-  sourceId,
-  mode,
-  organization,
-  baseUrl,
-  apiKey,
-  webhookSecrets,
-}: SourceConfig): ConfigRow {
+function describeSource(source: SourceConfig): ConfigRow {
+  const { apiKey } = source;
   const parts = [
-    `${mode} mode of ${organization} at ${baseUrl}`,
+    `${source.mode} mode of ${source.organization} at ${source.baseUrl}`,
     apiKey === null ? "no key" : `key set, ${apiKey.length} characters`,
-    `${webhookSecrets.length} webhook secrets`,
+    `${source.webhookSecrets.length} webhook secrets`,
   ];
-  return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
+  return { name: `source ${source.sourceId}`, value: parts.join("; "), source: "file" };
 }
 
 /** Values of all variables; an invalid one is reported and replaced by its default. */
@@ -220,7 +151,7 @@ function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: stri
       for (const { message } of result.error.issues)
         problems.push(`${name} ${message}${show(variable, text)}.`);
     }
-    const fallback = variable.default === null ? null : variable.schema.parse(variable.default);
+    const fallback = variable.default === undefined ? null : variable.schema.parse(variable.default);
     values[name] = result?.success === true ? result.data : fallback;
   }
   return values as Values;
@@ -236,7 +167,7 @@ function makeConfig(
   values: Values,
   sources: readonly NamedSource[],
   outgoingWebhooks: readonly OutgoingWebhook[],
-): Config {
+) {
   return {
     databaseUrl: values.DATABASE_URL,
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
@@ -244,6 +175,7 @@ function makeConfig(
     dataDir: values.DATA_DIR,
     certificateKey: values.CERTIFICATE_KEY,
     dailyFiles: makeDailyFiles(values),
+    // Empty: the queue is in Postgres. Several: the nodes of a cluster, or sentinels.
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,
@@ -257,6 +189,7 @@ function makeConfig(
     pollSettleSeconds: values.POLL_SETTLE_SECONDS,
     pollOverlapSeconds: values.POLL_OVERLAP_SECONDS,
     pollPace: values.POLL_PACE,
+    // 0 to 1.
     rateShare: values.RATE_SHARE_PERCENT / 100,
     backfillSince: values.BACKFILL_SINCE,
     apiTokens: values.API_TOKENS ?? [],
@@ -265,6 +198,7 @@ function makeConfig(
     metricsToken: values.METRICS_TOKEN,
     signOn: makeSignOn(values),
     localTrust: values.LOCAL_TRUST ?? false,
+    // The first is used in links.
     publicUrls: values.PUBLIC_URL ?? [],
     alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,

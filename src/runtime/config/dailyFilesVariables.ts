@@ -1,6 +1,6 @@
 import { holdsLogin } from "./providerAddress.ts";
 import { text } from "./variableSchemas.ts";
-import type { Variable } from "./variableSchemas.ts";
+import type { ValuesOf, Variable } from "./variableSchemas.ts";
 
 /** Where the poller writes a file for each day. */
 export interface DailyFiles {
@@ -26,7 +26,6 @@ const place = text.refine(
 export const DAILY_FILES_VARIABLES = {
   DAILY_FILES: {
     schema: place,
-    default: null,
     unset: "no daily files",
     meaning:
       "where the poller writes a Parquet file per source and certified day: a folder, or the address of an S3-compatible bucket such as https://s3.eu-central-1.amazonaws.com/BUCKET/PREFIX; none: no files",
@@ -34,24 +33,13 @@ export const DAILY_FILES_VARIABLES = {
   DAILY_FILES_REGION: { schema: text, default: "us-east-1", meaning: "region of that bucket" },
   DAILY_FILES_ACCESS_KEY_ID: {
     schema: text,
-    default: null,
     secret: true,
     meaning: "id of an access key that may put objects into that bucket",
   },
-  DAILY_FILES_SECRET_ACCESS_KEY: {
-    schema: text,
-    default: null,
-    secret: true,
-    meaning: "secret of that access key",
-  },
+  DAILY_FILES_SECRET_ACCESS_KEY: { schema: text, secret: true, meaning: "secret of that access key" },
 } as const satisfies Record<string, Variable>;
 
-interface DailyFilesValues {
-  readonly DAILY_FILES: string | null;
-  readonly DAILY_FILES_REGION: string;
-  readonly DAILY_FILES_ACCESS_KEY_ID: string | null;
-  readonly DAILY_FILES_SECRET_ACCESS_KEY: string | null;
-}
+type DailyFilesValues = ValuesOf<typeof DAILY_FILES_VARIABLES>;
 
 /** The settings; null if no files are written. */
 export function makeDailyFiles(values: DailyFilesValues): DailyFiles | null {

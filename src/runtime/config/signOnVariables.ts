@@ -1,7 +1,8 @@
 import { BlockList, isIP } from "node:net";
+import type { ACCESS_VARIABLES } from "./accessVariables.ts";
 import { isLoopback } from "../http/loopback.ts";
 import { isPublicAddress, list, text } from "./variableSchemas.ts";
-import type { Variable } from "./variableSchemas.ts";
+import type { ValuesOf, Variable } from "./variableSchemas.ts";
 
 /** The holder of a role: a group or a person of the sign-on, for all sources or for one. */
 export interface Grant {
@@ -63,7 +64,6 @@ const issuer = text.refine(
 export const SIGN_ON_VARIABLES = {
   OPS_PROXY_ADDRESSES: {
     schema: networks,
-    default: null,
     unset: "no header is trusted",
     meaning:
       "addresses from which the sign-on proxy of the ops pages connects to us, comma separated; it must remove OPS_USER_HEADER and OPS_GROUPS_HEADER from what clients send; none: no header is trusted",
@@ -81,15 +81,13 @@ export const SIGN_ON_VARIABLES = {
   },
   OIDC_ISSUER: {
     schema: issuer,
-    default: null,
     unset: "no OpenID Connect",
     meaning:
       "OpenID Connect issuer for logging in to the ops pages; needs OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and PUBLIC_URL; the redirect address is PUBLIC_URL/ops/login/oidc/done",
   },
-  OIDC_CLIENT_ID: { schema: text, default: null, meaning: "name of this client at the issuer" },
+  OIDC_CLIENT_ID: { schema: text, meaning: "name of this client at the issuer" },
   OIDC_CLIENT_SECRET: {
     schema: text,
-    default: null,
     secret: true,
     meaning: "secret of this client; changing it ends all sessions",
   },
@@ -98,21 +96,15 @@ export const SIGN_ON_VARIABLES = {
     default: "openid email profile",
     meaning: "scopes to request; some issuers send groups only for a scope of their own",
   },
-  OIDC_GROUPS_CLAIM: {
-    schema: text,
-    default: "groups",
-    meaning: "claim that lists the person's groups",
-  },
+  OIDC_GROUPS_CLAIM: { schema: text, default: "groups", meaning: "claim that lists the person's groups" },
   OPS_OPERATORS: {
     schema: grants,
-    default: null,
     unset: "nobody, with single sign-on",
     meaning:
       "operators of single sign-on: groups or persons, comma separated; GROUP|SOURCE: may act on that source only; none: nobody",
   },
   OPS_VIEWERS: {
     schema: grants,
-    default: null,
     unset: "nobody, with single sign-on",
     meaning:
       "viewers of single sign-on: groups or persons, comma separated; *: everybody who has signed on; none: nobody",
@@ -144,20 +136,7 @@ export function makeAddressCheck(addresses: readonly string[]): (address: string
   };
 }
 
-/** The parsed values of the variables. */
-interface SignOnValues {
-  readonly PUBLIC_URL: readonly string[] | null;
-  readonly OPS_PROXY_ADDRESSES: readonly string[] | null;
-  readonly OPS_USER_HEADER: string;
-  readonly OPS_GROUPS_HEADER: string;
-  readonly OIDC_ISSUER: string | null;
-  readonly OIDC_CLIENT_ID: string | null;
-  readonly OIDC_CLIENT_SECRET: string | null;
-  readonly OIDC_SCOPE: string;
-  readonly OIDC_GROUPS_CLAIM: string;
-  readonly OPS_OPERATORS: readonly Grant[] | null;
-  readonly OPS_VIEWERS: readonly Grant[] | null;
-}
+type SignOnValues = ValuesOf<typeof SIGN_ON_VARIABLES & Pick<typeof ACCESS_VARIABLES, "PUBLIC_URL">>;
 
 /** Single sign-on as configured; null if it is not. */
 export function makeSignOn(values: SignOnValues): SignOn | null {

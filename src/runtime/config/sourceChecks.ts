@@ -62,27 +62,18 @@ function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefine
 }
 
 function listTwins(sources: readonly NamedSource[]): string[] {
-  const seen = new Map<string, NamedSource>();
-  const problems: string[] = [];
-  for (const source of sources) {
-    if (seen.has(source.sourceId)) {
-      problems.push(
-        `There are two sources named ${source.sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`,
-      );
-    }
-    seen.set(source.sourceId, source);
-  }
-  const keys = new Map<string, NamedSource>();
-  for (const source of sources) {
-    if (source.apiKey === null) continue;
-    const twin = keys.get(source.apiKey);
-    if (twin)
-      problems.push(
-        `${source.names.apiKey} is the same key as ${twin.names.apiKey}. Each source needs its own.`,
-      );
-    keys.set(source.apiKey, source);
-  }
-  return problems;
+  return sources.flatMap(({ sourceId, apiKey, names }, index) => {
+    const earlier = sources.slice(0, index);
+    const isListed = earlier.some((other) => other.sourceId === sourceId);
+    const twin = earlier.findLast((other) => apiKey !== null && other.apiKey === apiKey);
+    const listedTwice = `There are two sources named ${sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`;
+    return [
+      ...(isListed ? [listedTwice] : []),
+      ...(twin
+        ? [`${names.apiKey} is the same key as ${twin.names.apiKey}. Each source needs its own.`]
+        : []),
+    ];
+  });
 }
 
 /** The provider issues separate secrets per mode; a shared one would let a test event pass as live. */

@@ -41,23 +41,20 @@ export function keyOf({ sourceId, apiKey }: SourceConfig): string {
   return apiKey;
 }
 
-/** The variable that creates the source of that mode. */
-export function keyVariable(mode: Mode): "DELIVERY_LIVE_API_KEY" | "DELIVERY_TEST_API_KEY" {
-  return mode === "live" ? "DELIVERY_LIVE_API_KEY" : "DELIVERY_TEST_API_KEY";
-}
+/** The variable that creates the source of a mode. */
+export const KEY_VARIABLES = { live: "DELIVERY_LIVE_API_KEY", test: "DELIVERY_TEST_API_KEY" } as const;
 
-/** The variable of the webhook secrets. It also creates the source, for receiving and reading only. */
-export function secretsVariable(
-  mode: Mode,
-): "DELIVERY_LIVE_WEBHOOK_SECRETS" | "DELIVERY_TEST_WEBHOOK_SECRETS" {
-  return mode === "live" ? "DELIVERY_LIVE_WEBHOOK_SECRETS" : "DELIVERY_TEST_WEBHOOK_SECRETS";
-}
+/** The variable of a mode's webhook secrets. It also creates the source, for receiving and reading only. */
+export const SECRETS_VARIABLES = {
+  live: "DELIVERY_LIVE_WEBHOOK_SECRETS",
+  test: "DELIVERY_TEST_WEBHOOK_SECRETS",
+} as const;
 
 /** The sources `live` and `test` of the DELIVERY_ variables. Each exists if its key or its secrets are set. */
 export function readVariableSources(values: Values, problems: string[]): NamedSource[] {
   return MODES.flatMap((mode) => {
-    const keyName = keyVariable(mode);
-    const secretsName = secretsVariable(mode);
+    const keyName = KEY_VARIABLES[mode];
+    const secretsName = SECRETS_VARIABLES[mode];
     const apiKey = values[keyName];
     const webhookSecrets = values[secretsName] ?? [];
     if (apiKey === null && webhookSecrets.length === 0) return [];

@@ -8,14 +8,21 @@ import { findPathProblem } from "../http/forwardedPaths.ts";
 export interface Variable {
   /** Parses the text, trimmed and not empty. Messages are worded to follow "NAME …". */
   readonly schema: z.ZodType<unknown, string>;
-  /** The text to use if it is not set; null if there is none. */
-  readonly default: string | null;
+  /** The text to use if it is not set. */
+  readonly default?: string;
   /** True if its value must not be shown; NAME_FILE can then supply it. */
   readonly secret?: true;
   /** What applies if it is not set and has no default. */
   readonly unset?: string;
   readonly meaning: string;
 }
+
+/** The parsed values of variables; null if not set and without a default. */
+export type ValuesOf<Variables extends Readonly<Record<string, Variable>>> = {
+  readonly [Name in keyof Variables]:
+    | z.output<Variables[Name]["schema"]>
+    | (Variables[Name] extends { readonly default: string } ? never : null);
+};
 
 // Schemas of the variables' texts. Messages are worded to follow "NAME …" and do not quote the text.
 

@@ -1,4 +1,3 @@
-import type { z } from "zod";
 import { ACCESS_VARIABLES } from "./accessVariables.ts";
 import { DAILY_FILES_VARIABLES } from "./dailyFilesVariables.ts";
 import { SIGN_ON_VARIABLES } from "./signOnVariables.ts";
@@ -18,7 +17,7 @@ import {
   publicAddress,
   wholeNumberVariable,
 } from "./variableSchemas.ts";
-import type { Variable } from "./variableSchemas.ts";
+import type { ValuesOf, Variable } from "./variableSchemas.ts";
 import { LOG_LEVELS } from "../telemetry/logger.ts";
 
 const CAPTURES_MAX = 100;
@@ -30,28 +29,21 @@ const INTERVAL_SECONDS_MIN = 0.1;
 
 /** Every variable that the product reads, in the order in which people need them. */
 export const VARIABLES = {
-  DELIVERY_BASE_URL: {
-    schema: text,
-    default: null,
-    meaning: "base address of the provider",
-  },
+  DELIVERY_BASE_URL: { schema: text, meaning: "base address of the provider" },
   DELIVERY_LIVE_API_KEY: {
     schema: text,
-    default: null,
     secret: true,
     meaning:
       "live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source live",
   },
   DELIVERY_TEST_API_KEY: {
     schema: text,
-    default: null,
     secret: true,
     meaning:
       "test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source test",
   },
   DELIVERY_LIVE_WEBHOOK_SECRETS: {
     schema: list,
-    default: null,
     secret: true,
     unset: "polled only",
     meaning:
@@ -59,7 +51,6 @@ export const VARIABLES = {
   },
   DELIVERY_TEST_WEBHOOK_SECRETS: {
     schema: list,
-    default: null,
     secret: true,
     unset: "polled only",
     meaning:
@@ -78,19 +69,16 @@ export const VARIABLES = {
   },
   SOURCES_FILE: {
     schema: text,
-    default: null,
     meaning: "JSON file that lists sources, for several organizations; read again on SIGHUP",
   },
   DATABASE_URL: {
     schema: databaseUrl,
-    default: null,
     secret: true,
     unset: "embedded Postgres under DATA_DIR",
     meaning: "Postgres that holds the mirror; none: an embedded one under DATA_DIR",
   },
   DATABASE_DIRECT_URL: {
     schema: databaseUrl,
-    default: null,
     secret: true,
     unset: "DATABASE_URL is Postgres itself",
     meaning:
@@ -98,19 +86,13 @@ export const VARIABLES = {
   },
   DATABASE_READ_URL: {
     schema: databaseUrl,
-    default: null,
     secret: true,
     unset: "DATABASE_URL",
     meaning: "a replica for the orders, branches and exports of the read API; none: DATABASE_URL",
   },
-  DATA_DIR: {
-    schema: text,
-    default: ".data",
-    meaning: "folder of the embedded Postgres",
-  },
+  DATA_DIR: { schema: text, default: ".data", meaning: "folder of the embedded Postgres" },
   CERTIFICATE_KEY: {
     schema: text,
-    default: null,
     secret: true,
     unset: "created when it is first needed, kept in DATA_DIR",
     meaning:
@@ -119,17 +101,12 @@ export const VARIABLES = {
   ...DAILY_FILES_VARIABLES,
   REDIS_URL: {
     schema: redisUrls,
-    default: null,
     secret: true,
     unset: "queue in Postgres",
     meaning:
       "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: queue in Postgres",
   },
-  HOST: {
-    schema: host,
-    default: "127.0.0.1",
-    meaning: "address that the web process listens on",
-  },
+  HOST: { schema: host, default: "127.0.0.1", meaning: "address that the web process listens on" },
   PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
     default: "3000",
@@ -137,7 +114,6 @@ export const VARIABLES = {
   },
   WEBHOOK_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
-    default: null,
     unset: "same as PORT",
     meaning: "separate port for /webhooks, which PORT then does not answer; none: PORT",
   },
@@ -154,7 +130,6 @@ export const VARIABLES = {
   },
   HEALTH_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
-    default: null,
     unset: "not served",
     meaning: "port for /livez, /readyz and /metrics of a separate worker or poller; none: not served",
   },
@@ -193,14 +168,12 @@ export const VARIABLES = {
   ...SIGN_ON_VARIABLES,
   ALERT_WEBHOOK_URL: {
     schema: publicAddress,
-    default: null,
     secret: true,
     unset: "no alerts are sent",
     meaning: "address to which alerts are sent, firing and resolved; none: no alerts are sent",
   },
   ALERT_WEBHOOK_SECRET: {
     schema: text,
-    default: null,
     secret: true,
     meaning: "secret with which alerts are signed (Standard Webhooks, whsec_…)",
   },
@@ -211,28 +184,24 @@ export const VARIABLES = {
   },
   WRITE_THROUGH_PATHS: {
     schema: forwardedPaths,
-    default: null,
     unset: "the writes of the provider's contract",
     meaning:
       "further writes to forward, comma separated, such as PUT /v1/orders/{reference}/address; never keys or webhooks",
   },
   EVENTS_KEPT_FOR: {
     schema: keptFor,
-    default: null,
     unset: "kept forever",
     meaning:
       "how long events are kept in full, from when they were received: ISO 8601 duration; none: forever",
   },
   HISTORY_KEPT_FOR: {
     schema: keptFor,
-    default: null,
     unset: "kept forever",
     meaning:
       "how long observations of orders are kept, except each order's current one: ISO 8601 duration; none: forever",
   },
   CHANGES_KEPT_FOR: {
     schema: keptFor,
-    default: null,
     unset: "kept forever",
     meaning: "how long the change feed is kept: ISO 8601 duration; none: forever",
   },
@@ -244,7 +213,6 @@ export const VARIABLES = {
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,
-    default: null,
     unset: "no webhooks are sent",
     meaning:
       "JSON file that lists your own endpoints that are notified of changes, read again on SIGHUP; none: no webhooks are sent",
@@ -266,7 +234,6 @@ export const VARIABLES = {
   },
   LOG_FORMAT: {
     schema: oneOf(["json", "pretty"]),
-    default: null,
     unset: "pretty on a terminal, else json",
     meaning: "json or pretty; none: pretty on a terminal, else json",
   },
@@ -274,12 +241,7 @@ export const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES;
 
-/** The parsed values of the variables; null if not set and without a default. */
-export type Values = {
-  readonly [Name in VariableName]:
-    | z.output<(typeof VARIABLES)[Name]["schema"]>
-    | ((typeof VARIABLES)[Name]["default"] extends null ? null : never);
-};
+export type Values = ValuesOf<typeof VARIABLES>;
 
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
 

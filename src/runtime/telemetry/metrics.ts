@@ -1,11 +1,12 @@
-import type { Attributes, Counter, Histogram, Meter, Observable } from "@opentelemetry/api";
+import type { Attributes, Meter, Observable } from "@opentelemetry/api";
 import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
 import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import type { DataPoint, MetricData } from "@opentelemetry/sdk-metrics";
+import { COUNTERS, HISTOGRAMS, OBSERVED_COUNTERS, OBSERVED_GAUGES } from "./metricCatalogue.ts";
 
-import { METRICS } from "./metricCatalogue.ts";
-import type { CounterName, Definition, HistogramName, ObservedName } from "./metricCatalogue.ts";
-
+type CounterName = keyof typeof COUNTERS;
+type HistogramName = keyof typeof HISTOGRAMS;
+type ObservedName = keyof typeof OBSERVED_COUNTERS | keyof typeof OBSERVED_GAUGES;
 type Labels = Readonly<Record<string, string>>;
 
 /** Records one value of an observed metric, for this collection only. */
@@ -27,12 +28,7 @@ export function makeMetrics({ version }: { version: string }): Metrics {
   const reader = new PrometheusExporter({ preventServerStart: true });
   const serializer = new PrometheusSerializer(undefined, false, undefined, true, true);
   const meter = new MeterProvider({ readers: [reader] }).getMeter("order-mirror");
-  const counters = new Map<string, Counter>();
-  const histograms = new Map<string, Histogram>();
-  const observables = new Map<string, Observable>();
-  for (const [name, definition] of Object.entries(METRICS)) {
-    makeInstrument(meter, name, definition, { counters, histograms, observables });
-  }
+  const { counters, histograms, observables } = makeInstruments(meter);
   /** The series of observed metrics that the last collection has seen. */
   const observed = new Set<string>();
   let rendering: Promise<string> = Promise.resolve("");
@@ -91,35 +87,23 @@ function nameSeries(name: string, labels: Attributes): string {
   return JSON.stringify([name, Object.entries(labels).toSorted(([one], [other]) => (one < other ? -1 : 1))]);
 }
 
-function makeInstrument(
-  meter: Meter,
-  name: string,
-  { kind, help, buckets }: Definition,
-  into: {
-    counters: Map<string, Counter>;
-    histograms: Map<string, Histogram>;
-    observables: Map<string, Observable>;
-  },
-): void {
-  const description = help;
-  switch (kind) {
-    case "counter":
-      into.counters.set(name, meter.createCounter(name, { description }));
-      return;
-    case "histogram": {
-      const advice = { explicitBucketBoundaries: [...(buckets ?? [])] };
-      into.histograms.set(name, meter.createHistogram(name, { description, advice }));
-      return;
-    }
-    case "observed-counter":
-      into.observables.set(name, meter.createObservableCounter(name, { description }));
-      return;
-    case "observed-gauge":
-      into.observables.set(name, meter.createObservableGauge(name, { description }));
-      return;
-    default: {
-      const never: never = kind;
-      return never;
-    }
-  }
+function makeInstruments(meter: Meter) {
+  const counters = mapEntries(COUNTERS, (name, description) => meter.createCounter(name, { description }));
+  const histograms = mapEntries(HISTOGRAMS, (name, { help: description, buckets }) =>
+    meter.createHistogram(name, { description, advice: { explicitBucketBoundaries: [...buckets] } }),
+  );
+  const observables = new Map<string, Observable>([
+    ...mapEntries(OBSERVED_COUNTERS, (name, description) =>
+      meter.createObservableCounter(name, { description }),
+    ),
+    ...mapEntries(OBSERVED_GAUGES, (name, description) => meter.createObservableGauge(name, { description })),
+  ]);
+  return { counters, histograms, observables };
+}
+
+function mapEntries<Value, Mapped>(
+  entries: Readonly<Record<string, Value>>,
+  map: (name: string, value: Value) => Mapped,
+): Map<string, Mapped> {
+  return new Map(Object.entries(entries).map(([name, value]) => [name, map(name, value)]));
 }

@@ -21,7 +21,6 @@ afterAll(async () => {
 
 const trigger = (scenario: string, body: object = {}) =>
   askSandbox<{ reference: string; from: string; to: string }>(sandbox.url, {
-    method: "POST",
     path: `/scenarios/${encodeURIComponent(scenario)}`,
     body,
   });
@@ -40,7 +39,7 @@ it("rejects an unknown scenario, order or option", async () => {
 
 it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {
   const other = await serve((_req, res) => void res.json({ scenario: "x" }));
-  const ask = (url: string) => askSandbox(url, { method: "POST", path: "/scenarios/duplicate", body: {} });
+  const ask = (url: string) => askSandbox(url, { path: "/scenarios/duplicate", body: {} });
   await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
   await other.close();
   await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);

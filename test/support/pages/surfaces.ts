@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { Command } from "commander";
 import { vi } from "vitest";
-import { addStatusCommand } from "../../../src/cli/commands/status.ts";
+import { register as addStatusCommand } from "../../../src/cli/commands/status.ts";
 import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
 import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { describeProgress, makeProgressLine } from "../../../src/cli/output/progressLine.ts";
 
-const half = { share: 0.5, elapsedMs: 180_000, done: "600 orders", rate: "3 orders/s" };
+const half = { share: 0.5, elapsedMs: 180_000, count: 600, unit: "orders" };
 
 it("shows a bar, the rate and the remaining time", () => {
   expect(describeProgress(half, { bar: true })).toBe(

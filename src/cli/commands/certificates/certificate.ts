@@ -22,7 +22,7 @@ interface CheckOptions {
   readonly json?: boolean;
 }
 
-export function addCertificateCommand(program: Command): void {
+export function register(program: Command): void {
   const certificate = program
     .command("certificate")
     .description("check certificates, print their chain, or manage the key that signs them");
@@ -135,15 +135,8 @@ async function compare(
   return more(listDifferences(given.states, certified, certificate));
 }
 
-function describeComparison({
-  equal,
-  outside,
-  hasContent,
-}: {
-  equal: boolean;
-  outside: number;
-  hasContent: boolean;
-}): string {
+function describeComparison(found: { equal: boolean; outside: number; hasContent: boolean }): string {
+  const { equal, outside, hasContent } = found;
   const texts = [
     equal ? "The orders of the period are exactly the certified ones." : "",
     outside > 0 ? `${outside} orders with an updatedAt outside the period were left out.` : "",
@@ -157,12 +150,7 @@ function describeComparison({
 function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");
-  } catch (error) {
-    throw unreadable(file, error);
+  } catch (cause) {
+    throw new ConfigurationError(`The file ${file} cannot be read.`, { cause });
   }
-}
-
-function unreadable(file: string, cause: unknown): unknown {
-  if (cause instanceof ConfigurationError) return cause;
-  return new ConfigurationError(`The file ${file} cannot be read.`, { cause });
 }

@@ -30,7 +30,7 @@ interface Options {
 
 const DAY_SECONDS = 86_400;
 
-export function addCertifyCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("certify")
     .description("sign that the mirror had every order of a period, and print the certificate")

@@ -7,7 +7,7 @@ import { addRequestOptions, followRequest } from "../../output/followRequest.ts"
 import type { RequestOptions } from "../../output/followRequest.ts";
 import { formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 
-export function addBackfillCommand(program: Command): void {
+export function register(program: Command): void {
   const command = program
     .command("backfill")
     .description("read a past period from the provider, newest part first, while polling continues");

@@ -32,7 +32,7 @@ at most a day.
 Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups. Daily files that were
 written before keep its externalOrderId, their only personal column: remove those files, or the value in them, where that matters.`;
 
-export function addEraseCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("erase")
     .argument("<reference>", "the provider's reference, or the externalOrderId")

@@ -18,7 +18,7 @@ import { resolveSince } from "../../../runtime/config/duration.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { audited } from "../../input/audit.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
-import { formatRate, makeProgressLine } from "../../output/progressLine.ts";
+import { makeProgressLine } from "../../output/progressLine.ts";
 import { writeFile } from "../../output/writeFile.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
@@ -58,7 +58,7 @@ type Options = Partial<Record<keyof typeof FILTERS, string>> & {
 const PATIENCE_MS = 600_000;
 const PROGRESS_EVERY_MS = 200;
 
-export function addExportCommand(program: Command): void {
+export function register(program: Command): void {
   const command = program
     .command("export")
     .description("write orders as CSV, NDJSON or Parquet, to stdout or into a file")
@@ -170,8 +170,7 @@ async function writeOrders(work: {
     if (nowMs - shownMs < PROGRESS_EVERY_MS) return;
     shownMs = nowMs;
     const elapsedMs = nowMs - startedMs;
-    const rate = formatRate(count, "orders", elapsedMs);
-    line.show({ share: Math.min(1, count / total), elapsedMs, done: `${count} orders`, rate });
+    line.show({ share: Math.min(1, count / total), elapsedMs, count, unit: "orders" });
   };
   try {
     return await exportOrders({ pool: exportPool, format, excel, separator, filter, out, signal, onWritten });

@@ -22,7 +22,7 @@ const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
   gone: "the provider has no such order",
 };
 
-export function addOrderCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("order")
     .argument("<reference>", "the provider's reference, or the externalOrderId")

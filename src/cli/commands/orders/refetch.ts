@@ -19,7 +19,7 @@ interface Options {
 /** If the last cycle ended more than this many intervals ago, nobody is polling. */
 const INTERVALS_UNTIL_IDLE = 3;
 
-export function addRefetchCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("refetch")
     .argument("<reference>", "the provider's reference, or the externalOrderId")

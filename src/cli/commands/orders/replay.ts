@@ -38,7 +38,7 @@ const HELP = `
 Run it with --dry-run first, which shows exact counts; then again with --yes.
 Workers decide on a replayed event again; if it still fails, it returns to quarantine. Nothing is lost.`;
 
-export function addReplayCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("replay")
     .description("process quarantined input again, or rebuild the queue from waiting events")

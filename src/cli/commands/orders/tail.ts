@@ -24,7 +24,7 @@ const LAST_MAX = 10_000;
 const LAST_DEFAULT = 10;
 const RETRY_MS = 2_000;
 
-export function addTailCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("tail")
     .description("follow decisions as they are made, one line each, until Ctrl-C")
@@ -44,24 +44,14 @@ async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<
   for (const decision of await readLastDecisions(pool, { ...filter, limit: options.last })) print(decision);
   while (!signal.aborted) {
     try {
-      await follow({ pool, filter, after: mark, signal, print: (decision) => print(decision) });
+      const decisions = followDecisions({ pool, clock: systemClock, filter, after: mark, signal });
+      for await (const decision of decisions) print(decision);
     } catch (error) {
       if (classifyDatabaseError(error) !== "transient") throw error;
       printNotice("Postgres does not answer; retrying until it does.");
       mark = await waitForMark(pool, mark, signal);
     }
   }
-}
-
-async function follow(options: {
-  pool: Pool;
-  filter: DecisionFilter;
-  after: HistoryMark;
-  signal: AbortSignal;
-  print: (decision: DecisionRow) => void;
-}): Promise<void> {
-  const { print, ...rest } = options;
-  for await (const decision of followDecisions({ ...rest, clock: systemClock })) print(decision);
 }
 
 /** Resumes from now once the database answers again: a tail shows current events. */

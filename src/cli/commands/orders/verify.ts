@@ -11,7 +11,7 @@ interface Options extends RequestOptions {
   readonly repair: boolean;
 }
 
-export function addVerifyCommand(program: Command): void {
+export function register(program: Command): void {
   const command = program
     .command("verify")
     .description("compare a period of the mirror with the provider, and repair differences")

@@ -16,7 +16,7 @@ interface Options {
 }
 
 /** `report-card`: what the provider did in a month, for the business and to be sent to the provider. */
-export function addReportCardCommand(program: Command): void {
+export function register(program: Command): void {
   program
     .command("report-card")
     .description(

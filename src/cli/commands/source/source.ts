@@ -12,7 +12,7 @@ import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
-export function addSourceCommand(program: Command): void {
+export function register(program: Command): void {
   const source = program
     .command("source")
     .description("pause or resume polling of a source, or assign it to another provider");
