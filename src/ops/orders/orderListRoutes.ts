@@ -16,7 +16,7 @@ import {
   readFilterWords,
   readListedOrders,
 } from "./orderList.sql.ts";
-import type { ListedOrdersQuery, OrderName } from "./orderList.sql.ts";
+import type { ListedOrdersQuery } from "./orderList.sql.ts";
 import { COUNTED_MAX, CSV_MAX, renderOrderList } from "./orderListPage.ts";
 import { parseOrderList, TEXT_LENGTH_MAX, toFieldFilter, writeOrderList } from "./orderListQuery.ts";
 import type { OrderListQuery } from "./orderListQuery.ts";
@@ -45,7 +45,7 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
   });
   router.get("/orders", async (request, response) => {
     const query = parseOrderList(request.query);
-    const { listed, eventsCut } = await select(pool, query, clock);
+    const { listed, eventsCut, hits } = await select(pool, query, clock);
     const page = { ...query, limit: PAGE_ORDERS + 1 };
     const orders =
       listed && (await readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...listed, ...page })));
@@ -60,7 +60,7 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
         hasMore: (orders?.length ?? 0) > PAGE_ORDERS,
         count,
         eventsCut,
-        strayEvents: await readStrayEvents(pool, query.text),
+        strayEvents: hits.filter(({ reference, eventId }) => reference === null && eventId !== null),
         now: clock.now(),
         viewer: viewerOf(response),
       }),
@@ -84,43 +84,43 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
   return router;
 }
 
-/**
- * The orders that a query selects; `listed` is undefined if the search for names took too long. Names are first looked
- * for in the indexes: only a text that many contain is left to the list itself.
- */
-async function select(
-  pool: Pool,
-  query: OrderListQuery,
-  clock: Clock,
-): Promise<{ listed: ListedOrdersQuery | undefined; eventsCut: boolean }> {
+/** What a query selects. */
+interface Selection {
+  /** Undefined if the search for names took too long. */
+  readonly listed: ListedOrdersQuery | undefined;
+  readonly eventsCut: boolean;
+  /** What has exactly the text as its name; an event that names no order is in no list of orders. */
+  readonly hits: readonly SearchHit[];
+}
+
+/** Names are first looked for in the indexes: only a text that many contain is left to the list itself. */
+async function select(pool: Pool, query: OrderListQuery, clock: Clock): Promise<Selection> {
   const sourceId = query.source === "" ? null : query.source;
   const filter = { sourceId, fields: toFieldFilter(query, clock.now()), marks: query.marks };
   const { text } = query;
-  if (text === "") return { listed: { ...filter, named: null, text: null }, eventsCut: false };
+  if (text === "") return { listed: { ...filter, named: null, text: null }, eventsCut: false, hits: [] };
   const find = { text, sourceId, limit: NAMES_MAX + 1 };
   const names = await readWithin(pool, LIST_MS, (db) => findOrderNames(db, find));
-  if (names === undefined) return { listed: undefined, eventsCut: false };
-  if (names.length > NAMES_MAX) return { listed: { ...filter, named: null, text }, eventsCut: false };
+  if (names === undefined) return { listed: undefined, eventsCut: false, hits: [] };
+  if (names.length > NAMES_MAX) {
+    return {
+      listed: { ...filter, named: null, text },
+      eventsCut: false,
+      hits: await searchMirror(pool, text),
+    };
+  }
   const ofEvents = await readWithin(pool, EVENTS_MS, (db) =>
     findOrdersOfEvents(db, { ...find, limit: EVENTS_MAX }),
   );
-  const exact = ofEvents === undefined ? await readExactEvents(pool, text) : ofEvents;
+  const hits = await searchMirror(pool, text);
+  const exact = hits.flatMap(({ sourceId: id, reference }) =>
+    reference === null ? [] : [{ sourceId: id, reference }],
+  );
   return {
-    listed: { ...filter, named: [...names, ...exact], text: null },
+    listed: { ...filter, named: [...names, ...(ofEvents ?? exact)], text: null },
     eventsCut: ofEvents === undefined || ofEvents.length >= EVENTS_MAX,
+    hits,
   };
-}
-
-async function readExactEvents(pool: Pool, text: string): Promise<OrderName[]> {
-  const hits = await searchMirror(pool, text);
-  return hits.flatMap(({ sourceId, reference }) => (reference === null ? [] : [{ sourceId, reference }]));
-}
-
-/** Events with exactly this id that name no readable order: they are in no list of orders. */
-async function readStrayEvents(pool: Pool, text: string): Promise<SearchHit[]> {
-  if (text === "") return [];
-  const hits = await searchMirror(pool, text);
-  return hits.filter(({ reference, eventId }) => reference === null && eventId !== null);
 }
 
 /** The page that a search leads to directly, if there is only one result. */

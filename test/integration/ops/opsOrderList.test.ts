@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { readWithin } from "../../../src/database/transaction.ts";
@@ -123,6 +123,30 @@ describe("the list of orders", () => {
 
   it("finds an event that belongs to no order", async () => {
     expect((await read("/ops/orders?q=evt_bad")).page).toMatch(/Event[^]*evt_bad[^]*quarantine, number/);
+  });
+
+  it("looks for an exact event id once, also after the search for parts of event ids took too long", async () => {
+    const locker = await database.pool.connect();
+    const exact: string[] = [];
+    const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
+    const watching = vi.spyOn(pool, "query").mockImplementation((async (...given: unknown[]) => {
+      const text = String(given[0]);
+      if (text.includes("announced as")) {
+        exact.push(text);
+        if (exact.length === 1) await locker.query("rollback");
+      }
+      return query(...given);
+    }) as never);
+    try {
+      await locker.query("begin; lock table mirror.history in access exclusive mode");
+      const { count, page } = await read("/ops/orders?q=evt_300");
+      expect(count).toMatch(/^1 order/);
+      expect(page).toContain("Not all event ids were searched");
+      expect(exact).toHaveLength(1);
+    } finally {
+      watching.mockRestore();
+      locker.release(true);
+    }
   });
 
   it("ends only a statement that takes too long, and allows only reads", async () => {
