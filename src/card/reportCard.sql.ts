@@ -1,7 +1,7 @@
 import type { Captures } from "../domain/captureRecapture.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** Changes with a delay up to a bound, and above the next lower one. */
@@ -74,10 +74,10 @@ with period as (
   group by h.reference, h.status
 )
 select coalesce(s.provider, s.base_url) as provider, mirror.nanos_of(clock_timestamp()) as now,
-  mirror.nanos_of(s.created_at) as created,
+  mirror.nanos_of(s.created_at) as "createdAt",
   (select mirror.nanos_of(coalesce(h.seen_at, clock_timestamp())) from mirror.retention_walks w
    left join lateral (select seen_at from mirror.history where history_id > w.position order by history_id limit 1) h on true
-   where w.walk = 'history') as observed,
+   where w.walk = 'history') as "observedSince",
   coalesce((select json_agg(json_build_object('upToSeconds', up_to_seconds, 'changes', events) order by up_to_seconds)
     from delays), '[]') as delays,
   coalesce((select sum(late) from delays), 0)::float8 as late,
@@ -99,25 +99,11 @@ select coalesce(s.provider, s.base_url) as provider, mirror.nanos_of(clock_times
     'both', count(*) filter (where announced and polled)) from steps) as steps
 from mirror.sources s where s.source_id = $1`;
 
-type FigureRow = Omit<ProviderFigures, "now" | "createdAt" | "observedSince"> & {
-  readonly now: string;
-  readonly created: string;
-  readonly observed: string | null;
-};
-
 /** The figures of a source in whole days of UTC; undefined if there is no such source. */
 export async function readProviderFigures(
   pool: Pool,
   { sourceId, since, until }: Window & { readonly sourceId: string },
 ): Promise<ProviderFigures | undefined> {
-  const { rows } = await pool.query<FigureRow>(MONTH, [sourceId, since, until]);
-  const [row] = rows;
-  if (row === undefined) return undefined;
-  const { now, created, observed, ...rest } = row;
-  return {
-    ...rest,
-    now: BigInt(now),
-    createdAt: BigInt(created),
-    observedSince: toInstant(observed),
-  };
+  const [figures] = await queryInstants<ProviderFigures>(pool, MONTH, [sourceId, since, until]);
+  return figures;
 }

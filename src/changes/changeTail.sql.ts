@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Decision } from "../apply/applySubjects.ts";
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A decision as the history keeps it; `previousStatus` is null where nothing changed, too. */
@@ -22,13 +22,14 @@ export async function readLastDecisions(
   pool: Pool,
   { sourceId, reference, limit }: DecisionFilter & { limit: number },
 ): Promise<DecisionRow[]> {
-  const { rows } = await pool.query<DecisionColumns>(
+  const rows = await queryInstants<DecisionRow>(
+    pool,
     `${SELECT}
      where ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
      order by h.history_id desc limit $3`,
     [sourceId, reference, limit],
   );
-  return rows.reverse().map((row) => toDecision(row));
+  return rows.reverse();
 }
 
 /** Decisions beyond `afterId`, oldest first, at most `limit`. A smaller number may still be committed later. */
@@ -36,13 +37,13 @@ export async function readDecisionsAfter(
   pool: Pool,
   { sourceId, reference, afterId, limit }: DecisionFilter & { afterId: bigint; limit: number },
 ): Promise<DecisionRow[]> {
-  const { rows } = await pool.query<DecisionColumns>(
+  return queryInstants<DecisionRow>(
+    pool,
     `${SELECT}
      where h.history_id > $3 and ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
      order by h.history_id limit $4`,
     [sourceId, reference, afterId, limit],
   );
-  return rows.map((row) => toDecision(row));
 }
 
 /** A moment of the history, to tell later up to where it cannot grow any more. */
@@ -66,21 +67,9 @@ export async function readHistoryMark(pool: Pool): Promise<HistoryMark> {
   return { lastId: BigInt(row.id), xmin: BigInt(row.xmin), xmax: BigInt(row.xmax) };
 }
 
-/** The columns of mirror.history h that make a DecisionRow, by toDecision. */
+/** The columns of mirror.history h that make a DecisionRow; for queryInstants. */
 export const DECISION_COLUMNS = `
   h.history_id as "historyId", h.source_id as "sourceId", h.reference, h.via, h.verdict, h.conflict, h.reason,
   h.event_id as "eventId", h.event_type as "eventType", h.status, h.previous_status as "previousStatus", h.version,
   (extract(epoch from h.seen_at) * 1000000000)::bigint as "seenAt"`;
 const SELECT = `select ${DECISION_COLUMNS} from mirror.history h`;
-
-/** As the columns come: bigints are text. */
-export type DecisionColumns = Omit<DecisionRow, "historyId" | "version" | "seenAt"> & {
-  readonly historyId: string;
-  readonly version: string | null;
-  readonly seenAt: string;
-};
-
-export function toDecision<Columns extends DecisionColumns>(row: Columns) {
-  const { historyId, version, seenAt } = row;
-  return { ...row, historyId: BigInt(historyId), version: toInstant(version), seenAt: BigInt(seenAt) };
-}

@@ -1,4 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
 import type { Position, Sorts } from "../database/keyset.sql.ts";
@@ -61,13 +62,13 @@ export async function readSlowEvents(
   query: { sourceId: string | null; limit: number; sort: string; after: Position | null },
 ): Promise<SlowEvent[]> {
   const { position, condition, order } = writeKeyset(pickSort(SLOW_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<SlowEvent, "seenAt"> & { seenAt: string }>(
+  return queryInstants<SlowEvent>(
+    pool,
     `select ${position} as position, source_id as "sourceId", reference, event_id as "eventId",
        event_type as "eventType", mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
      from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
     [query.sourceId, query.limit, query.after],
   );
-  return rows.map((row) => ({ ...row, seenAt: BigInt(row.seenAt) }));
 }
 
 /** The newest open quarantined input, grouped by reason. */
@@ -109,7 +110,8 @@ export interface OpenTask {
 
 /** Oldest first, at most 20. */
 export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
-  const { rows } = await pool.query<Omit<OpenTask, "since" | "until"> & { since: string; until: string }>(
+  return queryInstants<OpenTask>(
+    pool,
     `select kind, request_id::text as id, source_id as "sourceId", since, until, state = 'running' as running,
        case when sample is null then (until - read_down_to)::float8 / (until - since)
          else least(1, orders::float8 / greatest(sample, 1)) end as share,
@@ -118,5 +120,4 @@ export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
      from mirror.period_requests where state in ('requested', 'running')
      order by requested_at limit ${WORKS_MAX}`,
   );
-  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
 }

@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 export interface WriteProbe {
@@ -30,8 +30,9 @@ export async function probeWrite(pool: Pool, table: FirstWrite = "mirror.inbox")
 
 /** When the last poll of any source ended, as far as this server knows; null if it knows none. */
 export async function readNewestCycle(pool: Pool): Promise<Instant | null> {
-  const { rows } = await pool.query<{ at: string | null }>(
+  const [row] = await queryInstants<{ at: Instant | null }>(
+    pool,
     "select mirror.nanos_of(max(last_cycle_ended_at)) as at from mirror.poll_state",
   );
-  return toInstant(rows[0]?.at ?? null);
+  return row?.at ?? null;
 }

@@ -1,7 +1,7 @@
 import type { Mode } from "../domain/source/orderSource.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
@@ -250,51 +250,17 @@ cross join lateral (
 ) recent
 order by s.source_id`;
 
-/** Times arrive as decimal nanoseconds. */
-const MOMENTS = [
-  "now",
-  "createdAt",
-  "pausedAt",
-  "leaderlessSince",
-  "historySince",
-  "polledThrough",
-  "safeThrough",
-  "provedUntil",
-  "lastCycleEndedAt",
-  "failingSince",
-  "firstRateRefusalAt",
-  "gapFoundAt",
-  "lastBreachAt",
-  "oldestExceptionAt",
-  "filesFailSince",
-  "behaviourChangedAt",
-  "oldestPendingAt",
-  "oldestQuarantinedAt",
-  "lastEventAt",
-  "firstLostAt",
-  "firstLostSinceLastEventAt",
-  "firstLateHour",
-  "firstRefutedClaimAt",
-  "firstRefusedAt",
-  "firstWrongSignatureAt",
-  "firstNotStoredAt",
-] as const satisfies readonly (keyof Standing)[];
-
-type Moment = (typeof MOMENTS)[number];
-type StandingRow = Omit<Standing, Moment | "oldestGap"> &
-  Record<Moment | "gapSince" | "gapUntil", string | null>;
+type StandingRow = Omit<Standing, "oldestGap"> & {
+  readonly gapSince: Instant | null;
+  readonly gapUntil: Instant | null;
+};
 
 /** Every source that was ever configured, by name, or only the named one, in one statement. */
 export async function readStandings(pool: Pool, sourceId: string | null = null): Promise<Standing[]> {
-  const { rows } = await pool.query<StandingRow>({
-    name: "read-standings",
-    text: STANDING,
-    values: [sourceId],
-  });
-  return rows.map(({ gapSince, gapUntil, ...row }) => {
-    const moments = Object.fromEntries(MOMENTS.map((name) => [name, toInstant(row[name])]));
-    const [since, until] = [toInstant(gapSince), toInstant(gapUntil)];
-    const oldestGap = since === null || until === null ? null : { since, until };
-    return { ...row, ...(moments as Pick<Standing, Moment>), oldestGap };
-  });
+  const statement = { name: "read-standings", text: STANDING };
+  const rows = await queryInstants<StandingRow>(pool, statement, [sourceId]);
+  return rows.map(({ gapSince: since, gapUntil: until, ...row }) => ({
+    ...row,
+    oldestGap: since === null || until === null ? null : { since, until },
+  }));
 }

@@ -75,7 +75,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     }),
   );
   ops.use(makeRemedyRoutes(pool));
-  ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
+  ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes({ pool, clock }));
   ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makeSessionRoutes(pool), makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));

@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
 import type { Position } from "../database/keyset.sql.ts";
@@ -24,21 +24,10 @@ export interface Quarantined {
   readonly dismissedBecause: string | null;
 }
 
-type Row = Omit<Quarantined, "quarantinedAt" | "dismissedAt"> & {
-  readonly quarantinedAt: string;
-  readonly dismissedAt: string | null;
-};
-
 const COLUMNS = `
   q.quarantine_id::text as "quarantineId", q.source_id as "sourceId", q.via, q.reference, q.reason, q.detail,
   i.event_id as "eventId", q.state, mirror.nanos_of(q.quarantined_at) as "quarantinedAt",
   mirror.nanos_of(q.dismissed_at) as "dismissedAt", q.dismissed_because as "dismissedBecause"`;
-
-const toQuarantined = (row: Row): Quarantined => ({
-  ...row,
-  quarantinedAt: BigInt(row.quarantinedAt),
-  dismissedAt: toInstant(row.dismissedAt),
-});
 
 export interface ListedQuarantined extends Quarantined {
   readonly position: Position;
@@ -59,7 +48,8 @@ export async function listQuarantined(
   },
 ): Promise<ListedQuarantined[]> {
   const { position, condition, order } = writeKeyset(pickSort(QUARANTINE_SORTS, query.sort), 5);
-  const { rows } = await pool.query<Row & { position: Position }>(
+  return queryInstants<ListedQuarantined>(
+    pool,
     `select ${position} as position, ${COLUMNS} from (
        select * from mirror.quarantine q
        where state = $1 and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3) and ${condition}
@@ -67,7 +57,6 @@ export async function listQuarantined(
      ) q left join mirror.inbox i on i.seq = q.inbox_seq ${order}`,
     [query.state, query.sourceId, query.reason, query.limit, query.after],
   );
-  return rows.map((row) => ({ ...toQuarantined(row), position: row.position }));
 }
 
 /** The input, byte for byte. */
@@ -80,11 +69,11 @@ export async function readQuarantined(
   pool: Pool,
   quarantineId: string,
 ): Promise<QuarantinedInput | undefined> {
-  const { rows } = await pool.query<Row & { body: Buffer | null }>(
-    `select ${COLUMNS}, coalesce(i.body, q.raw) as body
+  const [input] = await queryInstants<QuarantinedInput>(
+    pool,
+    `select ${COLUMNS}, coalesce(i.body, q.raw, '') as body
      from mirror.quarantine q left join mirror.inbox i on i.seq = q.inbox_seq where q.quarantine_id = $1`,
     [quarantineId],
   );
-  const [row] = rows;
-  return row && { ...toQuarantined(row), body: row.body ?? Buffer.alloc(0) };
+  return input;
 }

@@ -1,3 +1,4 @@
+import { queryInstants } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -107,8 +108,8 @@ export async function readSessions(
   query: ListQuery & { idleSeconds: number },
 ): Promise<OpenSession[]> {
   const { position, condition, order } = writeKeyset(pickSort(SESSION_SORTS, query.sort), 1);
-  type Times = "createdAt" | "lastSeenAt" | "expiresAt";
-  const { rows } = await pool.query<Omit<OpenSession, Times> & Record<Times, string>>(
+  return queryInstants<OpenSession>(
+    pool,
     `select ${position} as position, session_id as "sessionId", role, person, sources,
        mirror.nanos_of(created_at) as "createdAt", mirror.nanos_of(last_seen_at) as "lastSeenAt",
        mirror.nanos_of(expires_at) as "expiresAt"
@@ -118,12 +119,6 @@ export async function readSessions(
      ${order} limit $2`,
     [query.after, query.limit, query.idleSeconds, query.chosen["role"] ?? null],
   );
-  return rows.map((row) => ({
-    ...row,
-    createdAt: BigInt(row.createdAt),
-    lastSeenAt: BigInt(row.lastSeenAt),
-    expiresAt: BigInt(row.expiresAt),
-  }));
 }
 
 /**

@@ -1,4 +1,4 @@
-import { toInstant } from "../../database/columns.ts";
+import { queryInstants } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -27,9 +27,8 @@ export const WALK_SORTS = bothWays(
 /** Windows in the order of their reading. */
 export async function readWalks(pool: Pool, query: ListQuery): Promise<WalkedWindow[]> {
   const { position, condition, order } = writeKeyset(pickSort(WALK_SORTS, query.sort), 3);
-  type Row = Omit<WalkedWindow, "since" | "until" | "endedAt"> &
-    Record<"since" | "until" | "endedAt", string>;
-  const { rows } = await pool.query<Row>(
+  return queryInstants<WalkedWindow>(
+    pool,
     `select ${position} as position, source_id as "sourceId", sweep, since, until, proved, requests, orders,
        mirror.nanos_of(ended_at) as "endedAt"
      from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
@@ -37,12 +36,6 @@ export async function readWalks(pool: Pool, query: ListQuery): Promise<WalkedWin
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["sweep"] ?? null, query.chosen["proved"] ?? null],
   );
-  return rows.map((row) => ({
-    ...row,
-    since: BigInt(row.since),
-    until: BigInt(row.until),
-    endedAt: BigInt(row.endedAt),
-  }));
 }
 
 /** A withdrawn proof; see mirror.coverage_breaches. */
@@ -69,9 +62,8 @@ export const BREACH_SORTS = bothWays(
 
 export async function listBreaches(pool: Pool, query: ListQuery): Promise<ListedBreach[]> {
   const { position, condition, order } = writeKeyset(pickSort(BREACH_SORTS, query.sort), 3);
-  type Times = "since" | "until" | "foundAt";
-  type Row = Omit<ListedBreach, Times | "reprovedAt"> & Record<Times, string> & { reprovedAt: string | null };
-  const { rows } = await pool.query<Row>(
+  return queryInstants<ListedBreach>(
+    pool,
     `select ${position} as position, source_id as "sourceId", since, until, kind, reference, found_by as "foundBy",
        mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt", detail
      from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
@@ -79,13 +71,6 @@ export async function listBreaches(pool: Pool, query: ListQuery): Promise<Listed
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
   );
-  return rows.map((row) => ({
-    ...row,
-    since: BigInt(row.since),
-    until: BigInt(row.until),
-    foundAt: BigInt(row.foundAt),
-    reprovedAt: toInstant(row.reprovedAt),
-  }));
 }
 
 /** A period between proved windows that no read has proved. */
@@ -106,7 +91,8 @@ export const GAP_SORTS = bothWays(
 /** The gaps of the last week; what is not read yet, at the end, is none. */
 export async function listGaps(pool: Pool, query: ListQuery): Promise<ListedGap[]> {
   const { position, condition, order } = writeKeyset(pickSort(GAP_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<ListedGap, "since" | "until"> & Record<"since" | "until", string>>(
+  return queryInstants<ListedGap>(
+    pool,
     `with spans as (
        select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
        where ($1::text is null or source_id = $1)
@@ -118,5 +104,4 @@ export async function listGaps(pool: Pool, query: ListQuery): Promise<ListedGap[
      where ${condition} ${order} limit $2`,
     [query.sourceId, query.limit, query.after],
   );
-  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
 }

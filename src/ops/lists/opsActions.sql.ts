@@ -1,3 +1,4 @@
+import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
@@ -106,7 +107,8 @@ export const ACTION_SORTS = bothWays([["action_id", "bigint"]], ["newest", "olde
 /** Recorded actions of the chosen role and kind, by people whose name has the chosen part, in any case. */
 export async function readActions(pool: Pool, query: ListQuery): Promise<RecordedAction[]> {
   const { position, condition, order } = writeKeyset(pickSort(ACTION_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<RecordedAction, "at"> & { at: string }>(
+  return queryInstants<RecordedAction>(
+    pool,
     `select ${position} as position, action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action,
        source_id as "sourceId", target, note, affected::float8
      from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
@@ -120,5 +122,4 @@ export async function readActions(pool: Pool, query: ListQuery): Promise<Recorde
       ...["role", "action", "person"].map((name) => query.chosen[name] ?? null),
     ],
   );
-  return rows.map((row) => ({ ...row, at: BigInt(row.at) }));
 }

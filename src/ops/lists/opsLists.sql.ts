@@ -1,3 +1,4 @@
+import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
@@ -31,7 +32,8 @@ export const LOST_SORTS: Sorts = {
 /** Changes that reads of the last 24 h found and no event announced. */
 export async function readLostEvents(pool: Pool, query: ListQuery): Promise<LostEvent[]> {
   const { position, condition, order } = writeKeyset(pickSort(LOST_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
+  return queryInstants<LostEvent>(
+    pool,
     `select ${position} as position, u.source_id as "sourceId", u.reference, u.status, u.via, u.state,
        mirror.nanos_of(u.found_at) as "foundAt", (${LOST_DELAY})::float8 as "delaySeconds"
      from mirror.sources s cross join lateral (
@@ -43,7 +45,6 @@ export async function readLostEvents(pool: Pool, query: ListQuery): Promise<Lost
      where $1::text is null or s.source_id = $1 ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
   );
-  return rows.map((row) => ({ ...row, foundAt: BigInt(row.foundAt) }));
 }
 
 /** An event that awaits its decision. */
@@ -59,7 +60,8 @@ const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
 /** Events without a decision. */
 export async function readWaitingEvents(pool: Pool, query: ListQuery): Promise<WaitingEvent[]> {
   const { position, condition, order } = writeKeyset(pickSort(WAITING_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<WaitingEvent, "receivedAt"> & { receivedAt: string }>(
+  return queryInstants<WaitingEvent>(
+    pool,
     `select ${position} as position, p.source_id as "sourceId", i.event_id as "eventId",
        mirror.nanos_of(p.received_at) as "receivedAt",
        extract(epoch from clock_timestamp() - p.received_at)::float8 as "ageSeconds"
@@ -68,7 +70,6 @@ export async function readWaitingEvents(pool: Pool, query: ListQuery): Promise<W
      ) p join mirror.inbox i using (seq) ${order}`,
     [query.sourceId, query.limit, query.after],
   );
-  return rows.map((row) => ({ ...row, receivedAt: BigInt(row.receivedAt) }));
 }
 
 /** An order waiting for a re-read. */
@@ -95,9 +96,8 @@ const REFETCH_SORTS = bothWays(
 /** "next": in the order in which the poller processes them. */
 export async function readWaitingRefetches(pool: Pool, query: ListQuery): Promise<WaitingRefetch[]> {
   const { position, condition, order } = writeKeyset(pickSort(REFETCH_SORTS, query.sort), 3);
-  type Row = Omit<WaitingRefetch, "requestedAt" | "nextAttemptAt"> &
-    Record<"requestedAt" | "nextAttemptAt", string>;
-  const { rows } = await pool.query<Row>(
+  return queryInstants<WaitingRefetch>(
+    pool,
     `select ${position} as position, source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
        mirror.nanos_of(requested_at) as "requestedAt", mirror.nanos_of(next_attempt_at) as "nextAttemptAt"
      from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
@@ -105,11 +105,6 @@ export async function readWaitingRefetches(pool: Pool, query: ListQuery): Promis
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
   );
-  return rows.map((row) => ({
-    ...row,
-    requestedAt: BigInt(row.requestedAt),
-    nextAttemptAt: BigInt(row.nextAttemptAt),
-  }));
 }
 
 /** Requests that were sent to the provider within one minute. */
@@ -136,7 +131,8 @@ export const REQUEST_SORTS = bothWays(
 /** The requests of all processes, by the minute in which they were recorded. */
 export async function readSentRequests(pool: Pool, query: ListQuery): Promise<SentRequests[]> {
   const { position, condition, order } = writeKeyset(pickSort(REQUEST_SORTS, query.sort), 3);
-  const { rows } = await pool.query<Omit<SentRequests, "minute"> & { minute: string }>(
+  return queryInstants<SentRequests>(
+    pool,
     `select ${position} as position, source_id as "sourceId", mirror.nanos_of(minute) as minute, policy, purpose,
        requests::float8, refused::float8
      from mirror.provider_requests
@@ -145,7 +141,6 @@ export async function readSentRequests(pool: Pool, query: ListQuery): Promise<Se
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["answer"] ?? null],
   );
-  return rows.map((row) => ({ ...row, minute: BigInt(row.minute) }));
 }
 
 /** A backfill or a verification, in any state. */
@@ -169,9 +164,8 @@ export const TASK_KINDS = ["backfill", "verification"] as const;
 
 export async function readTasks(pool: Pool, query: ListQuery): Promise<Task[]> {
   const { position, condition, order } = writeKeyset(pickSort(TASK_SORTS, query.sort), 3);
-  type Row = Omit<Task, "since" | "until" | "requestedAt"> &
-    Record<"since" | "until" | "requestedAt", string>;
-  const { rows } = await pool.query<Row>(
+  return queryInstants<Task>(
+    pool,
     `select ${position} as position, kind, request_id::text as id, source_id as "sourceId", since, until, state,
        orders::float8,
        case when kind = 'verification' then (missing + stale + contradicted + differing + extra)::float8 end as differences,
@@ -181,10 +175,4 @@ export async function readTasks(pool: Pool, query: ListQuery): Promise<Task[]> {
      ${order} limit $2`,
     [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null, query.chosen["kind"] ?? null],
   );
-  return rows.map((row) => ({
-    ...row,
-    since: BigInt(row.since),
-    until: BigInt(row.until),
-    requestedAt: BigInt(row.requestedAt),
-  }));
 }

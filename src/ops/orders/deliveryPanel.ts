@@ -2,26 +2,25 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderTable } from "../../html/table.ts";
 import { renderAlert, renderGood, renderMinute, renderWarning } from "../../html/marks.ts";
 import type { Delivery } from "./opsOrder.sql.ts";
 import { deliveryDelay, describeStatus, renderPunctuality } from "./orderColumns.ts";
-import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
+import type { TimelineEntry } from "./timeline.sql.ts";
 
 /** Of an order that is under way: how it normally ends. */
 const NORMAL_END = "delivered";
 const SHOWN_STATES = new Set<TimelineEntry["verdict"]>(["applied", "corrected", "stale"]);
 
 interface Known {
-  readonly order: FoundOrder;
   readonly delivery: Delivery;
   readonly timeline: readonly TimelineEntry[];
+  readonly now: Instant;
 }
 
 /** What people of the business want to know first: how far the delivery is, whether it is in time, and who does it. */
-export function renderDelivery({ order, delivery, timeline }: Known): Html {
+export function renderDelivery({ delivery, timeline, now }: Known): Html {
   const { branch, fleetName, goneAt } = delivery;
   const gone =
     goneAt === null
@@ -29,15 +28,15 @@ export function renderDelivery({ order, delivery, timeline }: Known): Html {
       : html`<p>${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}.</p>`;
   return html`${renderTrack(delivery, timeline)}${gone}
     <p class="verified">${renderVerification(delivery, timeline)}</p>
-    ${renderTimes(delivery)}
+    ${renderTimes(delivery, now)}
     ${renderFacts({
       Branch: branch ?? "–",
       Fleet: fleetName ?? "–",
-      "External id": order.externalOrderId ?? "–",
-      Source: order.sourceId,
-      Updated: renderMinute(order.version),
-      "First seen by": order.firstSeenVia,
-      "States applied": String(order.revision),
+      "External id": delivery.externalOrderId ?? "–",
+      Source: delivery.sourceId,
+      Updated: renderMinute(delivery.updatedAt),
+      "First seen by": delivery.firstSeenVia,
+      "States applied": String(delivery.revision),
     })}`;
 }
 
@@ -74,9 +73,8 @@ function renderVerification({ settled, observedAt }: Delivery, timeline: readonl
 }
 
 /** Planned and actual times, with the difference. */
-function renderTimes(delivery: Delivery): Html {
+function renderTimes(delivery: Delivery, now: Instant): Html {
   const { pickupTime, realPickupTime, deliveryTime, realDeliveryTime, status } = delivery;
-  const now = systemClock.now();
   const pickup = { status, deliveryTime: pickupTime, realDeliveryTime: realPickupTime };
   const row = (name: string, planned: Instant | null, actual: Instant | null, delay: number | null) => [
     html`<strong>${name}</strong>`,

@@ -1,6 +1,8 @@
-import { toInstant } from "../../database/columns.ts";
+import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
+import type { Via } from "../../domain/order/observation.ts";
+import { ORDER_COLUMNS } from "./orderList.sql.ts";
 import type { ListedOrder } from "./orderList.sql.ts";
 
 /** A change of the order that a read found before any event. */
@@ -51,17 +53,9 @@ export async function readOrderSurroundings(
 }
 
 /** What people of the business want to know about an order. */
-export interface Delivery extends Pick<
-  ListedOrder,
-  | "status"
-  | "fleetName"
-  | "branch"
-  | "pickupTime"
-  | "deliveryTime"
-  | "realPickupTime"
-  | "realDeliveryTime"
-  | "settled"
-> {
+export interface Delivery extends Omit<ListedOrder, "corrected"> {
+  readonly firstSeenVia: Via;
+  readonly revision: number;
   /** When the observation was made whose content this is, by the provider's clock. */
   readonly observedAt: Instant;
   /** When a read found that the provider no longer has the order. */
@@ -73,32 +67,13 @@ export async function readDelivery(
   pool: Pool,
   { sourceId, reference }: { sourceId: string; reference: string },
 ): Promise<Delivery | undefined> {
-  const { rows } = await pool.query<{
-    status: string;
-    fleetName: string | null;
-    branch: string | null;
-    settled: boolean;
-    times: readonly [string, ...(string | null)[]];
-  }>(
-    `select o.status, o.fleet_name as "fleetName", coalesce(b.name, o.branch_reference, o.branch_id) as branch, o.settled,
-       array[o.observed_at, mirror.nanos_of(o.pickup_time), mirror.nanos_of(o.delivery_time),
-         mirror.nanos_of(o.real_pickup_time), mirror.nanos_of(o.real_delivery_time), mirror.nanos_of(o.gone_at)] as times
+  const [delivery] = await queryInstants<Delivery>(
+    pool,
+    `select ${ORDER_COLUMNS}, o.first_seen_via as "firstSeenVia", o.revision, o.observed_at as "observedAt",
+       mirror.nanos_of(o.gone_at) as "goneAt"
      from mirror.orders o left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
      where o.source_id = $1 and o.reference = $2`,
     [sourceId, reference],
   );
-  const [row] = rows;
-  if (row === undefined) return undefined;
-  const { times, ...rest } = row;
-  const [observedAt, pickup = null, delivery = null, realPickup = null, realDelivery = null, gone = null] =
-    times;
-  return {
-    ...rest,
-    observedAt: BigInt(observedAt),
-    pickupTime: toInstant(pickup),
-    deliveryTime: toInstant(delivery),
-    realPickupTime: toInstant(realPickup),
-    realDeliveryTime: toInstant(realDelivery),
-    goneAt: toInstant(gone),
-  };
+  return delivery;
 }

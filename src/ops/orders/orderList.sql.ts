@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Queryable } from "../../database/database.ts";
-import { toInstant } from "../../database/columns.ts";
+import { queryInstants } from "../../database/columns.ts";
 import { toTimestamp, writeFieldFilter } from "../../orders/orderFilter.sql.ts";
 import type { Bind, OrderFilter } from "../../orders/orderFilter.sql.ts";
 
@@ -23,10 +23,10 @@ export const ORDER_MARKS = Object.keys(MARKS) as OrderMark[];
 
 /** The order of a list: each is an index, read from either end. */
 const SORTS = {
-  updated: { column: "version", isTime: false },
-  pickup: { column: "pickup_time", isTime: true },
-  delivery: { column: "delivery_time", isTime: true },
-  seen: { column: "first_seen_at", isTime: true },
+  updated: { column: "version", field: "updatedAt" },
+  pickup: { column: "pickup_time", field: "pickupTime" },
+  delivery: { column: "delivery_time", field: "deliveryTime" },
+  seen: { column: "first_seen_at", field: "firstSeenAt" },
 } as const;
 export type ListSort = keyof typeof SORTS;
 export const LIST_SORTS = Object.keys(SORTS) as ListSort[];
@@ -76,11 +76,20 @@ export interface ListedOrder extends OrderName {
   /** A read has confirmed this state. */
   readonly settled: boolean;
   readonly corrected: boolean;
-  /** Null where the sort's time is missing: such an order is not in that list. */
-  readonly position: ListPosition;
 }
 
-const TIMES = ["pickup_time", "delivery_time", "real_pickup_time", "real_delivery_time", "first_seen_at"];
+/** Where an order is in a list. One without the sort's time is in none. */
+export function positionOf(order: ListedOrder, sort: ListSort): ListPosition {
+  const { sourceId, reference, [SORTS[sort].field]: at } = order;
+  return { at: at ?? 0n, sourceId, reference };
+}
+
+/** Columns of mirror.orders o and mirror.branches b. */
+export const ORDER_COLUMNS = `o.source_id as "sourceId", o.reference, o.external_order_id as "externalOrderId", o.status,
+  o.fleet_name as "fleetName", coalesce(b.name, o.branch_reference, o.branch_id) as branch, o.settled,
+  o.version as "updatedAt", mirror.nanos_of(o.first_seen_at) as "firstSeenAt",
+  mirror.nanos_of(o.pickup_time) as "pickupTime", mirror.nanos_of(o.delivery_time) as "deliveryTime",
+  mirror.nanos_of(o.real_pickup_time) as "realPickupTime", mirror.nanos_of(o.real_delivery_time) as "realDeliveryTime"`;
 
 /** The orders of one page. Orders without the sort's time are left out. */
 export async function readListedOrders(
@@ -92,10 +101,9 @@ export async function readListedOrders(
   const { column } = SORTS[query.sort];
   const direction = query.ascending ? "asc" : "desc";
   const conditions = [...writeConditions(query, bind), ...writePosition(query, bind)];
-  const { rows } = await db.query<ListedRow>(
-    `select o.source_id as "sourceId", o.reference, o.external_order_id as "externalOrderId", o.status,
-       o.fleet_name as "fleetName", coalesce(b.name, o.branch_reference, o.branch_id) as branch, o.settled, o.version,
-       ${TIMES.map((time) => `mirror.nanos_of(o.${time})::text as ${time}`).join(", ")},
+  return queryInstants<ListedOrder>(
+    db,
+    `select ${ORDER_COLUMNS},
        exists (select from mirror.history h where h.source_id = o.source_id and h.reference = o.reference
          and h.verdict = 'corrected') as corrected
      from (
@@ -107,7 +115,6 @@ export async function readListedOrders(
      order by o.${column} ${direction}, o.reference ${direction}, o.source_id ${direction} limit ${bind(query.limit)}`,
     values,
   );
-  return rows.map((row) => readRow(row, query.sort));
 }
 
 /** How many orders match, counted up to `max`. */
@@ -229,7 +236,8 @@ function writeConditions({ fields, marks, named, text }: ListedOrdersQuery, bind
 
 /** The conditions of a page; an order without the sort's time has no place in the list. */
 function writePosition({ sort, ascending, after }: ListPaging, bind: Bind): string[] {
-  const { column, isTime } = SORTS[sort];
+  const { column } = SORTS[sort];
+  const isTime = column !== "version";
   const placed = isTime ? [`${column} is not null`] : [];
   if (after === null) return placed;
   const at = bind(isTime ? toTimestamp(after.at) : String(after.at));
@@ -238,31 +246,4 @@ function writePosition({ sort, ascending, after }: ListPaging, bind: Bind): stri
     ...placed,
     `(${column}, reference, source_id) ${ascending ? ">" : "<"} (${at}, ${reference}, ${sourceId})`,
   ];
-}
-
-type ListedRow = Pick<
-  ListedOrder,
-  "sourceId" | "reference" | "externalOrderId" | "status" | "fleetName" | "branch" | "settled" | "corrected"
-> & {
-  readonly version: string;
-  readonly pickup_time: string | null;
-  readonly delivery_time: string | null;
-  readonly real_pickup_time: string | null;
-  readonly real_delivery_time: string | null;
-  readonly first_seen_at: string;
-};
-
-function readRow(row: ListedRow, sort: ListSort): ListedOrder {
-  const { version, pickup_time, delivery_time, real_pickup_time, real_delivery_time, first_seen_at } = row;
-  const { sourceId, reference } = row;
-  return {
-    ...row,
-    pickupTime: toInstant(pickup_time),
-    deliveryTime: toInstant(delivery_time),
-    realPickupTime: toInstant(real_pickup_time),
-    realDeliveryTime: toInstant(real_delivery_time),
-    updatedAt: BigInt(version),
-    firstSeenAt: BigInt(first_seen_at),
-    position: { at: BigInt(row[SORTS[sort].column] ?? 0), sourceId, reference },
-  };
 }

@@ -8,7 +8,7 @@ import { describeCount } from "../overview/phrases.ts";
 import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
 import type { ColumnName } from "./orderColumns.ts";
 import type { FilterWords, ListedOrder, OrderMark } from "./orderList.sql.ts";
-import { ORDER_MARKS } from "./orderList.sql.ts";
+import { ORDER_MARKS, positionOf } from "./orderList.sql.ts";
 import { PERIODS_OF, TEXT_LENGTH_MAX, WITHIN, writeMinute, writeOrderList } from "./orderListQuery.ts";
 import type { OrderListQuery } from "./orderListQuery.ts";
 import type { SearchHit } from "./opsSearch.sql.ts";
@@ -150,7 +150,7 @@ function renderSelect(
   chosen: string,
   options: readonly (readonly [string, string])[],
 ): Html {
-  // A link may name what no order has any more.
+  // A link may name a value that no order has now.
   const known = options.some(([value]) => value === chosen) ? options : [...options, same(chosen)];
   return html`<label
     >${label}
@@ -265,7 +265,8 @@ function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
 
 function renderPaging({ query, orders }: OrderListPage, hasMore: boolean): Html {
   const last = orders?.at(-1);
-  const next = hasMore && last !== undefined ? writeOrderList(query, { after: last.position }) : null;
+  const next =
+    hasMore && last !== undefined ? writeOrderList(query, { after: positionOf(last, query.sort) }) : null;
   if (next === null && query.after === null) return html``;
   return html`<nav class="paging" aria-label="Pages of the list">
     ${query.after === null ? html`` : html`<a class="button" href="/ops/orders${writeOrderList(query)}" rel="first">First page</a>`}

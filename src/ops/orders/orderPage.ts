@@ -1,7 +1,8 @@
 import { tryParseInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import type { Delivery, OrderSurroundings } from "./opsOrder.sql.ts";
 import { renderDelivery } from "./deliveryPanel.ts";
-import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
+import type { TimelineEntry } from "./timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -17,12 +18,12 @@ export interface OrderStory {
   readonly sourceId: string;
   readonly reference: string;
   /** Undefined if the mirror has no state of it. */
-  readonly order: FoundOrder | undefined;
   readonly delivery: Delivery | undefined;
   readonly timeline: readonly TimelineEntry[];
   /** The maximum number of observations on the page. */
   readonly entriesMax: number;
   readonly around: OrderSurroundings;
+  readonly now: Instant;
   readonly viewer: Viewer;
 }
 
@@ -30,14 +31,14 @@ const NANOS_PER_SECOND = 1e9;
 
 /** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
 export function renderOrder(story: OrderStory): string {
-  const { sourceId, reference, order, delivery, timeline, entriesMax, viewer } = story;
+  const { sourceId, reference, delivery, timeline, entriesMax, now, viewer } = story;
   const cut =
     timeline.length >= entriesMax
       ? html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`
       : html``;
   const body = html`<h1>Order ${reference}</h1>
     <div id="order" data-live>
-      ${order === undefined || delivery === undefined ? renderAbsent(story) : renderDelivery({ order, delivery, timeline })}
+      ${delivery === undefined ? renderAbsent(story) : renderDelivery({ delivery, timeline, now })}
       ${renderMarks(story)} ${renderRefetch(story)}
       <h2>Evidence, newest first</h2>
       ${cut} ${timeline.length === 0 ? html`<p class="empty">No observations.</p>` : renderTimeline(story)}

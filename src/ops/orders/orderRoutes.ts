@@ -2,8 +2,9 @@ import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { requestRefetch } from "../lists/opsActions.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { readDelivery, readOrderSurroundings } from "./opsOrder.sql.ts";
-import { findOrders, readTimeline } from "./timeline.sql.ts";
+import { readTimeline } from "./timeline.sql.ts";
 import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderOrder } from "./orderPage.ts";
@@ -13,20 +14,18 @@ import { readField, refuse } from "../html/requests.ts";
 const ENTRIES_MAX = 200;
 
 /** The page of one order, and the request for a re-read. */
-export function makeOrderRoutes(pool: Pool): Router {
+export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): Router {
   const router = Router();
   router.get("/orders/:source/:reference", async (request, response) => {
     const { sourceId, reference } = readOrderName(request);
-    const [found, delivery, timeline, around] = await Promise.all([
-      findOrders(pool, { text: reference, sourceId }),
+    const [delivery, timeline, around] = await Promise.all([
       readDelivery(pool, { sourceId, reference }),
       readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
       readOrderSurroundings(pool, { sourceId, reference }),
     ]);
-    const order = found.find((each) => each.reference === reference);
-    const known = order !== undefined || timeline.length > 0;
-    const viewer = viewerOf(response);
-    const story = { sourceId, reference, order, delivery, timeline, entriesMax: ENTRIES_MAX, around, viewer };
+    const known = delivery !== undefined || timeline.length > 0;
+    const [now, viewer] = [clock.now(), viewerOf(response)];
+    const story = { sourceId, reference, delivery, timeline, entriesMax: ENTRIES_MAX, around, now, viewer };
     response
       .status(known ? 200 : 404)
       .type("html")

@@ -1,8 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Via } from "../../domain/order/observation.ts";
-import { DECISION_COLUMNS, toDecision } from "../../changes/changeTail.sql.ts";
-import type { DecisionColumns, DecisionRow } from "../../changes/changeTail.sql.ts";
-import { toInstant } from "../../database/columns.ts";
+import { DECISION_COLUMNS } from "../../changes/changeTail.sql.ts";
+import type { DecisionRow } from "../../changes/changeTail.sql.ts";
+import { queryInstants } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
 
 /** One observation of an order, with its decision. */
@@ -16,19 +16,13 @@ export interface TimelineEntry extends DecisionRow {
   readonly raw: string | null;
 }
 
-type TimelineColumns = DecisionColumns & {
-  readonly settled: boolean | null;
-  readonly observedAt: string | null;
-  readonly receivedAt: string | null;
-  readonly raw: string | null;
-};
-
 /** The observations of one order, oldest decision first; the newest `limit`. */
 export async function readTimeline(
   pool: Pool,
   order: { sourceId: string; reference: string; limit: number },
 ): Promise<TimelineEntry[]> {
-  const { rows } = await pool.query<TimelineColumns>(
+  const rows = await queryInstants<TimelineEntry>(
+    pool,
     `select ${DECISION_COLUMNS}, h.settled, h.observed_at as "observedAt", h.raw::text as raw,
        (extract(epoch from inbox.received_at) * 1000000000)::bigint as "receivedAt"
      from mirror.history h left join mirror.inbox on inbox.seq = h.inbox_seq
@@ -36,11 +30,7 @@ export async function readTimeline(
      order by h.history_id desc limit $3`,
     [order.sourceId, order.reference, order.limit],
   );
-  return rows.reverse().map((row) => ({
-    ...toDecision(row),
-    observedAt: toInstant(row.observedAt),
-    receivedAt: toInstant(row.receivedAt),
-  }));
+  return rows.reverse();
 }
 
 export interface FoundOrder {
@@ -59,7 +49,8 @@ export async function findOrders(
   pool: Pool,
   { text, sourceId }: { text: string; sourceId: string | null },
 ): Promise<FoundOrder[]> {
-  const { rows } = await pool.query<Omit<FoundOrder, "version"> & { version: string }>(
+  return queryInstants<FoundOrder>(
+    pool,
     `select source_id as "sourceId", reference, external_order_id as "externalOrderId", status, version, settled,
        revision, first_seen_via as "firstSeenVia"
      from mirror.orders
@@ -68,5 +59,4 @@ export async function findOrders(
      order by version desc limit 20`,
     [text, sourceId],
   );
-  return rows.map((row) => ({ ...row, version: BigInt(row.version) }));
 }
