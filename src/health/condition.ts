@@ -88,21 +88,61 @@ export interface Condition {
   readonly find: (facts: Facts) => readonly Finding[] | undefined;
 }
 
-/** A condition that is evaluated for each source separately. */
-export function perSource(
-  condition: Omit<Condition, "find" | "label"> & {
-    readonly judge: (source: SourceFacts) => Omit<Finding, "subject"> | undefined;
+/** How a condition is judged for one of its subjects. */
+export interface Judging<Subject> {
+  readonly holds: (subject: Subject, facts: Facts) => boolean;
+  /** When it started; absent if that is unknown. */
+  readonly since?: (subject: Subject) => Instant | null;
+  /** What is wrong, in one sentence. */
+  readonly cause: (subject: Subject) => string;
+  /** What to do, if that is more specific than the condition's remedy. */
+  readonly fix?: (subject: Subject) => string;
+}
+
+/** A condition that holds as soon as it is found, unless `forSeconds` says otherwise. */
+export type JudgedCondition<Subject> = Omit<Condition, "find" | "label" | "forSeconds"> &
+  Partial<Pick<Condition, "forSeconds">> &
+  Judging<Subject>;
+
+/** A condition that is judged for each source separately. */
+export function perSource(condition: JudgedCondition<SourceFacts>): Condition {
+  return judgeEach(condition, {
+    label: "source",
+    subjects: ({ sources }) => sources.map((source) => [source.sourceId, source]),
+  });
+}
+
+/** A condition that is judged for each endpoint of outgoing webhooks separately. */
+export function perEndpoint(condition: JudgedCondition<OutgoingEndpoint>): Condition {
+  return judgeEach(condition, {
+    label: "endpoint",
+    subjects: ({ endpoints }) => endpoints.map((endpoint) => [endpoint.endpointId, endpoint]),
+  });
+}
+
+function judgeEach<Subject>(
+  { holds, since, cause, fix, ...condition }: JudgedCondition<Subject>,
+  {
+    label,
+    subjects,
+  }: {
+    label: "source" | "endpoint";
+    subjects: (facts: Facts) => readonly (readonly [name: string, subject: Subject])[];
   },
 ): Condition {
-  const { judge, ...rest } = condition;
   return {
-    ...rest,
-    label: "source",
-    find: ({ sources }) =>
-      sources.flatMap((source) => {
-        const found = judge(source);
-        return found === undefined ? [] : [{ subject: source.sourceId, ...found }];
-      }),
+    forSeconds: 0,
+    ...condition,
+    label,
+    find: (facts) =>
+      subjects(facts)
+        .filter(([, subject]) => holds(subject, facts))
+        .map(([name, subject]) => ({
+          subject: name,
+          since: since?.(subject) ?? null,
+          cause: cause(subject),
+          ...(fix && { remedy: fix(subject) }),
+        })),
   };
 }
 

@@ -3,7 +3,7 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { TAIL_NEAR_SHARE } from "../domain/window/lateness.ts";
 import { describeCount, perSource } from "./condition.ts";
-import type { Condition, SourceFacts } from "./condition.ts";
+import type { Condition, JudgedCondition, Judging, SourceFacts } from "./condition.ts";
 
 const HOUR_SECONDS = 3_600;
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
@@ -13,15 +13,14 @@ const RATE_REFUSALS_MIN = 5;
 /** Whole seconds are precise enough: the start rounds down and the end up, so that a re-read covers the whole gap. */
 const showStart = (instant: Instant) => formatInstant(instant, 0);
 const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
+const showOldestGap = ({ oldestGap }: SourceFacts) =>
+  oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
 const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   trouble: PollTrouble,
-  condition: Pick<
-    Condition,
-    "name" | "severity" | "measures" | "forSeconds" | "noticedAfterSeconds" | "remedy"
-  > & {
+  condition: Omit<JudgedCondition<SourceFacts>, "area" | "page" | keyof Judging<SourceFacts>> & {
     readonly sentence: (source: SourceFacts) => string;
   },
 ): Condition {
@@ -30,10 +29,9 @@ function failing(
     ...rest,
     area: "poller",
     page: "/ops/sources",
-    judge: (source) =>
-      source.trouble === trouble && source.pausedAt === null
-        ? { since: source.failingSince, cause: `${sentence(source)} ${source.lastError ?? ""}`.trim() }
-        : undefined,
+    holds: (source) => source.trouble === trouble && source.pausedAt === null,
+    since: ({ failingSince }) => failingSince,
+    cause: (source) => `${sentence(source)} ${source.lastError ?? ""}`.trim(),
   });
 }
 
@@ -48,10 +46,9 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 15,
     remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
     page: "/ops/sources",
-    judge: ({ sourceId, leaderlessSince, pausedAt }) =>
-      leaderlessSince === null || pausedAt !== null
-        ? undefined
-        : { since: leaderlessSince, cause: `No poller runs for ${sourceId}.` },
+    holds: ({ leaderlessSince, pausedAt }) => leaderlessSince !== null && pausedAt === null,
+    since: ({ leaderlessSince }) => leaderlessSince,
+    cause: ({ sourceId }) => `No poller runs for ${sourceId}.`,
   }),
   perSource({
     name: "OrderMirrorNotPolled",
@@ -62,30 +59,22 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 150,
     remedy: "Restart the poller; its log says what it waits for.",
     page: "/ops/sources",
-    judge: ({ sourceId, leader, lastCycleEndedAt, createdAt, pausedAt }) =>
-      leader === null || pausedAt !== null
-        ? undefined
-        : {
-            since: lastCycleEndedAt ?? createdAt,
-            cause: `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
-          },
+    holds: ({ leader, pausedAt }) => leader !== null && pausedAt === null,
+    since: ({ lastCycleEndedAt, createdAt }) => lastCycleEndedAt ?? createdAt,
+    cause: ({ sourceId, leader }) => `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
   }),
   perSource({
     name: "OrderMirrorPaused",
     severity: "warning",
     area: "poller",
     measures: "a person paused polling",
-    forSeconds: 0,
     remedy: "Resume with `order-mirror source resume SOURCE`; events are received meanwhile.",
     page: "/ops/sources",
-    judge: ({ sourceId, pausedAt }) =>
-      pausedAt === null
-        ? undefined
-        : {
-            since: pausedAt,
-            cause: `Polling of ${sourceId} is paused.`,
-            remedy: `Resume with \`order-mirror source resume ${sourceId}\`; events are received meanwhile.`,
-          },
+    holds: ({ pausedAt }) => pausedAt !== null,
+    since: ({ pausedAt }) => pausedAt,
+    cause: ({ sourceId }) => `Polling of ${sourceId} is paused.`,
+    fix: ({ sourceId }) =>
+      `Resume with \`order-mirror source resume ${sourceId}\`; events are received meanwhile.`,
   }),
   failing("key_refused", {
     name: "OrderMirrorKeyRefused",
@@ -124,12 +113,11 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy:
       "Find the other program that uses the organization's keys, which share the limit. Or lower RATE_SHARE_PERCENT.",
     page: "/ops/requests",
-    judge: ({ sourceId, trouble, failingSince, rateRefusals, firstRateRefusalAt, pausedAt }) => {
-      const cause = `The provider has no rate left for ${sourceId}: another program uses it up.`;
-      if (pausedAt !== null) return undefined;
-      if (trouble === "rate_limited") return { since: failingSince, cause };
-      return rateRefusals < RATE_REFUSALS_MIN ? undefined : { since: firstRateRefusalAt, cause };
-    },
+    holds: ({ trouble, rateRefusals, pausedAt }) =>
+      pausedAt === null && (trouble === "rate_limited" || rateRefusals >= RATE_REFUSALS_MIN),
+    since: ({ trouble, failingSince, firstRateRefusalAt }) =>
+      trouble === "rate_limited" ? failingSince : firstRateRefusalAt,
+    cause: ({ sourceId }) => `The provider has no rate left for ${sourceId}: another program uses it up.`,
   }),
   failing("other", {
     name: "OrderMirrorPollFailing",
@@ -149,14 +137,13 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 900,
     remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
     page: "/ops/gaps",
-    judge: ({ sourceId, safeThrough, createdAt }) =>
+    holds: () => true,
+    // The history of a new source is read after its configuration; it was not missed.
+    since: ({ safeThrough, createdAt }) => later(safeThrough ?? createdAt, createdAt),
+    cause: ({ sourceId, safeThrough }) =>
       safeThrough === null
-        ? { since: createdAt, cause: `Nothing of ${sourceId} has been verified as complete yet.` }
-        : {
-            // The history of a new source is read after its configuration; it was not missed.
-            since: later(safeThrough, createdAt),
-            cause: `Data of ${sourceId} may be missing since ${showStart(safeThrough)}.`,
-          },
+        ? `Nothing of ${sourceId} has been verified as complete yet.`
+        : `Data of ${sourceId} may be missing since ${showStart(safeThrough)}.`,
   }),
   perSource({
     name: "OrderMirrorGaps",
@@ -168,15 +155,15 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy:
       "The poller reads gaps automatically; `order-mirror doctor` prints the command that does so immediately.",
     page: "/ops/gaps",
-    judge: ({ sourceId, gaps, oldestGap, gapFoundAt }) => {
-      if (oldestGap === null) return undefined;
-      const [since, until] = [showStart(oldestGap.since), showEnd(oldestGap.until)];
-      const more = gaps > 1 ? ` and ${gaps - 1} more` : "";
-      return {
-        since: gapFoundAt,
-        cause: `Changes of ${sourceId} may be missing between ${since} and ${until}${more}.`,
-        remedy: `\`order-mirror backfill --source ${sourceId} --from ${since} --to ${until}\` reads it now.`,
-      };
+    holds: ({ oldestGap }) => oldestGap !== null,
+    since: ({ gapFoundAt }) => gapFoundAt,
+    cause: (source) => {
+      const more = source.gaps > 1 ? ` and ${source.gaps - 1} more` : "";
+      return `Changes of ${source.sourceId} may be missing between ${showOldestGap(source).join(" and ")}${more}.`;
+    },
+    fix: (source) => {
+      const [since, until] = showOldestGap(source);
+      return `\`order-mirror backfill --source ${source.sourceId} --from ${since} --to ${until}\` reads it now.`;
     },
   }),
   perSource({
@@ -184,17 +171,13 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "coverage",
     measures: "a change was found within the last day that a proof had missed",
-    forSeconds: 0,
     remedy:
       "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it.",
     page: "/ops/breaches",
-    judge: ({ sourceId, lastBreachAt, now }) =>
-      lastBreachAt === null || now - lastBreachAt > DAY_NANOS
-        ? undefined
-        : {
-            since: lastBreachAt,
-            cause: `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
-          },
+    holds: ({ lastBreachAt, now }) => lastBreachAt !== null && now - lastBreachAt <= DAY_NANOS,
+    since: ({ lastBreachAt }) => lastBreachAt,
+    cause: ({ sourceId }) =>
+      `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
   }),
   perSource({
     name: "OrderMirrorExceptions",
@@ -206,13 +189,10 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy:
       "Check the orders in quarantine, and ask the provider why they cannot be read; they are retried automatically.",
     page: "/ops/quarantine",
-    judge: ({ sourceId, exceptions, oldestExceptionAt }) =>
-      exceptions === 0
-        ? undefined
-        : {
-            since: oldestExceptionAt,
-            cause: `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
-          },
+    holds: ({ exceptions }) => exceptions > 0,
+    since: ({ oldestExceptionAt }) => oldestExceptionAt,
+    cause: ({ sourceId, exceptions }) =>
+      `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
   }),
   perSource({
     name: "OrderMirrorDailyFiles",
@@ -224,44 +204,35 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy:
       "Check DAILY_FILES, its access key, and the room at that place; the poller tries again every minute.",
     page: "/ops/certificates",
-    judge: ({ sourceId, fileFailure, filesFailSince }) =>
-      fileFailure === null
-        ? undefined
-        : { since: filesFailSince, cause: `A daily file of ${sourceId} cannot be written: ${fileFailure}` },
+    holds: ({ fileFailure }) => fileFailure !== null,
+    since: ({ filesFailSince }) => filesFailSince,
+    cause: ({ sourceId, fileFailure }) => `A daily file of ${sourceId} cannot be written: ${fileFailure}`,
   }),
   perSource({
     name: "OrderMirrorProviderChanged",
     severity: "warning",
     area: "provider",
     measures: "the provider's behaviour has changed within the last day",
-    forSeconds: 0,
     remedy:
       "`order-mirror doctor` shows what changed. Polling adapts to it; ask the provider whether the change was intended.",
     page: "/ops/sources",
-    judge: ({ sourceId, behaviourChangedAt, now }) =>
-      behaviourChangedAt === null || now - behaviourChangedAt > DAY_NANOS
-        ? undefined
-        : {
-            since: behaviourChangedAt,
-            cause: `The behaviour of the provider of ${sourceId} has changed.`,
-          },
+    holds: ({ behaviourChangedAt, now }) =>
+      behaviourChangedAt !== null && now - behaviourChangedAt <= DAY_NANOS,
+    since: ({ behaviourChangedAt }) => behaviourChangedAt,
+    cause: ({ sourceId }) => `The behaviour of the provider of ${sourceId} has changed.`,
   }),
   perSource({
     name: "OrderMirrorLateArrivals",
     severity: "warning",
     area: "coverage",
     measures: "changes appear so late that polls nearly miss them",
-    forSeconds: 0,
     remedy: "Set POLL_OVERLAP_SECONDS to twice that age; until then the delayed sweep finds what polls miss.",
     page: "/ops/sources",
-    judge: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
-      lateTailSeconds === null ||
-      overlapSeconds === null ||
-      lateTailSeconds <= TAIL_NEAR_SHARE * overlapSeconds
-        ? undefined
-        : {
-            since: null,
-            cause: `Changes of ${sourceId} appear up to ${lateTailSeconds} s late; polls reach back ${overlapSeconds} s.`,
-          },
+    holds: ({ lateTailSeconds, overlapSeconds }) =>
+      lateTailSeconds !== null &&
+      overlapSeconds !== null &&
+      lateTailSeconds > TAIL_NEAR_SHARE * overlapSeconds,
+    cause: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
+      `Changes of ${sourceId} appear up to ${lateTailSeconds} s late; polls reach back ${overlapSeconds} s.`,
   }),
 ];

@@ -1,5 +1,6 @@
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
+import { perEndpoint } from "./condition.ts";
 import type { Condition } from "./condition.ts";
 import { SLOW_MS } from "./endpoints.sql.ts";
 
@@ -55,98 +56,58 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
           : [{ subject: name, since: newestDeadAt, cause: `Jobs of the queue ${name} failed for good.` }],
       ),
   },
-  {
+  perEndpoint({
     name: "OrderMirrorOutgoingFailing",
     severity: "warning",
     area: "outgoing",
-    label: "endpoint",
     measures: "webhooks to one of your endpoints fail and wait",
     forSeconds: 600,
     noticedAfterSeconds: 60,
     remedy:
       "`order-mirror outgoing attempts ENDPOINT` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
     page: "/ops/outgoing",
-    find: ({ endpoints }) =>
-      endpoints.flatMap(({ endpointId, failuresInRow, pending, oldestPendingAt }) =>
-        failuresInRow === 0 || oldestPendingAt === null
-          ? []
-          : [
-              {
-                subject: endpointId,
-                since: toInstant(oldestPendingAt),
-                cause: `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
-              },
-            ],
-      ),
-  },
-  {
+    holds: ({ failuresInRow, oldestPendingAt }) => failuresInRow > 0 && oldestPendingAt !== null,
+    since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
+    cause: ({ endpointId, failuresInRow, pending }) =>
+      `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
+  }),
+  perEndpoint({
     name: "OrderMirrorOutgoingGivenUp",
     severity: "warning",
     area: "outgoing",
-    label: "endpoint",
     measures: "webhooks to one of your endpoints were given up",
-    forSeconds: 0,
     remedy:
       "`order-mirror outgoing dead` shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
     page: "/ops/outgoing",
-    find: ({ endpoints }) =>
-      endpoints.flatMap(({ endpointId, dead, oldestDeadAt }) =>
-        dead === 0
-          ? []
-          : [
-              {
-                subject: endpointId,
-                since: toInstant(oldestDeadAt),
-                cause: `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
-              },
-            ],
-      ),
-  },
-  {
+    holds: ({ dead }) => dead > 0,
+    since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
+    cause: ({ endpointId, dead }) =>
+      `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
+  }),
+  perEndpoint({
     name: "OrderMirrorOutgoingSlow",
     severity: "warning",
     area: "outgoing",
-    label: "endpoint",
     measures: `one of your endpoints took over ${SLOW_MS / 1_000} s for each of its last webhooks`,
-    forSeconds: 0,
     remedy:
       "`order-mirror outgoing attempts ENDPOINT` shows how long each attempt took; let the endpoint answer first, and work afterwards.",
     page: "/ops/outgoing",
-    find: ({ endpoints }) =>
-      endpoints.flatMap(({ endpointId, slowSince }) =>
-        slowSince === null
-          ? []
-          : [
-              {
-                subject: endpointId,
-                since: toInstant(slowSince),
-                cause: `${endpointId} is slow: it took over ${SLOW_MS / 1_000} s for each of its last webhooks.`,
-              },
-            ],
-      ),
-  },
-  {
+    holds: ({ slowSince }) => slowSince !== null,
+    since: ({ slowSince }) => toInstant(slowSince),
+    cause: ({ endpointId }) =>
+      `${endpointId} is slow: it took over ${SLOW_MS / 1_000} s for each of its last webhooks.`,
+  }),
+  perEndpoint({
     name: "OrderMirrorOutgoingMissed",
     severity: "warning",
     area: "outgoing",
-    label: "endpoint",
     measures: "changes were removed within the last day before webhooks were made of them",
-    forSeconds: 0,
     remedy: "A changes.missed message listed them to the endpoint, which must read those orders again.",
     page: "/ops/outgoing",
-    find: ({ endpoints, now }) =>
-      endpoints.flatMap(({ endpointId, newestMissedAt }) => {
-        const since = toInstant(newestMissedAt);
-        if (since === null || now - since > DAY_NANOS) return [];
-        return [
-          {
-            subject: endpointId,
-            since,
-            cause: `Changes were removed before webhooks to ${endpointId} were made of them.`,
-          },
-        ];
-      }),
-  },
+    holds: ({ newestMissedAt }, { now }) => now - (toInstant(newestMissedAt) ?? 0n) <= DAY_NANOS,
+    since: ({ newestMissedAt }) => toInstant(newestMissedAt),
+    cause: ({ endpointId }) => `Changes were removed before webhooks to ${endpointId} were made of them.`,
+  }),
   {
     name: "OrderMirrorFeedHeldUp",
     severity: "warning",
