@@ -113,7 +113,6 @@ function renderPlace(place: Place): Html {
     ${renderTable({
       title: `Answers of ${nameOf(place)}`,
       columns: ["Answer", "Meaning", "Body"],
-      cards: true,
       rows: Object.entries(responses).map(([status, answer]) => [
         status,
         answer.description,
@@ -155,7 +154,6 @@ function renderParameters(parameters: readonly Parameter[], name: string): Html 
   return renderTable({
     title: `Parameters of ${name}`,
     columns: ["Parameter", "In", "Form", "Meaning"],
-    cards: true,
     rows: parameters.map((parameter) => [
       html`<code>${parameter.name}</code>`,
       parameter.in,

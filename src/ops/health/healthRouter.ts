@@ -8,6 +8,7 @@ import type { FirstWrite } from "../../health/readHealth.sql.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export interface HealthRouterDeps {
@@ -29,11 +30,6 @@ interface Probe {
   readonly run: () => Promise<unknown>;
 }
 
-interface CheckResult {
-  readonly name: string;
-  readonly ok: boolean;
-}
-
 const PROBE_TIMEOUT_MS = 2_000;
 /** However many ask, each thing is checked at most once in this time. */
 const HOLD_MS = 1_000;
@@ -47,19 +43,22 @@ const HOLD_MS = 1_000;
  */
 export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const { signal, logger, clock = systemClock, health } = deps;
-  const hold = (probe: Probe) => holdProbe(probe, clock);
-  const deciding = makeDecidingProbes(deps).map(hold);
+  const deciding = makeDecidingProbes(deps).map(({ name, run }) => {
+    const works = () =>
+      run().then(
+        () => true,
+        () => false,
+      );
+    return { name, works: shareReading(works, { clock, holdMs: HOLD_MS }) };
+  });
   let wasReady = true;
 
-  const checkAll = async () =>
+  const checkAll = () =>
     Promise.all(
-      deciding.map(async (probe): Promise<CheckResult> => {
-        const works = probe.run().then(
-          () => true,
-          () => false,
-        );
-        return { name: probe.name, ok: (await unlessLate(works, PROBE_TIMEOUT_MS)) === true };
-      }),
+      deciding.map(async ({ name, works }) => ({
+        name,
+        ok: (await unlessLate(works(), PROBE_TIMEOUT_MS)) === true,
+      })),
     );
 
   const router = Router();
@@ -120,20 +119,4 @@ function makeDecidingProbes({ pool, databaseUrl, firstWrite }: HealthRouterDeps)
       },
     },
   ];
-}
-
-/** Shares one run among all who ask while it is under way and shortly after. */
-function holdProbe({ name, run }: Probe, clock: Clock): Probe {
-  let held: Promise<unknown> | undefined;
-  let endedMs: number | undefined;
-  return {
-    name,
-    run: () => {
-      if (held !== undefined && (endedMs === undefined || clock.monotonicMs() - endedMs < HOLD_MS))
-        return held;
-      endedMs = undefined;
-      held = run().finally(() => (endedMs = clock.monotonicMs()));
-      return held;
-    },
-  };
 }

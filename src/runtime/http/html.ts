@@ -15,11 +15,23 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 /**
  * A template of HTML: text is escaped, for content and for quoted attributes; Html stays unchanged, lists are joined,
- * and null is empty.
+ * and null is empty. The template's own indentation, a sixth of a page, is left out.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   const texts = parts.map(writePart);
-  return { markup: strings.map((text, index) => text + (texts[index] ?? "")).join("") };
+  return {
+    markup: trimLines(strings)
+      .map((text, index) => text + (texts[index] ?? ""))
+      .join(""),
+  };
+}
+
+const TRIMMED = new WeakMap<TemplateStringsArray, string[]>();
+
+function trimLines(strings: TemplateStringsArray): string[] {
+  const trimmed = TRIMMED.get(strings) ?? strings.map((text) => text.replaceAll(/\n\s+/g, "\n"));
+  TRIMMED.set(strings, trimmed);
+  return trimmed;
 }
 
 function writePart(part: Part): string {

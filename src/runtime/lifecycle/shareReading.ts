@@ -1,23 +1,22 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Shares one run of `read` among all callers within `holdMs` of its start. A failure goes to all current callers but is
- * not cached.
+ * Shares one run of `read` among all callers while it is under way and within `holdMs` of its start. A failure goes to
+ * all current callers but is not cached.
  */
 export function shareReading<Result>(
   read: () => Promise<Result>,
   { clock, holdMs }: { clock: Pick<Clock, "monotonicMs">; holdMs: number },
 ): () => Promise<Result> {
   let held: Promise<Result> | undefined;
+  let isUnderWay = false;
   let begunMs = 0;
   return () => {
-    if (held !== undefined && clock.monotonicMs() - begunMs < holdMs) return held;
+    if (held !== undefined && (isUnderWay || clock.monotonicMs() - begunMs < holdMs)) return held;
     begunMs = clock.monotonicMs();
-    const reading = read();
-    held = reading;
-    reading.catch(() => {
-      if (held === reading) held = undefined;
-    });
-    return reading;
+    isUnderWay = true;
+    held = read().finally(() => (isUnderWay = false));
+    held.catch(() => (held = undefined));
+    return held;
   };
 }

@@ -61,6 +61,8 @@ const PAGES = [
   "/ops/outgoing/erp/1",
   "/ops/outgoing-pause?endpoint=erp",
 ];
+/** With those that are open to everybody. */
+const ALL_PAGES = [...PAGES, "/docs"];
 type Role = keyof typeof PASSWORDS;
 
 describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else ${NO_BROWSER})`, () => {
@@ -104,7 +106,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       expect(await findBarriers(page)).toEqual([]);
       await logIn(page, "operator");
       const times: number[] = [];
-      for (const path of PAGES) {
+      for (const path of ALL_PAGES) {
         await page.setViewportSize(DESKTOP.viewport);
         await page.goto(path);
         const { bytes, ms } = await weigh(page);
@@ -136,7 +138,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
   it("show the same without JavaScript and with forced colours", async () => {
     await withTab({ ...PHONE, javaScriptEnabled: false, forcedColors: "active" }, async ({ page }) => {
       await logIn(page, "viewer");
-      for (const path of PAGES) {
+      for (const path of ALL_PAGES) {
         await page.goto(path);
         const faults = { overflow: await overflow(page), broken: await brokenWords(page) };
         const size = { head: await page.locator("h1").count(), dead: await deadControls(page) };

@@ -3,6 +3,8 @@ import { addSeconds, instantFromMillis } from "../../../src/domain/order/instant
 import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
+import { describeApi } from "../../../src/api/openapi.ts";
+import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeKeys } from "../signing/certificateKeys.ts";
@@ -33,7 +35,7 @@ export async function serveOpsPages() {
     config,
     logger: silentLogger,
   });
-  const server = await serve(setAnswerHeaders, router);
+  const server = await serve(setAnswerHeaders, router, makeDocsRouter(describeApi()));
   const close = async () => {
     ending.abort();
     await server.close();
