@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -13,7 +13,7 @@ import type { LoginWays } from "./loginPage.ts";
 import { makePasswordCheck } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
 import type { Sessions } from "./sessions.ts";
-import { refuse } from "../html/requests.ts";
+import { parseForm, readForm, refuse } from "../html/requests.ts";
 import { refuseOtherSites } from "./writeGuard.ts";
 import { makeSignOnRoutes, makeProxyEntrance } from "./signOn.ts";
 import { enter } from "./viewer.ts";
@@ -139,9 +139,8 @@ function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps):
         .send(renderLogin({ next, trouble: SPENT, ways }));
     }
   });
-  const form = urlencoded({ extended: false, limit: "8kb" });
-  router.post("/login", refuseOtherSites, form, async (request, response) => {
-    const fields = (request.body ?? {}) as Record<string, unknown>;
+  router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
+    const fields = readForm(request);
     const next = readTarget(fields["next"]);
     const password = typeof fields["password"] === "string" ? fields["password"] : "";
     const { role, waitSeconds } = tryPassword(request, password);

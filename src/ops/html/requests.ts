@@ -1,9 +1,18 @@
 import type { IncomingMessage } from "node:http";
-import type { Response } from "express";
+import { urlencoded } from "express";
+import type { Request, Response } from "express";
 
 /** A parameter's text; empty if it is absent or given twice. NUL, which Postgres refuses, is removed. */
 export function readField(value: unknown): string {
   return typeof value === "string" ? value.replaceAll("\0", "") : "";
+}
+
+/** Parses the form of a request, for readForm. */
+export const parseForm = urlencoded({ extended: false, limit: "8kb" });
+
+/** The fields of a form; none if there was no form. */
+export function readForm(request: Request): Readonly<Record<string, unknown>> {
+  return (request.body ?? {}) as Record<string, unknown>;
 }
 
 /** The value of a cookie; empty where there is none. */

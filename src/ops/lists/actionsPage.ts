@@ -2,7 +2,7 @@ import type { RecordedAction } from "./opsActions.sql.ts";
 import { ACTION_SORTS, readActions } from "./opsActions.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { describeCount, linkOrder } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
 import type { List, ListPage } from "./list.ts";
 
@@ -89,7 +89,7 @@ const ONE_QUARANTINED = /^quarantine (\d+)$/;
 function renderTarget({ action, sourceId, target }: RecordedAction): string | Html {
   if (target === null) return "–";
   if (action === "refetch" && sourceId !== null) {
-    return html`<a href="${orderAddress({ sourceId, reference: target })}">${target}</a>`;
+    return linkOrder({ sourceId, reference: target });
   }
   const id = action === "dismiss" ? ONE_QUARANTINED.exec(target)?.[1] : undefined;
   return id === undefined ? target : html`<a href="/ops/quarantine/${id}">${target}</a>`;

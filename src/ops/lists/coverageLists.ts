@@ -1,5 +1,5 @@
 import { html } from "../../runtime/http/html.ts";
-import { describeCount, describeSpan, orderAddress, sourceQuery } from "../overview/phrases.ts";
+import { describeCount, describeSpan, linkOrder, sourceQuery } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
 import {
   BREACH_SORTS,
@@ -10,6 +10,7 @@ import {
   WALK_SORTS,
 } from "./coverageLists.sql.ts";
 import type { ListedBreach, ListedGap, WalkedWindow } from "./coverageLists.sql.ts";
+import { PERIOD_COLUMNS, SOURCE_COLUMN } from "./list.ts";
 import type { List } from "./list.ts";
 
 const NANOS_PER_SECOND = 1e9;
@@ -24,10 +25,9 @@ export const WALKS: List<WalkedWindow> = {
   },
   sorts: Object.keys(WALK_SORTS),
   columns: [
-    { title: "Source", show: ({ sourceId }) => sourceId },
+    SOURCE_COLUMN,
     { title: "Sweep", show: ({ sweep }) => sweep },
-    { title: "From", show: ({ since }) => renderInstant(since) },
-    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    ...PERIOD_COLUMNS,
     { title: "Proved", show: ({ proved }) => (proved ? "yes" : "no") },
     { title: "Requests", kind: "number", show: ({ requests }) => describeCount(requests) },
     { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
@@ -42,9 +42,8 @@ export const GAPS: List<ListedGap> = {
   empty: "There is no gap: everything between the proved periods of the last 7 days is proved.",
   sorts: Object.keys(GAP_SORTS),
   columns: [
-    { title: "Source", show: ({ sourceId }) => sourceId },
-    { title: "From", show: ({ since }) => renderInstant(since) },
-    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    SOURCE_COLUMN,
+    ...PERIOD_COLUMNS,
     {
       title: "Length",
       kind: "number",
@@ -79,15 +78,10 @@ export const BREACHES: List<ListedBreach> = {
   sorts: Object.keys(BREACH_SORTS),
   columns: [
     { title: "Found", show: ({ foundAt }) => renderInstant(foundAt) },
-    { title: "Source", show: ({ sourceId }) => sourceId },
-    {
-      title: "Order",
-      show: ({ sourceId, reference }) =>
-        html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`,
-    },
+    SOURCE_COLUMN,
+    { title: "Order", show: linkOrder },
     { title: "Why", show: ({ kind }) => KINDS[kind] ?? kind },
-    { title: "From", show: ({ since }) => renderInstant(since) },
-    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    ...PERIOD_COLUMNS,
     {
       title: "Proved again",
       show: ({ reprovedAt }) => (reprovedAt === null ? "not yet" : renderInstant(reprovedAt)),

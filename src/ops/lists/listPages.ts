@@ -5,14 +5,14 @@ import type { Pool } from "../../database/database.ts";
 import { readSlowEvents, SLOW_SORTS } from "../../health/opsFigures.sql.ts";
 import type { SlowEvent } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { describeAge, describeCount, describeDelay, orderAddress } from "../overview/phrases.ts";
+import { describeAge, describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
 import { renderInstant, renderMinute } from "../../html/marks.ts";
 import { ACTION_LIST } from "./actionsPage.ts";
 import { certificateAddress } from "./certificatePage.ts";
 import { BREACHES, GAPS, WALKS } from "./coverageLists.ts";
 import { serveList } from "./serveList.ts";
-import type { Column, List, Listed } from "./list.ts";
+import { PERIOD_COLUMNS, SOURCE_COLUMN } from "./list.ts";
+import type { List, Listed } from "./list.ts";
 import {
   LOST_SORTS,
   readLostEvents,
@@ -28,11 +28,6 @@ import {
 import type { LostEvent, SentRequests, Task, WaitingEvent, WaitingRefetch } from "./opsLists.sql.ts";
 import { SESSION_LIST } from "./sessionsPage.ts";
 
-const linkOrder = (order: { sourceId: string; reference: string }): Html =>
-  html`<a href="${orderAddress(order)}">${order.reference}</a>`;
-
-const SOURCE: Column<{ readonly sourceId: string }> = { title: "Source", show: ({ sourceId }) => sourceId };
-
 const LOST: List<LostEvent> = {
   title: "Lost events, last 24 h",
   note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
@@ -41,7 +36,7 @@ const LOST: List<LostEvent> = {
   sorts: Object.keys(LOST_SORTS),
   columns: [
     { title: "Order", show: linkOrder },
-    SOURCE,
+    SOURCE_COLUMN,
     { title: "Status", show: ({ status }) => status },
     { title: "Event", show: ({ state }) => state },
     { title: "Found by", show: ({ via }) => via },
@@ -57,11 +52,8 @@ const SLOW: List<SlowEvent> = {
   empty: "No event has changed an order within the last hour.",
   sorts: Object.keys(SLOW_SORTS),
   columns: [
-    {
-      title: "Order",
-      show: ({ sourceId, reference }) => (reference === null ? "–" : linkOrder({ sourceId, reference })),
-    },
-    SOURCE,
+    { title: "Order", show: linkOrder },
+    SOURCE_COLUMN,
     { title: "Event", show: ({ eventId }) => eventId ?? "–" },
     { title: "Type", show: ({ eventType }) => eventType ?? "–" },
     { title: "Decided", show: ({ seenAt }) => renderInstant(seenAt) },
@@ -77,7 +69,7 @@ const WAITING: List<WaitingEvent> = {
   sorts: ["oldest", "newest"],
   columns: [
     { title: "Event", show: ({ eventId }) => eventId },
-    SOURCE,
+    SOURCE_COLUMN,
     { title: "Received", show: ({ receivedAt }) => renderInstant(receivedAt) },
     { title: "Age", kind: "number", show: ({ ageSeconds }) => describeAge(ageSeconds) },
   ],
@@ -92,7 +84,7 @@ const REFETCHES: List<WaitingRefetch> = {
   sorts: ["next", "last"],
   columns: [
     { title: "Order", show: linkOrder },
-    SOURCE,
+    SOURCE_COLUMN,
     { title: "Why", show: ({ reason }) => reason },
     { title: "Tried", kind: "number", show: ({ attempts }) => describeCount(attempts) },
     { title: "Requested", show: ({ requestedAt }) => renderInstant(requestedAt) },
@@ -110,7 +102,7 @@ const REQUESTS: List<SentRequests> = {
   sorts: Object.keys(REQUEST_SORTS),
   columns: [
     { title: "Minute", show: ({ minute }) => renderMinute(minute) },
-    SOURCE,
+    SOURCE_COLUMN,
     { title: "Rate policy", show: ({ policy }) => policy },
     { title: "For", show: ({ purpose }) => purpose },
     { title: "Requests", kind: "number", show: ({ requests }) => describeCount(requests) },
@@ -126,9 +118,8 @@ const CERTIFICATES: List<ListedCertificate> = {
   filters: { state: { label: "State", words: ["holds", "disproved"] } },
   sorts: Object.keys(CERTIFICATE_SORTS),
   columns: [
-    { title: "From", show: ({ since }) => renderInstant(since) },
-    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
-    SOURCE,
+    ...PERIOD_COLUMNS,
+    SOURCE_COLUMN,
     { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
     { title: "State", show: ({ disprovedAt }) => (disprovedAt === null ? "holds" : "disproved") },
     {
@@ -155,9 +146,8 @@ const TASKS: List<Task> = {
   sorts: Object.keys(TASK_SORTS),
   columns: [
     { title: "What", show: ({ kind, id }) => `${kind} ${id}` },
-    SOURCE,
-    { title: "From", show: ({ since }) => renderInstant(since) },
-    { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
+    SOURCE_COLUMN,
+    ...PERIOD_COLUMNS,
     { title: "State", show: ({ state }) => state },
     { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
     {

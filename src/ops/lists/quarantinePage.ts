@@ -9,11 +9,12 @@ import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
 import { renderFacts, renderFields } from "../../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { SOURCE_COLUMN } from "./list.ts";
 import type { List, ListQuery } from "./list.ts";
 import { describeReason, REASONS } from "./quarantineReasons.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
-import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { describeCount, linkOrder } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 
@@ -44,8 +45,8 @@ export const QUARANTINE_LIST: List<ListedQuarantined> = {
   columns: [
     { title: "Number", show: renderNumber },
     { title: "When", show: ({ quarantinedAt }) => renderInstant(quarantinedAt) },
-    { title: "Source", show: ({ sourceId }) => sourceId },
-    { title: "Order", show: renderOrder },
+    SOURCE_COLUMN,
+    { title: "Order", show: linkOrder },
     { title: "Via", show: ({ via }) => via },
     { title: "Why", show: ({ reason }) => describeReason(reason).name },
     { title: "Detail", kind: "sentence", show: ({ detail }) => detail ?? "–" },
@@ -70,15 +71,11 @@ function renderNumber({ quarantineId }: Quarantined): Html {
   return html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`;
 }
 
-function renderOrder({ sourceId, reference }: Quarantined): string | Html {
-  return reference === null ? "–" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
-}
-
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
 export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { name, why, mend } = describeReason(reason);
-  const order = reference === null ? "none named" : renderOrder(input);
+  const order = reference === null ? "none named" : linkOrder(input);
   const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
     ${renderFacts({
       Source: sourceId,
@@ -162,11 +159,11 @@ export function renderConfirmation(page: {
     reason: view.reason ?? "",
     through: throughId ?? "0",
   });
-  const retried = (events + reads).toLocaleString("en-US");
+  const retried = describeCount(events + reads);
   const deeds = html`<ul>
-      <li>${events.toLocaleString("en-US")} events would be processed again.</li>
-      <li>${reads.toLocaleString("en-US")} came from reads: their orders would be read again.</li>
-      <li>${unnamed.toLocaleString("en-US")} came from reads and name no order: they stay here.</li>
+      <li>${describeCount(events)} events would be processed again.</li>
+      <li>${describeCount(reads)} came from reads: their orders would be read again.</li>
+      <li>${describeCount(unnamed)} came from reads and name no order: they stay here.</li>
     </ul>
     <p class="dim">
       Entries added from now on are not affected. Input that still fails returns under a new number.
@@ -174,12 +171,12 @@ export function renderConfirmation(page: {
   const forms = html`<form method="post" action="/ops/quarantine/retry" class="row">
       ${fields}<button>Process ${retried} again</button>
     </form>
-    ${renderDismissal({ fields, button: `Dismiss ${total.toLocaleString("en-US")}` })}`;
+    ${renderDismissal({ fields, button: `Dismiss ${describeCount(total)}` })}`;
   const body = html`<h1>
-      Exactly ${total.toLocaleString("en-US")} in quarantine <span class="dim">${scope}, open, now</span>
+      Exactly ${describeCount(total)} in quarantine <span class="dim">${scope}, open, now</span>
     </h1>
     <p>
-      ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${each.toLocaleString("en-US")}`).join(" · ")}
+      ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${describeCount(each)}`).join(" · ")}
     </p>
     ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
     ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;

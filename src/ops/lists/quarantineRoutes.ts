@@ -1,7 +1,8 @@
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import { beginAction, dismissQuarantined, endAction } from "./opsActions.sql.ts";
+import { carryOut } from "./carryOut.ts";
+import { dismissQuarantined } from "./opsActions.sql.ts";
 import { readQuarantined } from "../../quarantine/quarantine.sql.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
@@ -15,11 +16,10 @@ import {
   renderQuarantined,
 } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
 import { serveList } from "./serveList.ts";
 
 const NUMBER = /^\d{1,18}$/;
-const FORM_SIZE_MAX = "8kb";
 
 export interface QuarantineDeps {
   readonly pool: Pool;
@@ -43,20 +43,17 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     if (input === undefined) return refuse(response, 404, GONE);
     response.type("html").send(renderQuarantined(input, viewerOf(response)));
   });
-  const form = urlencoded({ extended: false, limit: FORM_SIZE_MAX });
-  router.post("/retry", form, async (request, response) => {
+  router.post("/retry", parseForm, async (request, response) => {
     const choice = readChoice(request);
     if (choice === null) return refuse(response, 400, INCOMPLETE);
     if (!(await mayDecide(pool, response, choice.filter))) return refuseOtherSource(response);
     const { filter, throughId, target } = choice;
-    const { sourceId } = filter;
-    const actor = actorOf(response);
-    const actionId = await beginAction(pool, { ...actor, action: "retry", sourceId, target });
-    const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
-    await endAction(pool, { actionId, affected: events + reads });
-    response.redirect(303, `/ops/actions?did=${actionId}`);
+    await carryOut(pool, response, { action: "retry", sourceId: filter.sourceId, target }, async () => {
+      const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
+      return events + reads;
+    });
   });
-  router.post("/dismiss", form, async (request, response) => {
+  router.post("/dismiss", parseForm, async (request, response) => {
     const choice = readChoice(request);
     const because = readField(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
     if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
@@ -97,10 +94,6 @@ function readChoice(
     reason: readField(form["reason"]) || null,
   };
   return { filter, throughId, target: describeFilter(filter, throughId) };
-}
-
-function readForm(request: Request): Record<string, unknown> {
-  return (request.body ?? {}) as Record<string, unknown>;
 }
 
 function readNumber(value: unknown): string | null {

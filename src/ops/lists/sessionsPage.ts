@@ -1,4 +1,4 @@
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -9,7 +9,7 @@ import { IDLE_SECONDS } from "../auth/sessions.ts";
 import { actorOf, mayAct, mayActOn } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
 import { renderInstant, renderMinute } from "../../html/marks.ts";
 import type { List } from "./list.ts";
 
@@ -52,9 +52,9 @@ const SESSION_ID = /^[0-9a-f]{64}$/;
 /** Ends a session for an operator of all sources. */
 export function makeSessionRoutes(pool: Pool): Router {
   const router = Router();
-  router.post("/sessions/end", urlencoded({ extended: false, limit: "1kb" }), async (request, response) => {
+  router.post("/sessions/end", parseForm, async (request, response) => {
     if (!mayActOn(response, null)) return refuseOtherSource(response);
-    const sessionId = readField((request.body as Record<string, unknown> | undefined)?.["session"]);
+    const sessionId = readField(readForm(request)["session"]);
     const actor = actorOf(response);
     const actionId = SESSION_ID.test(sessionId) ? await endSession(pool, { sessionId, actor }) : undefined;
     if (actionId === undefined) return refuse(response, 404, "This session has already ended.");

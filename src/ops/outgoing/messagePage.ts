@@ -6,9 +6,9 @@ import type { Viewer } from "../auth/viewer.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
-import { describeDelay, endpointAddress } from "../overview/phrases.ts";
+import { describeDelay, endpointAddress, linkOrder } from "../overview/phrases.ts";
 import { renderGood, renderWarning } from "../../html/marks.ts";
-import { renderOrder, renderSeconds, STATE_WORDS } from "./outgoingLists.ts";
+import { renderSeconds, STATE_WORDS } from "./outgoingLists.ts";
 
 /** A message, and the attempts to send it, the newest first. */
 export function renderMessage(page: {
@@ -37,7 +37,7 @@ export function renderMessage(page: {
       </p>`;
   const body = html`<h1>${title} <span class="badge">${STATE_WORDS[state]}</span></h1>
     ${renderFacts({
-      Order: renderOrder(delivery),
+      Order: linkOrder(delivery),
       Source: sourceId,
       Kind: type,
       Created: renderSeconds(delivery.createdAt),

@@ -12,8 +12,9 @@ import type { Delivery, DeliveryState, RecentAttempts } from "../../outgoing/out
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderFacts } from "../../html/fieldList.ts";
+import { SOURCE_COLUMN } from "../lists/list.ts";
 import type { List, Listed, ListQuery } from "../lists/list.ts";
-import { describeCount, endpointAddress, orderAddress } from "../overview/phrases.ts";
+import { describeCount, endpointAddress, linkOrder } from "../overview/phrases.ts";
 import { renderGood, renderInstant, renderWarning } from "../../html/marks.ts";
 
 interface ListedEndpoint extends Listed {
@@ -87,8 +88,8 @@ export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentAttemp
         show: ({ deliveryId }) =>
           html`<a class="name" href="${endpointAddress(endpointId)}/${deliveryId}">${deliveryId}</a>`,
       },
-      { title: "Order", show: renderOrder },
-      { title: "Source", show: ({ sourceId }) => sourceId },
+      { title: "Order", show: linkOrder },
+      SOURCE_COLUMN,
       { title: "Kind", show: ({ type }) => type },
       { title: "State", show: ({ state }) => STATE_WORDS[state] },
       { title: "Attempts", kind: "number", show: ({ attempts }) => String(attempts) },
@@ -132,12 +133,6 @@ function renderActions({ endpointId, pausedAt, pausedUntil, dead }: OutgoingEndp
     ${(pausedAt ?? pausedUntil) === null ? html`` : lead("resume", "Resume…")}
     ${dead === 0 ? html`` : lead("retry", `Send ${describeCount(dead)} again…`)}
   </p>`;
-}
-
-export function renderOrder({ sourceId, reference }: Delivery): Html {
-  return reference === null
-    ? html`–`
-    : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
 }
 
 function renderState(endpoint: OutgoingEndpoint): Html {

@@ -1,14 +1,14 @@
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
 import { findDelivery, readAttempts, readRecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
 import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
-import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { carryOut } from "../lists/carryOut.ts";
 import { serveList } from "../lists/serveList.ts";
 import { endpointAddress } from "../overview/phrases.ts";
 import { renderMessage } from "./messagePage.ts";
@@ -35,8 +35,7 @@ export function makeOutgoingRoutes(pool: Pool): Router {
     const attempts = await readAttempts(pool, { ...delivery, limit: ATTEMPTS_SHOWN });
     response.type("html").send(renderMessage({ delivery, attempts, viewer: viewerOf(response) }));
   });
-  const form = urlencoded({ extended: false, limit: "1kb" });
-  router.post("/:endpointId/:deliveryId/retry", form, (request, response) => retry(pool, request, response));
+  router.post("/:endpointId/:deliveryId/retry", (request, response) => retry(pool, request, response));
   return router;
 }
 
@@ -46,10 +45,8 @@ async function retry(pool: Pool, { params }: Request, response: Response): Promi
   const { endpointId, deliveryId, sourceId } = delivery;
   if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
   const target = `message ${deliveryId} to ${endpointId}`;
-  const action = { ...actorOf(response), action: "retry_message", sourceId, target };
-  const actionId = await beginAction(pool, action);
-  await endAction(pool, { actionId, affected: Number(await sendAgain(pool, delivery)) });
-  response.redirect(303, `/ops/actions?did=${actionId}`);
+  const action = { action: "retry_message", sourceId, target };
+  await carryOut(pool, response, action, async () => Number(await sendAgain(pool, delivery)));
 }
 
 async function findMessage(pool: Pool, params: Request["params"]): Promise<Delivery | undefined> {

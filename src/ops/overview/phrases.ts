@@ -66,6 +66,13 @@ export function orderAddress({ sourceId, reference }: { sourceId: string; refere
   return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
 }
 
+/** An order's reference as a link to its page; a dash if there is none. */
+export function linkOrder({ sourceId, reference }: { sourceId: string; reference: string | null }): Html {
+  return reference === null
+    ? html`–`
+    : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+}
+
 /** The address of the page of an endpoint of outgoing webhooks. */
 export function endpointAddress(endpointId: string): string {
   return `/ops/outgoing/${encodeURIComponent(endpointId)}`;

@@ -3,7 +3,7 @@ import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeDelay, orderAddress, VERDICT_CLASS } from "./phrases.ts";
+import { describeDelay, linkOrder, VERDICT_CLASS } from "./phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
 
 const NANOS_PER_SECOND = 1e9;
@@ -43,14 +43,10 @@ export function fitsTail({ source, via, verdict }: TailFilter, decision: Decisio
 
 /** One decision in one line. */
 export function renderTailLine(decision: DecisionRow): Html {
-  const { sourceId, reference, via, verdict, conflict, eventType, version, seenAt } = decision;
-  const order =
-    reference === null
-      ? html`<span>–</span>`
-      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+  const { sourceId, via, verdict, conflict, eventType, version, seenAt } = decision;
   const lag = version === null ? "" : describeDelay(Number(seenAt - version) / NANOS_PER_SECOND);
   return html`<li>
-    ${renderInstant(seenAt)} <span class="via">${via}</span> <span class="order">${order}</span>
+    ${renderInstant(seenAt)} <span class="via">${via}</span> <span class="order">${linkOrder(decision)}</span>
     <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict}${conflict ? " (conflict)" : ""}</span>
     <span>${describeMove(decision)}</span>
     <span class="dim">${sourceId} ${eventType ?? ""}${lag === "" ? "" : ` · ${lag} after the change`}</span>

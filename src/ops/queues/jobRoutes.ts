@@ -1,11 +1,11 @@
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Request, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
-import { actorOf, mayActOn } from "../auth/viewer.ts";
+import { mayActOn } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
-import { readField } from "../html/requests.ts";
+import { parseForm, readField, readForm } from "../html/requests.ts";
 import { serveList } from "../lists/serveList.ts";
-import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { carryOut } from "../lists/carryOut.ts";
 import { makeJobList } from "./jobsPage.ts";
 import { askQueue } from "./queuedJobs.ts";
 import type { JobQueue } from "./queuedJobs.ts";
@@ -14,7 +14,7 @@ import type { JobQueue } from "./queuedJobs.ts";
 export function makeJobRoutes(pool: Pool, queue: JobQueue): Router {
   const router = Router();
   router.get("/", serveList(pool, "/ops/queues", makeJobList(queue)));
-  router.post("/retry", urlencoded({ extended: false, limit: "1kb" }), retryFailed(pool, queue));
+  router.post("/retry", parseForm, retryFailed(pool, queue));
   return router;
 }
 
@@ -23,14 +23,10 @@ function retryFailed(pool: Pool, queue: JobQueue): RequestHandler {
   return async (request: Request, response) => {
     // The queue belongs to all sources.
     if (!mayActOn(response, null)) return refuseOtherSource(response);
-    const form = (request.body ?? {}) as Record<string, unknown>;
-    const jobId = readField(form["job"]);
+    const jobId = readField(readForm(request)["job"]);
     const target = jobId === "" ? "all failed jobs" : `job ${jobId}`;
-    const actor = actorOf(response);
-    const actionId = await beginAction(pool, { ...actor, action: "retry_jobs", sourceId: null, target });
-    const affected = await (jobId === "" ? retryAll(queue) : retryOne(queue, jobId));
-    await endAction(pool, { actionId, affected });
-    response.redirect(303, `/ops/actions?did=${actionId}`);
+    const action = { action: "retry_jobs", sourceId: null, target };
+    await carryOut(pool, response, action, () => (jobId === "" ? retryAll(queue) : retryOne(queue, jobId)));
   };
 }
 

@@ -4,7 +4,7 @@ import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import type { List, ListPage } from "../lists/list.ts";
-import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { describeCount, linkOrder } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
 import type { JobEvent } from "./jobEvents.sql.ts";
 import { askQueue, JOB_STATES, readJobs } from "./queuedJobs.ts";
@@ -59,9 +59,7 @@ function renderEvents({ events, more }: ListedJob): string | Html {
 
 function renderEvent({ sourceId, eventId, reference }: JobEvent): Html {
   const order =
-    reference === null
-      ? html`<span class="dim">not decided yet</span>`
-      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+    reference === null ? html`<span class="dim">not decided yet</span>` : linkOrder({ sourceId, reference });
   return html`<div>
     <span class="nowrap">${eventId}</span> ${order} <span class="dim">${sourceId}</span>
   </div> `;

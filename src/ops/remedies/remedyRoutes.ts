@@ -1,4 +1,4 @@
-import { Router, urlencoded } from "express";
+import { Router } from "express";
 import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
@@ -8,12 +8,12 @@ import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { mayActOn, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderPage } from "../html/page.ts";
-import { readField, refuse } from "../html/requests.ts";
-import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
+import { carryOut } from "../lists/carryOut.ts";
 import { ENDPOINT_REMEDIES } from "../outgoing/endpointRemedies.ts";
 import { describeCount, describeMinute, endpointAddress } from "../overview/phrases.ts";
 import { hastenExcepted, readExcepted } from "./remedies.sql.ts";
@@ -93,7 +93,6 @@ const SECTIONS = { source: "overview", endpoint: "outgoing" } as const;
 /** For each remedy a page that says exactly what would happen, and the action. */
 export function makeRemedyRoutes(pool: Pool): Router {
   const router = Router();
-  const form = urlencoded({ extended: false, limit: "8kb" });
   function add(kind: Kind, remedies: Readonly<Record<string, Remedy>>): void {
     for (const [path, remedy] of Object.entries(remedies)) {
       router.get(path, async (request, response) => {
@@ -104,7 +103,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
         const page = { kind, remedy, path, name, plan, isAllowed };
         response.type("html").send(renderPlan(page, viewerOf(response)));
       });
-      router.post(path, form, carryOut(pool, kind, remedy));
+      router.post(path, parseForm, applyRemedy(pool, kind, remedy));
     }
   }
   add("source", SOURCE_REMEDIES);
@@ -120,16 +119,14 @@ async function mayApply(pool: Pool, response: Response, kind: Kind, name: string
   return isTheirs || mayActOn(response, null);
 }
 
-function carryOut(pool: Pool, kind: Kind, { action, plan, apply }: Remedy): RequestHandler {
+function applyRemedy(pool: Pool, kind: Kind, { action, plan, apply }: Remedy): RequestHandler {
   return async (request: Request, response) => {
-    const name = readField((request.body as Record<string, unknown> | undefined)?.[kind]);
+    const name = readField(readForm(request)[kind]);
     if (!(await mayApply(pool, response, kind, name))) return refuseOtherSource(response);
     if ((await plan(pool, name)).count === 0) return refuse(response, 409, "There is nothing left to do.");
     const target = `${kind} ${name}`;
     const sourceId = kind === "source" ? name : null;
-    const actionId = await beginAction(pool, { ...actorOf(response), action, sourceId, target });
-    await endAction(pool, { actionId, affected: await apply(pool, name) });
-    response.redirect(303, `/ops/actions?did=${actionId}`);
+    await carryOut(pool, response, { action, sourceId, target }, () => apply(pool, name));
   };
 }
 
