@@ -3,20 +3,15 @@ import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Listed, ListQuery } from "../lists/list.ts";
-import type { OpsRole } from "../lists/opsActions.sql.ts";
+import type { Role } from "./passwords.ts";
+import type { Viewer } from "./viewer.ts";
 
 /** The person or role that is logged in. */
-export interface SessionOwner {
-  readonly role: OpsRole;
-  /** The name from OpenID Connect; null: anybody who knows the role's password. */
-  readonly person: string | null;
-  /** The sources that an operator may act on; null: all. */
-  readonly sources: readonly string[] | null;
-}
+export type SessionOwner = Omit<Viewer, "session">;
 
 /** A possible session of a browser: the hash of its cookie under the role's password. */
 export interface SessionKey {
-  readonly role: OpsRole;
+  readonly role: Role;
   readonly tokenHash: Buffer;
 }
 

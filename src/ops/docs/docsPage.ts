@@ -142,7 +142,7 @@ function renderTry({ path, operation }: Place): Html {
 function renderField({ name, in: part, schema }: Parameter): Html {
   const { enum: words } = schema;
   if (Array.isArray(words)) {
-    return renderChoice({ label: name, name, words: words.map(textOf), chosen: null, any: true });
+    return renderChoice({ label: name, name, words: words.map(textOf), chosen: null });
   }
   const required = part === "path" ? html`required data-path-part` : html``;
   return html`<label

@@ -64,7 +64,7 @@ function renderControls(): Html {
     <form class="row" action="/ops/design">
       <label>A field <input name="field" placeholder="Any part" /></label>
       <label>A field with text <input name="other" value="do-7e" /></label>
-      ${renderChoice({ label: "A choice", name: "choice", words: ["one", "another"], chosen: null, any: true })}
+      ${renderChoice({ label: "A choice", name: "choice", words: ["one", "another"], chosen: null })}
       <label class="check"><input type="checkbox" name="box" checked /> A box</label>
       <label class="check"><input type="checkbox" name="empty" /> An empty box</label>
       <button type="button" class="main">The main action</button>

@@ -8,32 +8,35 @@ type Theme = typeof LIGHT | typeof DARK;
 
 /** The type scale, spaces and colours of the style sheet, with the contrast of each text on each background. */
 export function renderValues(): Html {
-  const sizes = renderTable({
-    title: "Type scale",
-    columns: ["Name", "Size", "Sample"],
-    rows: Object.entries(SIZES).map(([name, size]) => [
-      html`<code>${name}</code>`,
-      size,
+  const sizes = renderSamples(
+    ["Type scale", "Size"],
+    Object.entries(SIZES),
+    (size) =>
       html`<svg class="sample" width="12rem" height="2rem" aria-hidden="true">
         <text y="1.5rem" font-size="${size}">Delivered 14:32</text>
       </svg>`,
-    ]),
-  });
-  const spaces = renderTable({
-    title: "Spaces",
-    columns: ["Name", "Size", "Sample"],
-    rows: Object.entries(SPACES).map(([name, size]) => [
-      html`<code>${name}</code>`,
-      size,
+  );
+  const spaces = renderSamples(
+    ["Spaces", "Size"],
+    Object.entries(SPACES),
+    (size) =>
       html`<svg class="sample" width="1rem" height="1rem" aria-hidden="true">
         <rect width="${size}" height="${size}" />
       </svg>`,
-    ]),
-  });
+  );
   return html`<h2>Sizes of text</h2>
     ${sizes}
     <h2>Spaces</h2>
     ${spaces} ${Object.entries(THEMES).map(([name, theme]) => renderTheme(name, theme))}`;
+}
+
+function renderSamples(
+  [title, kind]: readonly [title: string, kind: string],
+  values: readonly (readonly [name: string, value: string])[],
+  draw: (value: string) => Html,
+): Html {
+  const rows = values.map(([name, value]) => [html`<code>${name}</code>`, value, draw(value)]);
+  return renderTable({ title, columns: ["Name", kind, "Sample"], rows });
 }
 
 function renderTheme(name: string, theme: Theme): Html {
@@ -50,17 +53,14 @@ function renderTheme(name: string, theme: Theme): Html {
       ]),
     })}
     <h2>${name} colours of lines and charts</h2>
-    ${renderTable({
-      title: `Colours of lines and charts, ${name.toLowerCase()}`,
-      columns: ["Name", "Colour", "Sample"],
-      rows: others.map(([colour, value]) => [
-        html`<code>${colour}</code>`,
-        value,
+    ${renderSamples(
+      [`Colours of lines and charts, ${name.toLowerCase()}`, "Colour"],
+      others,
+      (value) =>
         html`<svg class="sample" width="4rem" height="1rem" aria-hidden="true">
           <rect width="100%" height="100%" fill="${value}" />
         </svg>`,
-      ]),
-    })}`;
+    )}`;
 }
 
 function renderPair(text: string, back: string): Html {

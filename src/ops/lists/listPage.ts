@@ -50,7 +50,7 @@ function renderFilter<Row extends Listed>({ list, path, query, sources }: ListPa
   );
   if (list.ofSources !== false)
     choices.unshift(
-      renderChoice({ label: "Source", name: "source", words: sources, chosen: query.sourceId, any: true }),
+      renderChoice({ label: "Source", name: "source", words: sources, chosen: query.sourceId }),
     );
   if (sorts.length > 1)
     choices.push(
@@ -59,7 +59,7 @@ function renderFilter<Row extends Listed>({ list, path, query, sources }: ListPa
         name: "sort",
         words: sorts,
         chosen: query.sort,
-        any: false,
+        any: null,
         describe: (sort) => SORT_WORDS[sort] ?? sort,
       }),
     );
@@ -76,14 +76,7 @@ function renderField(
 ): Html {
   if (words === null)
     return html`<label>${label} <input name="${name}" value="${chosen ?? ""}" size="14" /></label>`;
-  return renderChoice({
-    label,
-    name,
-    words,
-    chosen,
-    any: standard === undefined,
-    ...(describe === undefined ? {} : { describe }),
-  });
+  return renderChoice({ label, name, words, chosen, describe, ...(standard !== undefined && { any: null }) });
 }
 
 function renderPaging<Row extends Listed>(page: ListPage<Row>): Html {

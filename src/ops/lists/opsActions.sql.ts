@@ -2,16 +2,15 @@ import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import type { Role } from "../auth/passwords.ts";
 import type { Listed, ListQuery } from "./list.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
-export type OpsRole = "operator" | "viewer";
-
 /** Who acts. */
 interface Actor {
   /** `command`: on the command line. */
-  readonly role: OpsRole | "command";
+  readonly role: Role | "command";
   /** Null: anybody who knows the role's password. */
   readonly person: string | null;
 }

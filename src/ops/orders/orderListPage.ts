@@ -2,6 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
+import { renderChoice } from "../html/choice.ts";
 import { renderPage } from "../html/page.ts";
 import { renderTable } from "../../html/table.ts";
 import { describeCount } from "../overview/phrases.ts";
@@ -46,7 +47,7 @@ const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
   ["Not yet verified", ["unverified"]],
   ["Corrected", ["corrected"]],
 ];
-const PERIOD_WORDS: Readonly<Record<(typeof PERIODS_OF)[number], string>> = {
+const PERIOD_WORDS: Readonly<Record<string, string>> = {
   updated: "Last update",
   pickup: "Planned pickup",
   delivery: "Planned delivery",
@@ -88,6 +89,7 @@ function renderView(query: OrderListQuery, name: string, marks: readonly OrderMa
 function renderForm({ query, words }: OrderListPage): Html {
   const used = [query.source, query.status, query.branch, query.fleet, query.within, query.from, query.until];
   const count = used.filter((value) => value !== "" && value !== null).length;
+  const branches = new Map(words.branches.map(({ id, name }) => [id, name]));
   return html`<form action="/ops/orders" class="filter" role="search">
     <div class="row">
       <label class="grow"
@@ -107,19 +109,14 @@ function renderForm({ query, words }: OrderListPage): Html {
     <details ${count > 0 ? html`open` : html``}>
       <summary>Filter${count > 0 ? ` (${count})` : ""}, period and columns</summary>
       <div class="row">
-        ${renderSelect("Source", "source", query.source, [["", "any"], ...words.sources.map(same)])}
-        ${renderSelect("Status", "status", query.status, [["", "any"], ...words.statuses.map((each) => [each, describeStatus(each)] as const)])}
-        ${renderSelect("Branch", "branch", query.branch, [["", "any"], ...words.branches.map(({ id, name }) => [id, name] as const)])}
-        ${renderSelect("Fleet", "fleet", query.fleet, [["", "any"], ...words.fleets.map(same)])}
+        ${renderChoice({ label: "Source", name: "source", words: words.sources, chosen: query.source })}
+        ${renderChoice({ label: "Status", name: "status", words: words.statuses, chosen: query.status, describe: describeStatus })}
+        ${renderChoice({ label: "Branch", name: "branch", words: [...branches.keys()], chosen: query.branch, describe: (id) => branches.get(id) ?? id })}
+        ${renderChoice({ label: "Fleet", name: "fleet", words: words.fleets, chosen: query.fleet })}
       </div>
       <div class="row">
-        ${renderSelect(
-          "Period of",
-          "of",
-          query.periodOf,
-          PERIODS_OF.map((each) => [each, PERIOD_WORDS[each]] as const),
-        )}
-        ${renderSelect("Within", "within", query.within, [["", "any time"], ...Object.keys(WITHIN).map((each) => [each, WITHIN_WORDS[each] ?? each] as const)])}
+        ${renderChoice({ label: "Period of", name: "of", words: PERIODS_OF, chosen: query.periodOf, any: null, describe: (word) => PERIOD_WORDS[word] ?? word })}
+        ${renderChoice({ label: "Within", name: "within", words: Object.keys(WITHIN), chosen: query.within, any: "any time", describe: (word) => WITHIN_WORDS[word] ?? word })}
         ${renderMinuteField("From", "from", writeMinute(query.from))}
         ${renderMinuteField("Until", "until", writeMinute(query.until))}
       </div>
@@ -140,24 +137,6 @@ function renderForm({ query, words }: OrderListPage): Html {
       <button>Show</button>
     </details>
   </form>`;
-}
-
-const same = (word: string) => [word, word] as const;
-
-function renderSelect(
-  label: string,
-  name: string,
-  chosen: string,
-  options: readonly (readonly [string, string])[],
-): Html {
-  // A link may name a value that no order has now.
-  const known = options.some(([value]) => value === chosen) ? options : [...options, same(chosen)];
-  return html`<label
-    >${label}
-    <select name="${name}">
-      ${known.map(([value, word]) => html`<option value="${value}" ${value === chosen ? html`selected` : html``}>${word}</option>`)}
-    </select>
-  </label>`;
 }
 
 function renderMinuteField(label: string, name: string, value: string): Html {

@@ -67,9 +67,9 @@ function renderTail(tail: {
     </h2>
     <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
       <input type="hidden" name="range" value="${range.name}" />
-      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source, any: true })}
-      ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via, any: true })}
-      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict, any: true })}
+      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
+      ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via })}
+      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
       <button>Show</button>
     </form>
     <div id="tail" data-live>
