@@ -182,29 +182,22 @@ const NOT_ENOUGH = "not enough data";
 function judgeUnseen({ steps }: ProviderFigures): CardSection {
   const { first, second, both } = steps;
   const estimate = estimateUnseen(steps);
-  const unseen: Omit<CardLine, "value" | "text" | "name"> = {
-    title: "Seen by neither",
-    meaning: `Estimate, with its 95 % interval; needs ${COMMON_MIN} steps that were seen in both ways.`,
-  };
   return {
     title: "What neither events nor polls saw",
     lines: [
       count("steps_announced", first, "Announced steps", "Seen by event, also if polled."),
       count("steps_polled", second, "Polled steps", "Seen by a poll, also if announced."),
       count("steps_both", both, "Both", "Seen in both ways."),
-      estimate === undefined
-        ? {
-            ...unseen,
-            name: "steps_unseen",
-            value: null,
-            text: NOT_ENOUGH,
-          }
-        : {
-            ...unseen,
-            name: "steps_unseen",
-            value: Number(estimate.unseen.toFixed(1)),
-            text: `${estimate.unseen.toFixed(1)} (${estimate.low} to ${estimate.high})`,
-          },
+      {
+        name: "steps_unseen",
+        value: estimate === undefined ? null : Number(estimate.unseen.toFixed(1)),
+        title: "Seen by neither",
+        text:
+          estimate === undefined
+            ? NOT_ENOUGH
+            : `${estimate.unseen.toFixed(1)} (${estimate.low} to ${estimate.high})`,
+        meaning: `Estimate, with its 95 % interval; needs ${COMMON_MIN} steps that were seen in both ways.`,
+      },
       ...(["low", "high"] as const).map((end) => ({
         name: `steps_unseen_${end}`,
         value: estimate?.[end] ?? null,

@@ -22,11 +22,10 @@ export function renderTable(table: {
   const titles = columns.map((column) => (isOfKind(column) ? column.title : column));
   const kinds = columns.map((column) => (isOfKind(column) ? html`class="${column.kind}"` : html``));
   const labels = cards === true ? titles : cards;
-  const label = (index: number) =>
-    labels === undefined ? html`` : html`role="cell" data-label="${labels[index]}"`;
-  const role = (name: string) => (labels === undefined ? html`` : html`role="${name}"`);
+  const label = (index: number) => labels !== undefined && html`role="cell" data-label="${labels[index]}"`;
+  const role = (name: string) => labels !== undefined && html`role="${name}"`;
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title}">
-    <table ${labels === undefined ? html`` : html`class="cards" role="table"`}>
+    <table ${labels !== undefined && html`class="cards" role="table"`}>
       <thead ${role("rowgroup")}>
         <tr ${role("row")}>
           ${titles.map((each, index) => html`<th scope="col" ${kinds[index]} ${role("columnheader")}>${each}</th>`)}

@@ -21,8 +21,8 @@ export function renderChoice(choice: {
   return html`<label
     >${label}
     <select name="${name}">
-      ${any === null ? html`` : html`<option value="">${any}</option>`}
-      ${all.map((word) => html`<option value="${word}" ${word === chosen ? html`selected` : html``}>${describe(word)}</option>`)}
+      ${any !== null && html`<option value="">${any}</option>`}
+      ${all.map((word) => html`<option value="${word}" ${word === chosen && html`selected`}>${describe(word)}</option>`)}
     </select></label
   >`;
 }

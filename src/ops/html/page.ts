@@ -56,13 +56,13 @@ export function renderPage(page: PageParts): string {
         <meta name="robots" content="noindex" />
         <link rel="icon" href="${mood === undefined ? "data:," : drawIcon(mood)}" />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
-        ${viewer === undefined ? html`` : html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
-        ${script === undefined ? html`` : html`<script src="${script}" defer></script>`}
+        ${viewer !== undefined && html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
+        ${script !== undefined && html`<script src="${script}" defer></script>`}
         <title>${title} · order-mirror</title>
       </head>
-      <body ${live ? html`data-updates` : html``}>
+      <body ${live && html`data-updates`}>
         ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, section)}
-        <main id="main">${viewer === undefined ? html`` : renderTimeLine(live)}${body}</main>
+        <main id="main">${viewer !== undefined && renderTimeLine(live)}${body}</main>
       </body>
     </html> `.markup;
 }
@@ -74,7 +74,7 @@ function renderTimeLine(live: boolean): Html {
   return html`<p class="as-of">
     <span id="updates-word">As of ${time}</span> · times in <span data-zone>UTC</span>
     <button type="button" class="plain" id="zone" hidden></button>
-    ${live ? html`<button type="button" class="plain" id="pause" aria-pressed="false" hidden>Pause</button>` : html``}
+    ${live && html`<button type="button" class="plain" id="pause" aria-pressed="false" hidden>Pause</button>`}
   </p>`;
 }
 
@@ -90,6 +90,15 @@ function drawIcon(mood: Mood): string {
   return `data:image/svg+xml,${encodeURIComponent(image)}`;
 }
 
+/** The way to the first and to the next page of a list, where there is one. */
+export function renderPaging({ first, next }: { first: string | null; next: string | null }): Html {
+  if (first === null && next === null) return html``;
+  return html`<nav class="paging" aria-label="Pages of the list">
+    ${first !== null && html`<a class="button" href="${first}" rel="first">First page</a>`}
+    ${next !== null && html`<a class="button" href="${next}" rel="next">Next page</a>`}
+  </nav>`;
+}
+
 function renderTop({ role, person, session }: Viewer, section: Section | undefined): Html {
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to content</a>
@@ -100,12 +109,12 @@ function renderTop({ role, person, session }: Viewer, section: Section | undefin
           ${Object.entries(SECTIONS).map(
             ([name, [address, title]]) =>
               html`<li>
-                <a href="${address}" ${name === section ? html`aria-current="page"` : html``}>${title}</a>
+                <a href="${address}" ${name === section && html`aria-current="page"`}>${title}</a>
               </li> `,
           )}
         </ul>
       </nav>
-      ${section === "orders" ? html`` : SEARCH}
+      ${section !== "orders" && SEARCH}
       <span class="who">${who}</span>
       ${session !== undefined ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
     </header>`;

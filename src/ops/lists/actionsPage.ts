@@ -69,12 +69,11 @@ function renderPerson(person: string): Html {
 function renderDone({ rows, did }: ListPage<RecordedAction>): Html {
   const done = rows.find(({ actionId }) => actionId === did);
   const sentence =
-    done === undefined
-      ? html``
-      : html`<p class="verdict-line" role="status">
-          Done: ${describeAction(done.action)}, ${done.target ?? ""}: ${describeExtent(done)} affected.
-          <a href="/ops">Overview</a>
-        </p>`;
+    done !== undefined &&
+    html`<p class="verdict-line" role="status">
+      Done: ${describeAction(done.action)}, ${done.target ?? ""}: ${describeExtent(done)} affected.
+      <a href="/ops">Overview</a>
+    </p>`;
   return html`${sentence}
     <p><a class="button" href="/ops/sessions">Who is logged in</a></p>`;
 }

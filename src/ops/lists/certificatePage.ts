@@ -50,7 +50,7 @@ function renderCertificate(found: StoredCertificate): { title: string; body: Htm
       except for the exceptions below.
     </p>
     <p>${state}</p>
-    ${predicate === undefined ? html`` : renderDetails(sourceId, predicate)}
+    ${predicate !== undefined && renderDetails(sourceId, predicate)}
     ${renderFacts({ "Hash of the states": mono(certified?.subject ?? "–"), "Hash of the statement": mono(digest) })}
     <h2>Signed text</h2>
     <p>Save it as a file and run <code>order-mirror certificate check</code>.</p>

@@ -1,7 +1,7 @@
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderChoice } from "../html/choice.ts";
-import { renderPage } from "../html/page.ts";
+import { renderPage, renderPaging } from "../html/page.ts";
 import { renderTable } from "../../html/table.ts";
 import type { Filter, Listed, ListPage } from "./list.ts";
 import { writeQuery } from "./list.ts";
@@ -19,6 +19,7 @@ const SORT_WORDS: Readonly<Record<string, string>> = {
 export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html): string {
   const { list, query, rows, viewer } = page;
   const { title, note, empty, columns, section = "overview" } = list;
+  const last = rows.at(-1);
   const isFiltered = query.sourceId !== null || query.after !== null || isNarrowed(page);
   const table = () =>
     renderTable({
@@ -33,7 +34,10 @@ export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html)
     <div id="list" data-live>
       ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
     </div>
-    ${renderPaging(page)}`;
+    ${renderPaging({
+      first: query.after === null ? null : writeQuery(page),
+      next: page.hasMore && last !== undefined ? writeQuery(page, last.position) : null,
+    })}`;
   return renderPage({ title, body, viewer, section, live: query.after === null });
 }
 
@@ -77,14 +81,4 @@ function renderField(
   if (words === null)
     return html`<label>${label} <input name="${name}" value="${chosen ?? ""}" size="14" /></label>`;
   return renderChoice({ label, name, words, chosen, describe, ...(standard !== undefined && { any: null }) });
-}
-
-function renderPaging<Row extends Listed>(page: ListPage<Row>): Html {
-  const last = page.rows.at(-1);
-  const isFirst = page.query.after === null;
-  if (isFirst && !page.hasMore) return html``;
-  return html`<nav class="paging" aria-label="Pages of the list">
-    ${isFirst ? html`` : html`<a class="button" href="${writeQuery(page)}" rel="first">First page</a>`}
-    ${page.hasMore && last !== undefined ? html`<a class="button" href="${writeQuery(page, last.position)}" rel="next">Next page</a>` : html``}
-  </nav>`;
 }

@@ -89,7 +89,7 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
       <strong>${name}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
     </p>
     <p>${mend}</p>
-    ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" ? renderDeeds(input) : html``}
+    ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" && renderDeeds(input)}
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
     ${renderBody(input)}
     <p>
@@ -179,7 +179,7 @@ export function renderConfirmation(page: {
       ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${describeCount(each)}`).join(" · ")}
     </p>
     ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
-    ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;
+    ${total > 0 && viewer.role === "operator" && forms}${back}`;
   return renderPage({ title: "Quarantine, all of these", body, viewer, section: "quarantine" });
 }
 

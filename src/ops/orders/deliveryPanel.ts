@@ -23,9 +23,8 @@ interface Known {
 export function renderDelivery({ delivery, timeline, now }: Known): Html {
   const { branch, fleetName, goneAt } = delivery;
   const gone =
-    goneAt === null
-      ? html``
-      : html`<p>${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}.</p>`;
+    goneAt !== null &&
+    html`<p>${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}.</p>`;
   return html`${renderTrack(delivery, timeline)}${gone}
     <p class="verified">${renderVerification(delivery, timeline)}</p>
     ${renderTimes(delivery, now)}
@@ -56,7 +55,7 @@ function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): 
       const state = index === current ? "current" : index < current ? "past" : "ahead";
       const at = began.get(step);
       const said = state === "ahead" ? "not yet" : "";
-      return html`<li class="${state} ${step}" ${state === "current" ? html`aria-current="step"` : html``}>
+      return html`<li class="${state} ${step}" ${state === "current" && html`aria-current="step"`}>
         <span class="step">${describeStatus(step)}</span>
         <span class="dim">${at === undefined ? said : renderMinute(at)}</span>
       </li> `;

@@ -3,7 +3,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderChoice } from "../html/choice.ts";
-import { renderPage } from "../html/page.ts";
+import { renderPage, renderPaging } from "../html/page.ts";
 import { renderTable } from "../../html/table.ts";
 import { describeCount } from "../overview/phrases.ts";
 import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
@@ -80,7 +80,7 @@ export function renderOrderList(page: OrderListPage): string {
 function renderView(query: OrderListQuery, name: string, marks: readonly OrderMark[]): Html {
   const isCurrent = query.marks.join() === marks.join();
   return html`<li>
-    <a href="/ops/orders${writeOrderList(query, { marks })}" ${isCurrent ? html`aria-current="page"` : html``}
+    <a href="/ops/orders${writeOrderList(query, { marks })}" ${isCurrent && html`aria-current="page"`}
       >${name}</a
     >
   </li> `;
@@ -104,9 +104,9 @@ function renderForm({ query, words }: OrderListPage): Html {
         />
       </label>
       <button class="main">Search</button>
-      ${count + query.marks.length + query.text.length > 0 ? html`<a class="button" href="/ops/orders">Clear</a>` : html``}
+      ${count + query.marks.length + query.text.length > 0 && html`<a class="button" href="/ops/orders">Clear</a>`}
     </div>
-    <details ${count > 0 ? html`open` : html``}>
+    <details ${count > 0 && html`open`}>
       <summary>Filter${count > 0 ? ` (${count})` : ""}, period and columns</summary>
       <div class="row">
         ${renderChoice({ label: "Source", name: "source", words: words.sources, chosen: query.source })}
@@ -133,7 +133,7 @@ function renderForm({ query, words }: OrderListPage): Html {
         query.columns,
       )}
       <input type="hidden" name="sort" value="${query.sort}" />
-      ${query.ascending ? html`<input type="hidden" name="dir" value="up" />` : html``}
+      ${query.ascending && html`<input type="hidden" name="dir" value="up" />`}
       <button>Show</button>
     </details>
   </form>`;
@@ -161,7 +161,7 @@ function renderChecks(
             type="checkbox"
             name="${name}"
             value="${value}"
-            ${checked.includes(value) ? html`checked` : html``}
+            ${checked.includes(value) && html`checked`}
           />
           ${word}</label
         > `,
@@ -176,15 +176,17 @@ function renderResults(page: OrderListPage): Html {
       This took longer than allowed and was stopped. Choose a source, a branch, a status or a period, or enter
       more of the name.
     </p>`;
-  const cut = eventsCut
-    ? html`<p class="warn">
-        Not all event ids were searched, because there are too many: enter the complete id.
-      </p>`
-    : html``;
+  const last = orders.at(-1);
+  const after = hasMore && last !== undefined ? positionOf(last, query.sort) : null;
+  const cut =
+    eventsCut &&
+    html`<p class="warn">
+      Not all event ids were searched, because there are too many: enter the complete id.
+    </p>`;
   return html`${strayEvents.map(renderStray)}${cut}
     <div class="above">
       <p id="count">${describeMatches(page)}</p>
-      ${orders.length === 0 ? html`` : html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
+      ${orders.length !== 0 && html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
     </div>
     ${
       orders.length === 0
@@ -196,7 +198,10 @@ function renderResults(page: OrderListPage): Html {
             rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, now))),
           })
     }
-    ${renderPaging(page, hasMore)}`;
+    ${renderPaging({
+      first: query.after === null ? null : `/ops/orders${writeOrderList(query)}`,
+      next: after === null ? null : `/ops/orders${writeOrderList(query, { after })}`,
+    })}`;
 }
 
 function renderStray({ eventId, quarantineId, sourceId }: SearchHit): Html {
@@ -238,17 +243,6 @@ function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
   const arrow = query.ascending ? "↑" : "↓";
   const order = query.ascending ? "oldest first" : "newest first";
   return html`<a href="/ops/orders${writeOrderList(query, { sort, ascending })}"
-    >${title}${isCurrent ? html` <span aria-hidden="true">${arrow}</span><span class="hidden-text">, ${order}</span>` : html``}</a
+    >${title}${isCurrent && html` <span aria-hidden="true">${arrow}</span><span class="hidden-text">, ${order}</span>`}</a
   >`;
-}
-
-function renderPaging({ query, orders }: OrderListPage, hasMore: boolean): Html {
-  const last = orders?.at(-1);
-  const next =
-    hasMore && last !== undefined ? writeOrderList(query, { after: positionOf(last, query.sort) }) : null;
-  if (next === null && query.after === null) return html``;
-  return html`<nav class="paging" aria-label="Pages of the list">
-    ${query.after === null ? html`` : html`<a class="button" href="/ops/orders${writeOrderList(query)}" rel="first">First page</a>`}
-    ${next === null ? html`` : html`<a class="button" href="/ops/orders${next}" rel="next">Next page</a>`}
-  </nav>`;
 }

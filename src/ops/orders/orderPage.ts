@@ -33,9 +33,8 @@ const NANOS_PER_SECOND = 1e9;
 export function renderOrder(story: OrderStory): string {
   const { sourceId, reference, delivery, timeline, entriesMax, now, viewer } = story;
   const cut =
-    timeline.length >= entriesMax
-      ? html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`
-      : html``;
+    timeline.length >= entriesMax &&
+    html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`;
   const body = html`<h1>Order ${reference}</h1>
     <div id="order" data-live>
       ${delivery === undefined ? renderAbsent(story) : renderDelivery({ delivery, timeline, now })}
@@ -61,21 +60,19 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   const lost = around.unannounced.filter(({ state }) => state === "lost").length;
   const quarantined = around.quarantineIds;
   return html`${
-    conflicts > 0
-      ? html`<p>
-          ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Read it
-          again to see which is right.
-        </p>`
-      : html``
+    conflicts > 0 &&
+    html`<p>
+      ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Read it
+      again to see which is right.
+    </p>`
   }
-  ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never arrived; reads repaired the order.</p>` : html``}
+  ${lost > 0 && html`<p><span class="warn">${lost} lost</span>: events that never arrived; reads repaired the order.</p>`}
   ${
-    quarantined.length > 0
-      ? html`<p>
-          ${renderAlert(`${quarantined.length} in quarantine`)}: look at
-          ${quarantined.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
-        </p>`
-      : html``
+    quarantined.length > 0 &&
+    html`<p>
+      ${renderAlert(`${quarantined.length} in quarantine`)}: look at
+      ${quarantined.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
+    </p>`
   }`;
 }
 
@@ -84,13 +81,12 @@ function renderRefetch(story: OrderStory): Html {
   const { refetchAgeSeconds, refetchAttempts, sourceKnown } = around;
   const tried = refetchAttempts === 0 ? "" : `, tried ${refetchAttempts} times so far`;
   const waiting =
-    refetchAgeSeconds === null
-      ? html``
-      : html`<p role="status">
-          Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in
-          its next cycle.
-        </p>`;
-  if (!sourceKnown) return waiting;
+    refetchAgeSeconds !== null &&
+    html`<p role="status">
+      Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
+      next cycle.
+    </p>`;
+  if (!sourceKnown) return html`${waiting}`;
   const button =
     viewer.role === "operator"
       ? html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
@@ -126,19 +122,17 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
 function renderClocks({ version, observedAt, receivedAt, seenAt, via }: TimelineEntry): Html {
   const observed = via === "webhook" ? "event" : "read";
   const received =
-    receivedAt === null
-      ? html``
-      : html`<p>${renderInstant(receivedAt)} <span class="dim">received</span></p>`;
+    receivedAt !== null && html`<p>${renderInstant(receivedAt)} <span class="dim">received</span></p>`;
   return html`<div class="clock">
       <span class="hidden-text">Provider's clock:</span>
       <p>${renderInstant(version)} <span class="dim">changed</span></p>
-      ${observedAt === null ? html`` : html`<p>${renderInstant(observedAt)} <span class="dim">${observed}</span></p>`}
+      ${observedAt !== null && html`<p>${renderInstant(observedAt)} <span class="dim">${observed}</span></p>`}
     </div>
     <div class="clock">
       <span class="hidden-text">Our clock:</span>
       ${received}
       <p>${renderInstant(seenAt)} <span class="dim">decided</span></p>
-      ${version === null ? html`` : html`<p class="dim">${renderLag(seenAt - version)}</p>`}
+      ${version !== null && html`<p class="dim">${renderLag(seenAt - version)}</p>`}
     </div>`;
 }
 
@@ -151,19 +145,16 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;
   const announcement = explainAnnouncement(entry, around.unannounced);
   const announcementLine =
-    announcement === null
-      ? html``
-      : html`<p>
-          ${announcement.lost ? html`<span class="warn">LOST</span> ` : html``}${announcement.sentence}
-        </p>`;
+    announcement !== null &&
+    html`<p>${announcement.lost && html`<span class="warn">LOST</span> `}${announcement.sentence}</p>`;
   return html`<div class="decision">
     <p>
       <strong>${via}</strong> ${eventType ?? ""} <span class="mono dim">${eventId ?? ""}</span>
       ${status === null || status === "" ? "" : `· ${status}`} ·
       <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict.toUpperCase()}</span>
-      ${conflict ? html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>` : html``}
+      ${conflict && html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>`}
     </p>
-    ${isUsual(entry) ? html`` : html`<p>${explainVerdict(entry)}</p>`} ${announcementLine}
+    ${!isUsual(entry) && html`<p>${explainVerdict(entry)}</p>`} ${announcementLine}
   </div>`;
 }
 

@@ -129,9 +129,9 @@ function renderActions({ endpointId, pausedAt, pausedUntil, dead }: OutgoingEndp
       >${label}</a
     >`;
   return html`<p class="actions">
-    ${pausedAt === null ? lead("pause", "Pause…") : html``}
-    ${(pausedAt ?? pausedUntil) === null ? html`` : lead("resume", "Resume…")}
-    ${dead === 0 ? html`` : lead("retry", `Send ${describeCount(dead)} again…`)}
+    ${pausedAt === null && lead("pause", "Pause…")}
+    ${(pausedAt ?? pausedUntil) !== null && lead("resume", "Resume…")}
+    ${dead !== 0 && lead("retry", `Send ${describeCount(dead)} again…`)}
   </p>`;
 }
 

@@ -163,11 +163,10 @@ const WEBHOOKS: Readonly<Record<WebhookHealth, string>> = {
 };
 
 const HEALTH: Readonly<Record<WebhookHealth, string>> = {
+  ...WEBHOOKS,
   "not-configured": "polled only: no webhook secret is set",
   "never-seen": "no event has ever arrived: is the address entered at the provider?",
-  working: "working",
   losing: "some lost, repaired by reads",
-  stopped: "stopped",
 };
 
 function renderLost({ standing, webhooks }: SourceView): Html {

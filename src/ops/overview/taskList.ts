@@ -63,7 +63,7 @@ function renderTask({
     <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
     ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
     <span class="dim">${running ? pace : ""}</span>
-    ${lastError === null ? html`` : html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
+    ${lastError !== null && html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
     <span class="dim"
       ><code>order-mirror ${kind === "backfill" ? "backfill" : "verify"} --watch ${id}</code></span
     >

@@ -19,7 +19,7 @@ export function renderVerdict(overview: Overview, viewer: Viewer): Html {
     return html`<p class="verdict-line ${mood}">
       ${beginning[0] === undefined ? renderNoTrouble(overview) : renderBeginning(beginning[0], overview)}
     </p>`;
-  const more = others.length === 0 ? html`` : html` <a href="#troubles">and ${others.length} more</a>`;
+  const more = others.length !== 0 && html` <a href="#troubles">and ${others.length} more</a>`;
   return html`<p class="verdict-line ${mood}">
     ${renderCause(worst)} <span class="dim">for ${describeHeld(worst, overview)}</span>${more}
     ${renderRemedy(worst, { standing: findStanding(sources, worst), viewer })}

@@ -54,7 +54,7 @@ export function makeJobList(queue: JobQueue): List<ListedJob> {
 
 function renderEvents({ events, more }: ListedJob): string | Html {
   if (events.length === 0) return "–";
-  return html`${events.map(renderEvent)}${more === 0 ? html`` : html`<div class="dim">and ${describeCount(more)} more</div>`}`;
+  return html`${events.map(renderEvent)}${more !== 0 && html`<div class="dim">and ${describeCount(more)} more</div>`}`;
 }
 
 function renderEvent({ sourceId, eventId, reference }: JobEvent): Html {
@@ -85,5 +85,5 @@ async function renderCounts(queue: JobQueue, { viewer }: ListPage<ListedJob>): P
     <button>Retry ${describeCount(failed)} failed ${failed === 1 ? "job" : "jobs"}</button>
   </form>`;
   return html`${renderFacts(Object.fromEntries(JOB_STATES.map((state) => [STATES[state], link(state)])))}
-  ${failed > 0 && mayRetry(viewer) ? retryAll : html``}`;
+  ${failed > 0 && mayRetry(viewer) && retryAll}`;
 }

@@ -154,7 +154,7 @@ function renderPlan(
         ? html`<p class="empty">There is nothing to do.</p>`
         : html`<ul>
               ${plan.lines.map((each) => html`<li>${each}</li>`)}
-              ${plan.lines.length < plan.count ? html`<li>and ${describeCount(plan.count - plan.lines.length)} more</li>` : html``}
+              ${plan.lines.length < plan.count && html`<li>and ${describeCount(plan.count - plan.lines.length)} more</li>`}
             </ul>
             <p>${effect}</p>
             ${act}`

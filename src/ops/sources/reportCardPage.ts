@@ -68,10 +68,10 @@ function renderCard(card: ReportCard, { title, isOver }: { title: string; isOver
   const to = (by: number) => cardAddress(sourceId, shiftMonth(month, by));
   return html`<h1>${title}</h1>
     <p>What ${provider} did, as the mirror saw it. All times are UTC; made at ${madeAt}.</p>
-    ${remarks.length === 0 ? html`` : html`<p>${renderWarning(`Not the whole month. ${remarks.join(" ")}`)}</p>`}
+    ${remarks.length !== 0 && html`<p>${renderWarning(`Not the whole month. ${remarks.join(" ")}`)}</p>`}
     <nav class="paging actions" aria-label="Months and files">
       <a class="button" href="${to(-1)}" rel="prev">Previous month</a>
-      ${isOver ? html`<a class="button" href="${to(1)}" rel="next">Next month</a>` : html``}
+      ${isOver && html`<a class="button" href="${to(1)}" rel="next">Next month</a>`}
       ${CARD_FORMATS.map((format) => html`<a class="button" href="${to(0)}&format=${format}">As ${FILES[format].name}</a> `)}
     </nav>
     ${sections.map(renderSection)}`;

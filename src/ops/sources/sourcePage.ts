@@ -76,7 +76,7 @@ function renderActions({ sourceId, pausedAt, oldestGap }: Standing): Html {
     html`<a class="button" href="/ops/${page}${sourceQuery(sourceId)}">${label}</a>`;
   return html`<p class="actions">
     ${pausedAt === null ? lead("pause", "Pause polling…") : lead("resume", "Resume polling…")}
-    ${oldestGap === null ? html`` : lead("gap", "Read the gaps…")}
+    ${oldestGap !== null && lead("gap", "Read the gaps…")}
   </p>`;
 }
 

@@ -37,7 +37,7 @@ export function renderRangeChoice(chosen: Range, others: URLSearchParams): Html 
       ${RANGES.map(
         (range) =>
           html`<li>
-            <a href="${address(range.name)}" ${range === chosen ? html`aria-current="true"` : html``}
+            <a href="${address(range.name)}" ${range === chosen && html`aria-current="true"`}
               >${range.title}</a
             >
           </li> `,
@@ -165,9 +165,9 @@ function renderFindings({ sourceId, coverage: { gaps, breaches } }: Trend): Html
     [gaps.length, "gap", "gaps"],
     [breaches.length, "withdrawn proof", "breaches"],
   ] as const;
-  return html`${found.map(([count, noun, page]) =>
-    count === 0
-      ? html``
-      : html`<p>${renderAlert(countNouns(count, noun))} <a href="/ops/${page}${query}">Details</a></p> `,
+  return html`${found.map(
+    ([count, noun, page]) =>
+      count !== 0 &&
+      html`<p>${renderAlert(countNouns(count, noun))} <a href="/ops/${page}${query}">Details</a></p> `,
   )}`;
 }

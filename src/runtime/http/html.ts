@@ -3,7 +3,7 @@ export interface Html {
   readonly markup: string;
 }
 
-type Part = Html | string | number | null | undefined | readonly Part[];
+type Part = Html | string | number | false | null | undefined | readonly Part[];
 
 const ENTITIES: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -15,7 +15,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 /**
  * A template of HTML: text is escaped, for content and for quoted attributes; Html stays unchanged, lists are joined,
- * and null is empty. The template's own indentation, a sixth of a page, is left out.
+ * and null and false are empty. The template's own indentation, a sixth of a page, is left out.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   const texts = parts.map(writePart);
@@ -35,7 +35,7 @@ function trimLines(strings: TemplateStringsArray): string[] {
 }
 
 function writePart(part: Part): string {
-  if (part === null || part === undefined) return "";
+  if (part === null || part === undefined || part === false) return "";
   if (typeof part === "string" || typeof part === "number") {
     return String(part).replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
   }
