@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "./endpoints.sql.ts";
-import type { FeedWriter } from "./feedWriter.sql.ts";
+import type { FeedWriter } from "./readHealth.sql.ts";
 import { COUNT_MAX } from "./standing.sql.ts";
 import type { Standing } from "./standing.sql.ts";
 

@@ -3,11 +3,10 @@ import type { Pool } from "../database/database.ts";
 import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
-import { readOldestFeedWriter } from "./feedWriter.sql.ts";
 import type { Facts, QueueFacts, ReplicaFacts } from "./condition.ts";
 import { judge } from "./judge.ts";
 import type { FirstSeen, Judgement } from "./judge.ts";
-import { probeWrite, readNewestCycle } from "./readHealth.sql.ts";
+import { probeWrite, readNewestCycle, readOldestFeedWriter } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 
 /** The configuration of a source that conditions depend on. */

@@ -37,7 +37,7 @@ p { margin: var(--space-1) 0; max-width: 75ch; }
 main > form { margin: var(--space-2) 0; }
 a { color: var(--link); text-underline-offset: 0.15em; }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px; }
-input, select, button, textarea, a.button { font: inherit; color: inherit; background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: var(--space-1) 0.625rem; max-width: 100%; min-height: 2.125rem; }
+input, select, button, a.button { font: inherit; color: inherit; background: var(--page); border: 1px solid var(--edge); border-radius: 6px; padding: var(--space-1) 0.625rem; max-width: 100%; min-height: 2.125rem; }
 select { min-width: 8rem; }
 button, a.button { background: var(--card); cursor: pointer; text-decoration: none; display: inline-block; white-space: nowrap; }
 button:hover, a.button:hover { border-color: var(--text); }
@@ -119,20 +119,17 @@ section.source, details.source { border-top: 1px solid var(--line); margin-top: 
 details.source > summary { font-weight: 600; padding: var(--space-2) 0; }
 details.source > h3 { margin: var(--space-4) 0 var(--space-1); }
 section.source > h2 { font-size: var(--size-7); margin: var(--space-3) 0 var(--space-2); }
-section.source > h3 { margin: var(--space-4) 0 var(--space-1); }
 h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: var(--size-3); letter-spacing: 0; }
 ul.cards .number a { text-decoration: none; font-weight: 600; }
 ul.cards .number a:hover, ul.cards .number a:focus-visible { text-decoration: underline; }
 .cards h3 { color: var(--dim); font-size: var(--size-4); }
 pre { font: var(--size-2)/1.4 ui-monospace, monospace; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: var(--space-2) var(--space-3); margin: var(--space-1) 0; white-space: pre-wrap; }
-pre.signed { white-space: pre-wrap; overflow-wrap: anywhere; }
 .try pre { max-height: 24rem; overflow: auto; }
 .try form { margin: var(--space-2) 0; }
 section.endpoint { margin: var(--space-3) 0 1.75rem; }
 h3.inline { display: inline; }
 code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var(--card); border: 1px solid var(--line); border-radius: 3px; padding: 0 0.25em; }
-.key { display: inline-block; width: 0.8em; height: 0.8em; vertical-align: -0.05em; margin-left: var(--space-2); forced-color-adjust: none; }
-.key:first-child { margin-left: 0; }
+.key { display: inline-block; width: 0.8em; height: 0.8em; vertical-align: -0.05em; forced-color-adjust: none; }
 .key.proved { background: var(--proved); }
 .key.open { background: var(--open); }
 .key.gap { background: var(--gap); }
@@ -156,7 +153,6 @@ progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: m
 .plot figcaption { display: flex; flex-wrap: wrap; gap: 0 var(--space-3); font-size: var(--size-2); color: var(--dim); }
 .plot figcaption strong { color: var(--text); }
 .plot output { margin-left: auto; font-variant-numeric: tabular-nums; color: var(--text); }
-.plot .key { margin-left: 0; }
 .chart { display: grid; grid-template-columns: 3.75rem minmax(0, 1fr); gap: var(--space-2); }
 .scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right; font-size: var(--size-1); line-height: 1; color: var(--dim); font-variant-numeric: tabular-nums; }
 .plot svg { width: 100%; height: 4rem; display: block; border-bottom: 1px solid var(--edge); }
@@ -194,7 +190,6 @@ ol.track { list-style: none; display: flex; margin: var(--space-3) 0; padding: 0
 .track .cancelled { border-top-color: var(--alert); }
 .verified { font-size: var(--size-6); margin: var(--space-3) 0; }
 .times { max-width: 42rem; margin: var(--space-2) 0 var(--space-4); }
-@media print { header.top, .skip { display: none; } }
 @media (max-width: 56rem) {
   .as-of { float: none; margin: var(--space-2) 0 0; }
 }
@@ -226,12 +221,12 @@ ol.track { list-style: none; display: flex; margin: var(--space-3) 0; padding: 0
   table.cards td .name { overflow-wrap: anywhere; }
 }
 @media (forced-colors: active) {
-  :root { --proved: CanvasText; --open: GrayText; --before: GrayText; --line: GrayText; --gap: Highlight; --late: LinkText; --link: LinkText; --alert: Highlight; --text: CanvasText; --dim: CanvasText; }
+  :root { --proved: CanvasText; --open: GrayText; --line: GrayText; --gap: Highlight; --late: LinkText; --link: LinkText; --alert: Highlight; --text: CanvasText; --dim: CanvasText; }
 }
 @media print {
   .key, .verdict-line, .tiles > li { print-color-adjust: exact; }
   .trend { break-inside: avoid; }
-  header.top, form, .views, .paging, button { display: none; }
+  header.top, .skip, form, .views, .paging, button { display: none; }
   .as-of { float: none; }
 }
 `;

@@ -17,6 +17,7 @@ import { parseForm, readForm, refuse } from "../html/requests.ts";
 import { refuseOtherSites } from "./writeGuard.ts";
 import { makeSignOnRoutes, makeProxyEntrance } from "./signOn.ts";
 import { enter } from "./viewer.ts";
+import type { Viewer } from "./viewer.ts";
 
 export interface LoginDeps {
   readonly pool: Pool;
@@ -59,13 +60,17 @@ export function makeLogin(deps: LoginDeps): Router {
   router.use(makeLoginRoutes({ sessions, tryPassword, loginCode, ways }));
   const letInByOwn = makeOwnEntrance({ sessions, tryPassword });
   if (signOn === null) return router.use(letInByOwn);
-  const fail = (response: Response) => {
-    const page = renderLogin({ next: OVERVIEW, trouble: FAILED, ways });
-    response.status(401).type("html").send(page);
-  };
+  const fail = (response: Response) => showLogin(response, 401, { next: OVERVIEW, trouble: FAILED, ways });
   router.use(makeSignOnRoutes({ ...deps, signOn, readTarget, fail }));
   return router.use(makeProxyEntrance({ ...deps, signOn }, letInByOwn));
 }
+
+function showLogin(response: Response, status: number, login: Parameters<typeof renderLogin>[0]): void {
+  response.status(status).type("html").send(renderLogin(login));
+}
+
+/** Everybody who knows a role's password. */
+const anybody = (role: Role): Viewer => ({ role, person: null, sources: null });
 
 /** Admits anybody with a session or a correct password. */
 function makeOwnEntrance({
@@ -79,7 +84,7 @@ function makeOwnEntrance({
       return viewer === undefined ? askToLogIn(request, response) : enter(response, viewer, next);
     }
     const { role, waitSeconds } = tryPassword(request, basic.password, basic.user);
-    if (role !== undefined) return enter(response, { role, person: null, sources: null }, next);
+    if (role !== undefined) return enter(response, anybody(role), next);
     if (waitSeconds === 0) return askToLogIn(request, response);
     response.set("Retry-After", String(waitSeconds));
     return refuse(response, 429, BLOCKED);
@@ -128,15 +133,12 @@ function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps):
     const next = readTarget(request.query["next"]);
     const { code } = request.query;
     if (typeof code !== "string") {
-      response.type("html").send(renderLogin({ next, ways }));
+      showLogin(response, 200, { next, ways });
     } else if (loginCode?.redeem(code) === true) {
-      await sessions.begin(request, response, { role: "operator", person: null, sources: null });
+      await sessions.begin(request, response, anybody("operator"));
       response.redirect(303, next);
     } else {
-      response
-        .status(401)
-        .type("html")
-        .send(renderLogin({ next, trouble: SPENT, ways }));
+      showLogin(response, 401, { next, trouble: SPENT, ways });
     }
   });
   router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
@@ -145,16 +147,13 @@ function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps):
     const password = typeof fields["password"] === "string" ? fields["password"] : "";
     const { role, waitSeconds } = tryPassword(request, password);
     if (role !== undefined) {
-      await sessions.begin(request, response, { role, person: null, sources: null });
+      await sessions.begin(request, response, anybody(role));
       response.redirect(303, next);
       return;
     }
     const blocked = waitSeconds > 0;
     if (blocked) response.set("Retry-After", String(waitSeconds));
-    response
-      .status(blocked ? 429 : 401)
-      .type("html")
-      .send(renderLogin({ next, trouble: blocked ? BLOCKED : WRONG, ways }));
+    showLogin(response, blocked ? 429 : 401, { next, trouble: blocked ? BLOCKED : WRONG, ways });
   });
   router.post("/logout", refuseOtherSites, async (request, response) => {
     await sessions.end(request, response);
@@ -164,8 +163,7 @@ function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps):
 }
 
 const letInThisMachine: RequestHandler = (request, response, next) => {
-  if (isLocalRequest(request))
-    return enter(response, { role: "operator", person: null, sources: null }, next);
+  if (isLocalRequest(request)) return enter(response, anybody("operator"), next);
   return refuse(
     response,
     403,

@@ -54,7 +54,7 @@ function renderCertificate(found: StoredCertificate): { title: string; body: Htm
     ${renderFacts({ "Hash of the states": mono(certified?.subject ?? "–"), "Hash of the statement": mono(digest) })}
     <h2>Signed text</h2>
     <p>Save it as a file and run <code>order-mirror certificate check</code>.</p>
-    <pre class="signed">${envelope}</pre>`;
+    <pre>${envelope}</pre>`;
   return { title, body };
 }
 
