@@ -1,5 +1,5 @@
 import type { RecordedAction } from "./opsActions.sql.ts";
-import { ACTION_SORTS, readActions } from "./opsActions.sql.ts";
+import { ACTION_ROWS } from "./opsActions.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
@@ -41,7 +41,7 @@ export const ACTION_LIST: List<RecordedAction> = {
   note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
   empty: "Nobody has done anything yet. Logins, retries, pauses and all other actions appear here.",
   section: "actions",
-  sorts: Object.keys(ACTION_SORTS),
+  ...ACTION_ROWS,
   filters: {
     action: { label: "Action", words: Object.keys(ACTIONS), describe: describeAction },
     role: { label: "Role", words: ROLES },
@@ -57,7 +57,6 @@ export const ACTION_LIST: List<RecordedAction> = {
     { title: "How many", kind: "number", show: describeExtent },
     { title: "Note", kind: "sentence", show: ({ note }) => note ?? "–" },
   ],
-  read: readActions,
   above: renderDone,
 };
 

@@ -1,8 +1,7 @@
-import { queryInstants } from "../../database/columns.ts";
-import type { Pool } from "../../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import { bothWays } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Listed, ListQuery } from "./list.ts";
+import type { Listed } from "./list.ts";
+import { readRows } from "./readRows.ts";
 
 /** A window that was read from the provider. */
 export interface WalkedWindow extends Listed {
@@ -16,7 +15,7 @@ export interface WalkedWindow extends Listed {
   readonly endedAt: Instant;
 }
 
-export const WALK_SORTS = bothWays(
+const WALK_SORTS = bothWays(
   [
     ["coverage_id", "bigint"],
     ["source_id", "text"],
@@ -25,18 +24,16 @@ export const WALK_SORTS = bothWays(
 );
 
 /** Windows in the order of their reading. */
-export async function readWalks(pool: Pool, query: ListQuery): Promise<WalkedWindow[]> {
-  const { position, condition, order } = writeKeyset(pickSort(WALK_SORTS, query.sort), 3);
-  return queryInstants<WalkedWindow>(
-    pool,
+export const WALK_ROWS = readRows<WalkedWindow>(
+  WALK_SORTS,
+  ["sweep", "proved"],
+  ({ position, condition, order }) =>
     `select ${position} as position, source_id as "sourceId", sweep, since, until, proved, requests, orders,
        mirror.nanos_of(ended_at) as "endedAt"
      from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or sweep = $4) and ($5::text is null or ($5 = 'yes') = proved)
      ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["sweep"] ?? null, query.chosen["proved"] ?? null],
-  );
-}
+);
 
 /** A withdrawn proof; see mirror.coverage_breaches. */
 export interface ListedBreach extends Listed {
@@ -52,7 +49,7 @@ export interface ListedBreach extends Listed {
   readonly detail: string;
 }
 
-export const BREACH_SORTS = bothWays(
+const BREACH_SORTS = bothWays(
   [
     ["breach_id", "bigint"],
     ["source_id", "text"],
@@ -60,18 +57,16 @@ export const BREACH_SORTS = bothWays(
   ["newest", "oldest"],
 );
 
-export async function listBreaches(pool: Pool, query: ListQuery): Promise<ListedBreach[]> {
-  const { position, condition, order } = writeKeyset(pickSort(BREACH_SORTS, query.sort), 3);
-  return queryInstants<ListedBreach>(
-    pool,
+export const BREACH_ROWS = readRows<ListedBreach>(
+  BREACH_SORTS,
+  ["state"],
+  ({ position, condition, order }) =>
     `select ${position} as position, source_id as "sourceId", since, until, kind, reference, found_by as "foundBy",
        mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt", detail
      from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or ($4 = 'open') = (reproved_at is null))
      ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
-  );
-}
+);
 
 /** A period between proved windows that no read has proved. */
 export interface ListedGap extends Listed {
@@ -80,7 +75,7 @@ export interface ListedGap extends Listed {
   readonly until: Instant;
 }
 
-export const GAP_SORTS = bothWays(
+const GAP_SORTS = bothWays(
   [
     ["lower(gap)", "bigint"],
     ["source_id", "text"],
@@ -89,10 +84,10 @@ export const GAP_SORTS = bothWays(
 );
 
 /** The gaps of the last week; what is not read yet, at the end, is none. */
-export async function listGaps(pool: Pool, query: ListQuery): Promise<ListedGap[]> {
-  const { position, condition, order } = writeKeyset(pickSort(GAP_SORTS, query.sort), 3);
-  return queryInstants<ListedGap>(
-    pool,
+export const GAP_ROWS = readRows<ListedGap>(
+  GAP_SORTS,
+  [],
+  ({ position, condition, order }) =>
     `with spans as (
        select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
        where ($1::text is null or source_id = $1)
@@ -102,6 +97,4 @@ export async function listGaps(pool: Pool, query: ListQuery): Promise<ListedGap[
      select ${position} as position, source_id as "sourceId", lower(gap) as since, upper(gap) as until
      from spans, unnest(int8multirange(range_merge(spans)) - spans) as gap
      where ${condition} ${order} limit $2`,
-    [query.sourceId, query.limit, query.after],
-  );
-}
+);

@@ -1,14 +1,7 @@
 import { html } from "../../runtime/http/html.ts";
 import { describeCount, describeSpan, linkOrder, sourceQuery } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
-import {
-  BREACH_SORTS,
-  GAP_SORTS,
-  listBreaches,
-  listGaps,
-  readWalks,
-  WALK_SORTS,
-} from "./coverageLists.sql.ts";
+import { BREACH_ROWS, GAP_ROWS, WALK_ROWS } from "./coverageLists.sql.ts";
 import type { ListedBreach, ListedGap, WalkedWindow } from "./coverageLists.sql.ts";
 import { PERIOD_COLUMNS, SOURCE_COLUMN } from "./list.ts";
 import type { List } from "./list.ts";
@@ -23,7 +16,7 @@ export const WALKS: List<WalkedWindow> = {
     sweep: { label: "Sweep", words: ["fast", "delayed", "deep", "backfill", "verify"] },
     proved: { label: "Proved", words: ["yes", "no"] },
   },
-  sorts: Object.keys(WALK_SORTS),
+  ...WALK_ROWS,
   columns: [
     SOURCE_COLUMN,
     { title: "Sweep", show: ({ sweep }) => sweep },
@@ -33,14 +26,13 @@ export const WALKS: List<WalkedWindow> = {
     { title: "Orders", kind: "number", show: ({ orders }) => describeCount(orders) },
     { title: "Read", show: ({ endedAt }) => renderInstant(endedAt) },
   ],
-  read: readWalks,
 };
 
 export const GAPS: List<ListedGap> = {
   title: "Gaps, last 7 days",
   note: "Periods of updatedAt between proved ones that no read has proved: changes in them may be missing.",
   empty: "There is no gap: everything between the proved periods of the last 7 days is proved.",
-  sorts: Object.keys(GAP_SORTS),
+  ...GAP_ROWS,
   columns: [
     SOURCE_COLUMN,
     ...PERIOD_COLUMNS,
@@ -55,7 +47,6 @@ export const GAPS: List<ListedGap> = {
         html`<a href="/ops/gap${sourceQuery(sourceId)}">Read the gaps of ${sourceId}…</a>`,
     },
   ],
-  read: listGaps,
 };
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -75,7 +66,7 @@ export const BREACHES: List<ListedBreach> = {
       describe: (word) => (word === "open" ? "not proved again" : "proved again"),
     },
   },
-  sorts: Object.keys(BREACH_SORTS),
+  ...BREACH_ROWS,
   columns: [
     { title: "Found", show: ({ foundAt }) => renderInstant(foundAt) },
     SOURCE_COLUMN,
@@ -87,5 +78,4 @@ export const BREACHES: List<ListedBreach> = {
       show: ({ reprovedAt }) => (reprovedAt === null ? "not yet" : renderInstant(reprovedAt)),
     },
   ],
-  read: listBreaches,
 };

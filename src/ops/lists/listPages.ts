@@ -14,16 +14,13 @@ import { serveList } from "./serveList.ts";
 import { PERIOD_COLUMNS, SOURCE_COLUMN } from "./list.ts";
 import type { List, Listed } from "./list.ts";
 import {
-  LOST_SORTS,
-  readLostEvents,
-  readSentRequests,
-  readTasks,
-  readWaitingEvents,
-  readWaitingRefetches,
-  REQUEST_SORTS,
+  LOST_ROWS,
+  REFETCH_ROWS,
+  REQUEST_ROWS,
   TASK_KINDS,
-  TASK_SORTS,
+  TASK_ROWS,
   TASK_STATES,
+  WAITING_ROWS,
 } from "./opsLists.sql.ts";
 import type { LostEvent, SentRequests, Task, WaitingEvent, WaitingRefetch } from "./opsLists.sql.ts";
 import { SESSION_LIST } from "./sessionsPage.ts";
@@ -33,7 +30,7 @@ const LOST: List<LostEvent> = {
   note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
   empty: "No event was lost. A change that a read finds before its event would be here.",
   filters: { state: { label: "Event", words: ["lost", "waiting"] } },
-  sorts: Object.keys(LOST_SORTS),
+  ...LOST_ROWS,
   columns: [
     { title: "Order", show: linkOrder },
     SOURCE_COLUMN,
@@ -43,7 +40,6 @@ const LOST: List<LostEvent> = {
     { title: "Found", show: ({ foundAt }) => renderInstant(foundAt) },
     { title: "After the change", kind: "number", show: ({ delaySeconds }) => describeDelay(delaySeconds) },
   ],
-  read: readLostEvents,
 };
 
 const SLOW: List<SlowEvent> = {
@@ -66,6 +62,7 @@ const WAITING: List<WaitingEvent> = {
   title: "Waiting, now",
   note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
   empty: "No event is waiting: every received event is decided.",
+  ...WAITING_ROWS,
   sorts: ["oldest", "newest"],
   columns: [
     { title: "Event", show: ({ eventId }) => eventId },
@@ -73,7 +70,6 @@ const WAITING: List<WaitingEvent> = {
     { title: "Received", show: ({ receivedAt }) => renderInstant(receivedAt) },
     { title: "Age", kind: "number", show: ({ ageSeconds }) => describeAge(ageSeconds) },
   ],
-  read: readWaitingEvents,
 };
 
 const REFETCHES: List<WaitingRefetch> = {
@@ -81,6 +77,7 @@ const REFETCHES: List<WaitingRefetch> = {
   note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
   empty: "No order waits for a re-read.",
   filters: { state: { label: "Last read", words: ["failed", "not tried"] } },
+  ...REFETCH_ROWS,
   sorts: ["next", "last"],
   columns: [
     { title: "Order", show: linkOrder },
@@ -91,7 +88,6 @@ const REFETCHES: List<WaitingRefetch> = {
     { title: "Next attempt", show: ({ nextAttemptAt }) => renderInstant(nextAttemptAt) },
     { title: "Last error", kind: "sentence", show: ({ lastError }) => lastError ?? "–" },
   ],
-  read: readWaitingRefetches,
 };
 
 const REQUESTS: List<SentRequests> = {
@@ -99,7 +95,7 @@ const REQUESTS: List<SentRequests> = {
   note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
   empty: "No request was sent to the provider within two days. Each minute with requests would be here.",
   filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
-  sorts: Object.keys(REQUEST_SORTS),
+  ...REQUEST_ROWS,
   columns: [
     { title: "Minute", show: ({ minute }) => renderMinute(minute) },
     SOURCE_COLUMN,
@@ -108,7 +104,6 @@ const REQUESTS: List<SentRequests> = {
     { title: "Requests", kind: "number", show: ({ requests }) => describeCount(requests) },
     { title: "Refused (429)", kind: "number", show: ({ refused }) => describeCount(refused) },
   ],
-  read: readSentRequests,
 };
 
 const CERTIFICATES: List<ListedCertificate> = {
@@ -143,7 +138,7 @@ const TASKS: List<Task> = {
     kind: { label: "What", words: TASK_KINDS },
     state: { label: "State", words: TASK_STATES },
   },
-  sorts: Object.keys(TASK_SORTS),
+  ...TASK_ROWS,
   columns: [
     { title: "What", show: ({ kind, id }) => `${kind} ${id}` },
     SOURCE_COLUMN,
@@ -158,7 +153,6 @@ const TASKS: List<Task> = {
     { title: "Requested", show: ({ requestedAt }) => renderInstant(requestedAt) },
     { title: "Last error", kind: "sentence", show: ({ lastError }) => lastError ?? "–" },
   ],
-  read: readTasks,
 };
 
 const at =

@@ -1,9 +1,9 @@
-import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import { bothWays } from "../../database/keyset.sql.ts";
 import type { Role } from "../auth/passwords.ts";
-import type { Listed, ListQuery } from "./list.ts";
+import type { Listed } from "./list.ts";
+import { readRows } from "./readRows.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
@@ -101,24 +101,17 @@ export interface RecordedAction extends Listed {
   readonly affected: number | null;
 }
 
-export const ACTION_SORTS = bothWays([["action_id", "bigint"]], ["newest", "oldest"]);
+const ACTION_SORTS = bothWays([["action_id", "bigint"]], ["newest", "oldest"]);
 
 /** Recorded actions of the chosen role and kind, by people whose name has the chosen part, in any case. */
-export async function readActions(pool: Pool, query: ListQuery): Promise<RecordedAction[]> {
-  const { position, condition, order } = writeKeyset(pickSort(ACTION_SORTS, query.sort), 3);
-  return queryInstants<RecordedAction>(
-    pool,
+export const ACTION_ROWS = readRows<RecordedAction>(
+  ACTION_SORTS,
+  ["role", "action", "person"],
+  ({ position, condition, order }) =>
     `select ${position} as position, action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action,
        source_id as "sourceId", target, note, affected::float8
      from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or role = $4) and ($5::text is null or action = $5)
        and ($6::text is null or strpos(lower(person), lower($6)) > 0)
      ${order} limit $2`,
-    [
-      query.sourceId,
-      query.limit,
-      query.after,
-      ...["role", "action", "person"].map((name) => query.chosen[name] ?? null),
-    ],
-  );
-}
+);

@@ -1,9 +1,8 @@
-import { queryInstants } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Pool } from "../../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import { bothWays } from "../../database/keyset.sql.ts";
 import type { Sorts } from "../../database/keyset.sql.ts";
-import type { Listed, ListQuery } from "./list.ts";
+import type { Listed } from "./list.ts";
+import { readRows } from "./readRows.ts";
 
 /** A change without an event that should have announced it. */
 export interface LostEvent extends Listed {
@@ -24,16 +23,16 @@ const LOST_NAME = [
   ["u.reference", "text"],
   ["u.version", "bigint"],
 ] as const;
-export const LOST_SORTS: Sorts = {
+const LOST_SORTS: Sorts = {
   ...bothWays([["u.found_at", "timestamptz"], ...LOST_NAME], ["newest", "oldest"]),
   delay: { keys: [[LOST_DELAY, "numeric"], ...LOST_NAME], descending: true },
 };
 
 /** Changes that reads of the last 24 h found and no event announced. */
-export async function readLostEvents(pool: Pool, query: ListQuery): Promise<LostEvent[]> {
-  const { position, condition, order } = writeKeyset(pickSort(LOST_SORTS, query.sort), 3);
-  return queryInstants<LostEvent>(
-    pool,
+export const LOST_ROWS = readRows<LostEvent>(
+  LOST_SORTS,
+  ["state"],
+  ({ position, condition, order }) =>
     `select ${position} as position, u.source_id as "sourceId", u.reference, u.status, u.via, u.state,
        mirror.nanos_of(u.found_at) as "foundAt", (${LOST_DELAY})::float8 as "delaySeconds"
      from mirror.sources s cross join lateral (
@@ -43,9 +42,7 @@ export async function readLostEvents(pool: Pool, query: ListQuery): Promise<Lost
        ${order} limit $2
      ) u
      where $1::text is null or s.source_id = $1 ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
-  );
-}
+);
 
 /** An event that awaits its decision. */
 export interface WaitingEvent extends Listed {
@@ -58,19 +55,17 @@ export interface WaitingEvent extends Listed {
 const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
 
 /** Events without a decision. */
-export async function readWaitingEvents(pool: Pool, query: ListQuery): Promise<WaitingEvent[]> {
-  const { position, condition, order } = writeKeyset(pickSort(WAITING_SORTS, query.sort), 3);
-  return queryInstants<WaitingEvent>(
-    pool,
+export const WAITING_ROWS = readRows<WaitingEvent>(
+  WAITING_SORTS,
+  [],
+  ({ position, condition, order }) =>
     `select ${position} as position, p.source_id as "sourceId", i.event_id as "eventId",
        mirror.nanos_of(p.received_at) as "receivedAt",
        extract(epoch from clock_timestamp() - p.received_at)::float8 as "ageSeconds"
      from (
        select * from mirror.pending p where ($1::text is null or p.source_id = $1) and ${condition} ${order} limit $2
      ) p join mirror.inbox i using (seq) ${order}`,
-    [query.sourceId, query.limit, query.after],
-  );
-}
+);
 
 /** An order waiting for a re-read. */
 export interface WaitingRefetch extends Listed {
@@ -94,18 +89,16 @@ const REFETCH_SORTS = bothWays(
 );
 
 /** "next": in the order in which the poller processes them. */
-export async function readWaitingRefetches(pool: Pool, query: ListQuery): Promise<WaitingRefetch[]> {
-  const { position, condition, order } = writeKeyset(pickSort(REFETCH_SORTS, query.sort), 3);
-  return queryInstants<WaitingRefetch>(
-    pool,
+export const REFETCH_ROWS = readRows<WaitingRefetch>(
+  REFETCH_SORTS,
+  ["state"],
+  ({ position, condition, order }) =>
     `select ${position} as position, source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
        mirror.nanos_of(requested_at) as "requestedAt", mirror.nanos_of(next_attempt_at) as "nextAttemptAt"
      from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or ($4 = 'failed') = (last_error is not null))
      ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null],
-  );
-}
+);
 
 /** Requests that were sent to the provider within one minute. */
 export interface SentRequests extends Listed {
@@ -118,7 +111,7 @@ export interface SentRequests extends Listed {
   readonly refused: number;
 }
 
-export const REQUEST_SORTS = bothWays(
+const REQUEST_SORTS = bothWays(
   [
     ["provider_requests.minute", "timestamptz"],
     ["source_id", "text"],
@@ -129,19 +122,17 @@ export const REQUEST_SORTS = bothWays(
 );
 
 /** The requests of all processes, by the minute in which they were recorded. */
-export async function readSentRequests(pool: Pool, query: ListQuery): Promise<SentRequests[]> {
-  const { position, condition, order } = writeKeyset(pickSort(REQUEST_SORTS, query.sort), 3);
-  return queryInstants<SentRequests>(
-    pool,
+export const REQUEST_ROWS = readRows<SentRequests>(
+  REQUEST_SORTS,
+  ["answer"],
+  ({ position, condition, order }) =>
     `select ${position} as position, source_id as "sourceId", mirror.nanos_of(minute) as minute, policy, purpose,
        requests::float8, refused::float8
      from mirror.provider_requests
      where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
      ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["answer"] ?? null],
-  );
-}
+);
 
 /** A backfill or a verification, in any state. */
 export interface Task extends Listed {
@@ -158,14 +149,14 @@ export interface Task extends Listed {
   readonly lastError: string | null;
 }
 
-export const TASK_SORTS = bothWays([["request_id", "bigint"]], ["newest", "oldest"]);
+const TASK_SORTS = bothWays([["request_id", "bigint"]], ["newest", "oldest"]);
 export const TASK_STATES = ["requested", "running", "done", "failed", "cancelled"] as const;
 export const TASK_KINDS = ["backfill", "verification"] as const;
 
-export async function readTasks(pool: Pool, query: ListQuery): Promise<Task[]> {
-  const { position, condition, order } = writeKeyset(pickSort(TASK_SORTS, query.sort), 3);
-  return queryInstants<Task>(
-    pool,
+export const TASK_ROWS = readRows<Task>(
+  TASK_SORTS,
+  ["state", "kind"],
+  ({ position, condition, order }) =>
     `select ${position} as position, kind, request_id::text as id, source_id as "sourceId", since, until, state,
        orders::float8,
        case when kind = 'verification' then (missing + stale + contradicted + differing + extra)::float8 end as differences,
@@ -173,6 +164,4 @@ export async function readTasks(pool: Pool, query: ListQuery): Promise<Task[]> {
      from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or state = $4) and ($5::text is null or kind = $5)
      ${order} limit $2`,
-    [query.sourceId, query.limit, query.after, query.chosen["state"] ?? null, query.chosen["kind"] ?? null],
-  );
-}
+);

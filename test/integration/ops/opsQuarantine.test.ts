@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { readActions } from "../../../src/ops/lists/opsActions.sql.ts";
+import { ACTION_ROWS } from "../../../src/ops/lists/opsActions.sql.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
@@ -77,7 +77,7 @@ const states = async () => {
   return rows.map(({ state }) => state);
 };
 const actions = () =>
-  readActions(pool, { sourceId: null, chosen: {}, sort: "newest", after: null, limit: 10 });
+  ACTION_ROWS.read(pool, { sourceId: null, chosen: {}, sort: "newest", after: null, limit: 10 });
 
 describe("the quarantine's pages", () => {
   it("list open rows, newest first, optionally by reason", async () => {
