@@ -1,15 +1,13 @@
 import type { Instant } from "../domain/order/instant.ts";
 import { queryInstants } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
-import type { Position, Sorts } from "../database/keyset.sql.ts";
 
 /** The lag covers only this many of the latest decisions: it describes the present. */
 const LAG_DECISIONS = 5_000;
 const WORKS_MAX = 20;
 
 /** The events among the latest decisions that changed an order within the last hour, with their lag. */
-const LATELY = `
+export const LATELY = `
   select history_id, source_id, reference, event_id, event_type, seen_at,
     greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
   from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
@@ -32,43 +30,6 @@ export async function readWebhookLag(pool: Pool): Promise<WebhookLag[]> {
      from (${LATELY}) lately group by source_id`,
   );
   return rows;
-}
-
-/** An event with its lag, from the change to the decision. */
-export interface SlowEvent {
-  readonly position: Position;
-  readonly sourceId: string;
-  readonly reference: string | null;
-  readonly eventId: string | null;
-  readonly eventType: string | null;
-  readonly seenAt: Instant;
-  readonly lagSeconds: number;
-}
-
-export const SLOW_SORTS: Sorts = {
-  delay: {
-    keys: [
-      ["lag", "float8"],
-      ["history_id", "bigint"],
-    ],
-    descending: true,
-  },
-  ...bothWays([["history_id", "bigint"]], ["newest", "oldest"]),
-};
-
-/** The events behind readWebhookLag, at most `limit`; `sourceId` null: of every source. */
-export async function readSlowEvents(
-  pool: Pool,
-  query: { sourceId: string | null; limit: number; sort: string; after: Position | null },
-): Promise<SlowEvent[]> {
-  const { position, condition, order } = writeKeyset(pickSort(SLOW_SORTS, query.sort), 3);
-  return queryInstants<SlowEvent>(
-    pool,
-    `select ${position} as position, source_id as "sourceId", reference, event_id as "eventId",
-       event_type as "eventType", mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
-     from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
-    [query.sourceId, query.limit, query.after],
-  );
 }
 
 /** The newest open quarantined input, grouped by reason. */

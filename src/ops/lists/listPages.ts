@@ -2,8 +2,6 @@ import type { RequestHandler } from "express";
 import { CERTIFICATE_SORTS, listCertificates } from "../../certificates/certificates.sql.ts";
 import type { ListedCertificate } from "../../certificates/certificates.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { readSlowEvents, SLOW_SORTS } from "../../health/opsFigures.sql.ts";
-import type { SlowEvent } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import { describeAge, describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
 import { renderInstant, renderMinute } from "../../html/marks.ts";
@@ -17,12 +15,20 @@ import {
   LOST_ROWS,
   REFETCH_ROWS,
   REQUEST_ROWS,
+  SLOW_ROWS,
   TASK_KINDS,
   TASK_ROWS,
   TASK_STATES,
   WAITING_ROWS,
 } from "./opsLists.sql.ts";
-import type { LostEvent, SentRequests, Task, WaitingEvent, WaitingRefetch } from "./opsLists.sql.ts";
+import type {
+  LostEvent,
+  SentRequests,
+  SlowEvent,
+  Task,
+  WaitingEvent,
+  WaitingRefetch,
+} from "./opsLists.sql.ts";
 import { SESSION_LIST } from "./sessionsPage.ts";
 
 const LOST: List<LostEvent> = {
@@ -46,7 +52,7 @@ const SLOW: List<SlowEvent> = {
   title: "Slowest events, last hour",
   note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
   empty: "No event has changed an order within the last hour.",
-  sorts: Object.keys(SLOW_SORTS),
+  ...SLOW_ROWS,
   columns: [
     { title: "Order", show: linkOrder },
     SOURCE_COLUMN,
@@ -55,7 +61,6 @@ const SLOW: List<SlowEvent> = {
     { title: "Decided", show: ({ seenAt }) => renderInstant(seenAt) },
     { title: "After the change", kind: "number", show: ({ lagSeconds }) => describeDelay(lagSeconds) },
   ],
-  read: readSlowEvents,
 };
 
 const WAITING: List<WaitingEvent> = {

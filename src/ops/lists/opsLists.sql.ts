@@ -1,3 +1,4 @@
+import { LATELY } from "../../health/opsFigures.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
 import type { Sorts } from "../../database/keyset.sql.ts";
@@ -164,4 +165,35 @@ export const TASK_ROWS = readRows<Task>(
      from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or state = $4) and ($5::text is null or kind = $5)
      ${order} limit $2`,
+);
+
+/** An event with its lag, from the change to the decision. */
+export interface SlowEvent extends Listed {
+  readonly sourceId: string;
+  readonly reference: string | null;
+  readonly eventId: string | null;
+  readonly eventType: string | null;
+  readonly seenAt: Instant;
+  readonly lagSeconds: number;
+}
+
+const SLOW_SORTS: Sorts = {
+  delay: {
+    keys: [
+      ["lag", "float8"],
+      ["history_id", "bigint"],
+    ],
+    descending: true,
+  },
+  ...bothWays([["history_id", "bigint"]], ["newest", "oldest"]),
+};
+
+/** The events behind readWebhookLag. */
+export const SLOW_ROWS = readRows<SlowEvent>(
+  SLOW_SORTS,
+  [],
+  ({ position, condition, order }) =>
+    `select ${position} as position, source_id as "sourceId", reference, event_id as "eventId",
+       event_type as "eventType", mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
+     from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
 );
