@@ -2,7 +2,6 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderPage } from "../html/page.ts";
 
-/** The available ways to log in. */
 export interface LoginWays {
   readonly hasPasswords: boolean;
   readonly hasOpenIdConnect: boolean;

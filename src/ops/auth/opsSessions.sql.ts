@@ -32,7 +32,6 @@ export async function insertSession(
   );
 }
 
-/** A session that one of the keys opens. */
 export interface FoundSession extends SessionOwner {
   readonly tokenHash: Buffer;
 }

@@ -12,18 +12,15 @@ export interface Viewer {
   readonly session?: string;
 }
 
-/** The actor in the audit log. */
 type Actor = Pick<Viewer, "role" | "person">;
 
 const NOBODY: Viewer = { role: "viewer", person: null, sources: null };
 
-/** Admits the request. */
 export function enter(response: Response, viewer: Viewer, next: () => void): void {
   response.locals["viewer"] = viewer;
   next();
 }
 
-/** The viewer of this page. */
 export function viewerOf(response: Response): Viewer {
   const viewer = response.locals["viewer"] as Viewer | undefined;
   return viewer ?? NOBODY;
@@ -43,7 +40,6 @@ function isTheirs({ sources }: Viewer, sourceId: string | null): boolean {
   return sources === null || (sourceId !== null && sources.includes(sourceId));
 }
 
-/** The actor of this request. */
 export function actorOf(response: Response): Actor {
   const { role, person } = viewerOf(response);
   return { role, person };

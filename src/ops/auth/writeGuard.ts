@@ -3,7 +3,6 @@ import { viewerOf } from "./viewer.ts";
 import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 import { refuse } from "../html/requests.ts";
 
-/** Methods that change nothing. */
 const READING = new Set(["GET", "HEAD"]);
 
 /** Refuses (403) what another site's page made a browser send. */

@@ -17,7 +17,6 @@ export const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** The entries of the navigation, by their addresses. */
 const SECTIONS = {
   orders: ["/ops/orders", "Orders"],
   overview: ["/ops", "Overview"],

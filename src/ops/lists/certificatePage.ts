@@ -10,7 +10,7 @@ import { viewerOf } from "../auth/viewer.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { describeCount, orderAddress } from "../overview/phrases.ts";
+import { describeCount, linkOrder } from "../overview/phrases.ts";
 import { renderAlert, renderGood } from "../../html/marks.ts";
 
 export function certificateAddress({ sourceId, serial }: { sourceId: string; serial: number }): string {
@@ -64,47 +64,47 @@ function renderDetails(
 ): Html {
   const { proof, exceptions, breaches } = predicate;
   return html`${renderFacts({
-      Issued: predicate.issuedAt,
-      Provider: proof.provider,
-      "Proved up to": proof.safeThrough,
-      "Margin after the period": `${proof.marginSeconds} s`,
-      "Gone orders": describeCount(predicate.gone),
-      "Only claimed by events": describeCount(predicate.claimed),
-      "Previous statement": mono(predicate.previous ?? "none"),
-    })}
-    <h2>Windows</h2>
-    <p>
-      ${proof.windows.length === 0 ? "The ledger no longer had them." : "What was read from the provider; windows with the same circumstances are joined."}
-    </p>
+    Issued: predicate.issuedAt,
+    Provider: proof.provider,
+    "Proved up to": proof.safeThrough,
+    "Margin after the period": `${proof.marginSeconds} s`,
+    "Gone orders": describeCount(predicate.gone),
+    "Only claimed by events": describeCount(predicate.claimed),
+    "Previous statement": mono(predicate.previous ?? "none"),
+  })}
+  ${renderPart("Windows", {
+    none: "The ledger no longer had them.",
+    some: "What was read from the provider; windows with the same circumstances are joined.",
+    lines: proof.windows.map(
+      (run) =>
+        html`${run.since} to ${run.until}: ${describeCount(run.windows)} windows of the ${run.sweep} sweep,
+        fence ${run.fence}, settle time ${run.settleSeconds} s, overlap ${run.overlapSeconds} s, from
+        ${run.provider} into ${run.database}`,
+    ),
+  })}
+  ${renderPart("Exceptions", {
+    none: "None.",
+    some: "These orders could not be read when the certificate was issued.",
+    lines: exceptions.map(
+      ({ reference, kind }) =>
+        html`${reference === null ? "unknown" : linkOrder({ sourceId, reference })}: ${kind}`,
+    ),
+  })}
+  ${renderPart("Earlier breaches", {
+    none: "None.",
+    some: "Proofs of this period that were withdrawn; it was read again since.",
+    lines: breaches.map(
+      ({ reference, updatedAt, foundAt }) => html`${reference}, changed ${updatedAt}, found ${foundAt}`,
+    ),
+  })}`;
+}
+
+function renderPart(title: string, part: { none: string; some: string; lines: readonly Html[] }): Html {
+  const { none, some, lines } = part;
+  return html`<h2>${title}</h2>
+    <p>${lines.length === 0 ? none : some}</p>
     <ul>
-      ${proof.windows.map(
-        (run) =>
-          html`<li>
-            ${run.since} to ${run.until}: ${describeCount(run.windows)} windows of the ${run.sweep} sweep,
-            fence ${run.fence}, settle time ${run.settleSeconds} s, overlap ${run.overlapSeconds} s, from
-            ${run.provider} into ${run.database}
-          </li>`,
-      )}
-    </ul>
-    <h2>Exceptions</h2>
-    <p>
-      ${exceptions.length === 0 ? "None." : "These orders could not be read when the certificate was issued."}
-    </p>
-    <ul>
-      ${exceptions.map(
-        ({ reference, kind }) =>
-          html`<li>
-            ${reference === null ? "unknown" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`}:
-            ${kind}
-          </li>`,
-      )}
-    </ul>
-    <h2>Earlier breaches</h2>
-    <p>
-      ${breaches.length === 0 ? "None." : "Proofs of this period that were withdrawn; it was read again since."}
-    </p>
-    <ul>
-      ${breaches.map(({ reference, updatedAt, foundAt }) => html`<li>${reference}, changed ${updatedAt}, found ${foundAt}</li>`)}
+      ${lines.map((line) => html`<li>${line}</li>`)}
     </ul>`;
 }
 

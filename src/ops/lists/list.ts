@@ -24,7 +24,6 @@ export interface Listed {
   readonly position: Position;
 }
 
-/** A filter by one word. */
 export interface Filter {
   readonly label: string;
   /** Null: any text. */
@@ -70,7 +69,6 @@ export interface List<Row extends Listed> {
   readonly above?: (page: ListPage<Row>) => Html | Promise<Html>;
 }
 
-/** What a list's page is made of. */
 export interface ListPage<Row extends Listed> {
   readonly list: List<Row>;
   /** Its address, without a query. */

@@ -86,7 +86,6 @@ export async function dismissQuarantined(
   return rows[0]?.dismissed ?? 0;
 }
 
-/** A row of the audit log. */
 export interface RecordedAction extends Listed {
   readonly actionId: string;
   /** The database's clock. */

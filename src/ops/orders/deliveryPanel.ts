@@ -71,7 +71,6 @@ function renderVerification({ settled, observedAt }: Delivery, timeline: readonl
   return html`${renderWarning("Not yet verified")}: ${by} said so at ${at}; a later read confirms it.`;
 }
 
-/** Planned and actual times, with the difference. */
 function renderTimes(delivery: Delivery, now: Instant): Html {
   const { pickupTime, realPickupTime, deliveryTime, realDeliveryTime, status } = delivery;
   const pickup = { status, deliveryTime: pickupTime, realDeliveryTime: realPickupTime };

@@ -11,7 +11,6 @@ export interface UnannouncedChange {
   readonly state: "waiting" | "late" | "lost" | "not_announced";
 }
 
-/** Related facts about one order. */
 export interface OrderSurroundings {
   /** False: no such source was ever configured. */
   readonly sourceKnown: boolean;

@@ -1,4 +1,5 @@
 import { describeCount } from "../../health/condition.ts";
+import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import { describeSpan, secondsSince } from "./phrases.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
 
@@ -18,7 +19,6 @@ const BEHIND_SECONDS = 900;
 const PAGE_ORDERS = 200;
 /** A poll takes at least this long until its period is proved. */
 const POLL_SECONDS = 60;
-/** Below this share the remaining time of a task cannot be estimated. */
 const SHARE_MIN = 0.02;
 const DAY_SECONDS = 86_400;
 const ALLOWED_SECONDS = 600;
@@ -53,9 +53,11 @@ function listReads({ standing, listReads: { allowed }, tasks }: SourceView): Par
     const seconds = Math.max(POLL_SECONDS, pages / (allowed / ALLOWED_SECONDS));
     parts.push([`${describeSpan(behind)} of changes of ${sourceId}`, seconds]);
   }
-  for (const { kind, id, running, share, elapsedSeconds } of tasks) {
-    const isKnown = running && share >= SHARE_MIN;
-    parts.push([`${kind} ${id}`, isKnown ? (elapsedSeconds * (1 - share)) / share : null]);
-  }
+  for (const task of tasks) parts.push([`${task.kind} ${task.id}`, task.running ? estimateLeft(task) : null]);
   return parts;
+}
+
+/** Seconds until a task is done; null while too little is done for an estimate. */
+export function estimateLeft({ share, elapsedSeconds }: OpenTask): number | null {
+  return share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
 }

@@ -61,7 +61,6 @@ export function describeDelay(seconds: number): string {
   return seconds < MINUTE_SECONDS ? `${seconds.toFixed(1)}\u00a0s` : describeSpan(seconds);
 }
 
-/** The address of an order's page. */
 export function orderAddress({ sourceId, reference }: { sourceId: string; reference: string }): string {
   return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
 }
@@ -73,7 +72,6 @@ export function linkOrder({ sourceId, reference }: { sourceId: string; reference
     : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
 }
 
-/** The address of the page of an endpoint of outgoing webhooks. */
 export function endpointAddress(endpointId: string): string {
   return `/ops/outgoing/${encodeURIComponent(endpointId)}`;
 }

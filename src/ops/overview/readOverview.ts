@@ -16,7 +16,6 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { readPace } from "./pace.sql.ts";
 import type { Pace } from "./pace.sql.ts";
 
-/** The figures of one source. */
 export interface SourceView {
   readonly standing: SourceFacts;
   readonly webhooks: WebhookHealth;

@@ -33,7 +33,6 @@ export function renderState(overview: Overview, viewer: Viewer): Html {
   return html`${renderTiles(overview)}${renderTroubles(overview, viewer)}${renderSourceTable(sources)}${sources.map(renderSource)}`;
 }
 
-/** One line per source. */
 function renderSourceTable(sources: readonly SourceView[]): Html {
   const link = (page: string, sourceId: string, text: string) =>
     html`<a href="/ops/${page}${sourceQuery(sourceId)}">${text}</a>`;

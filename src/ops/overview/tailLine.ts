@@ -41,7 +41,6 @@ export function fitsTail({ source, via, verdict }: TailFilter, decision: Decisio
   );
 }
 
-/** One decision in one line. */
 export function renderTailLine(decision: DecisionRow): Html {
   const { sourceId, via, verdict, conflict, eventType, version, seenAt } = decision;
   const lag = version === null ? "" : describeDelay(Number(seenAt - version) / NANOS_PER_SECOND);

@@ -3,14 +3,13 @@ import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { estimateLeft } from "./catchUp.ts";
 import { describeCount, describeSpan, sourceQuery } from "./phrases.ts";
 import { renderAlert, renderTime } from "../../html/marks.ts";
 
 const HUNDRED = 100;
 /** If less than this is missing, the delayed sweep will cover it, and there is nothing to catch up. */
 const CAUGHT_UP_NANOS = 3_600n * 1_000_000_000n;
-/** Below this share the remaining time cannot be estimated. */
-const SHARE_SHOWN_MIN = 0.02;
 
 /** Reads that run next to current polling, with their progress. */
 export function renderTasks({ standing, tasks }: { standing: Standing; tasks: readonly OpenTask[] }): Html {
@@ -42,22 +41,12 @@ function renderHistory({ now, historySince, safeThrough }: Standing): Html | und
   </li> `;
 }
 
-function renderTask({
-  kind,
-  id,
-  since,
-  until,
-  running,
-  share,
-  orders,
-  elapsedSeconds,
-  lastError,
-}: OpenTask): Html {
+function renderTask(task: OpenTask): Html {
+  const { kind, id, since, until, running, share, orders, elapsedSeconds, lastError } = task;
   const name = `${kind} ${id}`;
-  const rate =
-    elapsedSeconds > 0 ? `${Math.round(orders / elapsedSeconds).toLocaleString("en-US")} orders/s` : "";
-  const left =
-    share < SHARE_SHOWN_MIN ? "" : `about ${describeSpan((elapsedSeconds * (1 - share)) / share)} left`;
+  const rate = elapsedSeconds > 0 ? `${describeCount(Math.round(orders / elapsedSeconds))} orders/s` : "";
+  const seconds = estimateLeft(task);
+  const left = seconds === null ? "" : `about ${describeSpan(seconds)} left`;
   const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
   return html`<li>
     <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}

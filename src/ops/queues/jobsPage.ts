@@ -18,7 +18,6 @@ const STATES: Readonly<Record<JobState, string>> = {
   completed: "Done",
 };
 
-/** The jobs of the queue. */
 export function makeJobList(queue: JobQueue): List<ListedJob> {
   return {
     title: "Queue",

@@ -33,7 +33,6 @@ export interface JobQueue {
   retryJobs(options: { state: "failed" }): Promise<void>;
 }
 
-/** A job with what it is about. */
 export interface ListedJob extends Listed {
   readonly jobId: string;
   readonly state: JobState;
