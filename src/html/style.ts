@@ -82,6 +82,7 @@ table { border-collapse: collapse; width: 100%; font-size: var(--size-4); font-v
 th, td { text-align: left; vertical-align: baseline; padding: 0.375rem var(--space-3) 0.375rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td.sentence { white-space: normal; min-width: 16rem; }
 .endpoint td { white-space: normal; }
+.endpoint td code { white-space: nowrap; }
 td.number, th.number { text-align: right; }
 .number + td, .number + th { padding-left: var(--space-3); }
 tbody tr:hover { background: var(--card); }

@@ -39,6 +39,8 @@ interface Place {
   readonly operation: Operation;
 }
 
+const MEANING = { title: "Meaning", kind: "sentence" } as const;
+
 /** The API documentation for people: every endpoint with parameters, bodies and answers, and every schema. */
 export function renderDocs({ info, paths, webhooks, components }: ApiDocument): string {
   const places = Object.entries({ ...paths, ...webhooks }).flatMap(([path, methods]) =>
@@ -112,7 +114,7 @@ function renderPlace(place: Place): Html {
     ${requestBody === undefined ? "" : html`<p>Body: ${renderContent(requestBody.content)}</p>`}
     ${renderTable({
       title: `Answers of ${nameOf(place)}`,
-      columns: ["Answer", "Meaning", "Body"],
+      columns: ["Answer", MEANING, "Body"],
       rows: Object.entries(responses).map(([status, answer]) => [
         status,
         answer.description,
@@ -153,7 +155,7 @@ function renderField({ name, in: part, schema }: Parameter): Html {
 function renderParameters(parameters: readonly Parameter[], name: string): Html {
   return renderTable({
     title: `Parameters of ${name}`,
-    columns: ["Parameter", "In", "Form", "Meaning"],
+    columns: ["Parameter", "In", "Form", MEANING],
     rows: parameters.map((parameter) => [
       html`<code>${parameter.name}</code>`,
       parameter.in,

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { urlencoded } from "express";
-import type { Request, Response } from "express";
+import type { Request, RequestHandler, Response } from "express";
 
 /** A parameter's text; empty if it is absent or given twice. NUL, which Postgres refuses, is removed. */
 export function readField(value: unknown): string {
@@ -8,7 +8,7 @@ export function readField(value: unknown): string {
 }
 
 /** Parses the form of a request, for readForm. */
-export const parseForm = urlencoded({ extended: false, limit: "8kb" });
+export const parseForm: RequestHandler = urlencoded({ extended: false, limit: "8kb" });
 
 /** The fields of a form; none if there was no form. */
 export function readForm(request: Request): Readonly<Record<string, unknown>> {
