@@ -86,7 +86,7 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
       ([name, schema]) =>
         html`<details id="schema-${name}">
           <summary><h3 class="inline">${name}</h3></summary>
-          <pre class="wide">${JSON.stringify(schema, null, 2)}</pre>
+          <pre class="wide">${JSON.stringify(schema, null, 1)}</pre>
         </details>`,
     )}`;
   return renderPage({ title: "API", body, script: TRY_SCRIPT_ASSET.path });
