@@ -42,11 +42,9 @@ export interface ListedBreach extends Listed {
   readonly until: Instant;
   readonly kind: string;
   readonly reference: string;
-  readonly foundBy: string;
   readonly foundAt: Instant;
   /** Null until the period is proved again. */
   readonly reprovedAt: Instant | null;
-  readonly detail: string;
 }
 
 const BREACH_SORTS = bothWays(
@@ -61,8 +59,8 @@ export const BREACH_ROWS = readRows<ListedBreach>(
   BREACH_SORTS,
   ["state"],
   ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", since, until, kind, reference, found_by as "foundBy",
-       mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt", detail
+    `select ${position} as position, source_id as "sourceId", since, until, kind, reference,
+       mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt"
      from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or ($4 = 'open') = (reproved_at is null))
      ${order} limit $2`,

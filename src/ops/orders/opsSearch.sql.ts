@@ -5,8 +5,6 @@ export interface SearchHit {
   readonly sourceId: string;
   /** Null for an event without a readable order reference. */
   readonly reference: string | null;
-  readonly externalOrderId: string | null;
-  readonly status: string | null;
   readonly eventId: string | null;
   readonly quarantineId: string | null;
 }
@@ -40,11 +38,8 @@ export async function searchMirror(pool: Pool, text: string): Promise<SearchHit[
        left join mirror.quarantine q on q.inbox_seq = i.seq
      ), hit as (select * from named union select * from announced limit $2)
      select hit.source_id as "sourceId", coalesce(hit.reference, q.reference) as reference,
-       o.external_order_id as "externalOrderId", o.status, hit.event_id as "eventId",
-       hit.quarantine_id::text as "quarantineId"
-     from hit
-     left join mirror.quarantine q using (quarantine_id)
-     left join mirror.orders o on o.source_id = hit.source_id and o.reference = hit.reference
+       hit.event_id as "eventId", hit.quarantine_id::text as "quarantineId"
+     from hit left join mirror.quarantine q using (quarantine_id)
      order by hit.source_id, 2, hit.event_id`,
     [text, HITS_MAX],
   );

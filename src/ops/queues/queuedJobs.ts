@@ -26,7 +26,6 @@ interface Job {
 
 /** What the pages need of a BullMQ `Queue`, on either backend. */
 export interface JobQueue {
-  readonly name: string;
   getJobs(states: JobState[], start: number, end: number): Promise<(Job | undefined)[]>;
   getJobCounts(...states: JobState[]): Promise<Readonly<Record<string, number>>>;
   getJob(id: string): Promise<Job | undefined>;
