@@ -1,8 +1,9 @@
 import pg from "pg";
 import type { Instant } from "../domain/order/instant.ts";
+import { makeTypes } from "./database.ts";
 import type { Queryable } from "./database.ts";
 
-const BIGINTS = new pg.TypeOverrides();
+const BIGINTS = makeTypes();
 BIGINTS.setTypeParser(pg.types.builtins.INT8, BigInt);
 
 /**

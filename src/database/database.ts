@@ -67,14 +67,11 @@ export function makePool(options: PoolOptions): Pool {
     ...(keepsPlans ? ["-c enable_seqscan=off"] : []),
     ...(plansForAnyValues ? ["-c plan_cache_mode=force_generic_plan"] : []),
   ];
-  const types = new pg.TypeOverrides();
-  types.setTypeParser(TIMESTAMPTZ_OID, asText);
-  types.setTypeParser(DATE_OID, asText);
   const pool = new pg.Pool({
     connectionString: url,
     application_name: `order-mirror ${purpose}`,
     max,
-    types,
+    types: makeTypes(),
     keepAlive: true,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: statementTimeoutMs + FROZEN_SERVER_MARGIN_MS,
@@ -94,6 +91,14 @@ export function makePool(options: PoolOptions): Pool {
   pool.on("error", () => undefined);
   pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
+}
+
+/** How columns arrive from every pool. */
+export function makeTypes(): pg.TypeOverrides {
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(TIMESTAMPTZ_OID, asText);
+  types.setTypeParser(DATE_OID, asText);
+  return types;
 }
 
 /** Runs `use` with a pool that ends with it. */
