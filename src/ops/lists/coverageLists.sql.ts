@@ -1,7 +1,7 @@
 import { bothWays } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import { readRows } from "./list.ts";
 import type { Listed } from "./list.ts";
-import { readRows } from "./readRows.ts";
 
 /** A window that was read from the provider. */
 export interface WalkedWindow extends Listed {

@@ -2,8 +2,8 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
 import type { Role } from "../auth/passwords.ts";
+import { readRows } from "./list.ts";
 import type { Listed } from "./list.ts";
-import { readRows } from "./readRows.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 

@@ -2,8 +2,8 @@ import { LATELY } from "../../health/opsFigures.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
 import type { Sorts } from "../../database/keyset.sql.ts";
+import { readRows } from "./list.ts";
 import type { Listed } from "./list.ts";
-import { readRows } from "./readRows.ts";
 
 /** A change without an event that should have announced it. */
 export interface LostEvent extends Listed {
