@@ -55,7 +55,7 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { ...shared, name: "e2e", include: ["test/e2e/**/*.test.ts"], globalSetup } },
+      { test: { ...shared, name: "e2e", include: ["test/e2e/**/*.test.ts"], globalSetup, isolate: false } },
       {
         test: {
           ...shared,

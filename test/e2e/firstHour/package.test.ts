@@ -145,7 +145,8 @@ it.each(CHECKS)("has types for TypeScript %s", async (version, place, module, mo
   expect((JSON.parse(manifest) as { version: string }).version.startsWith(`${version}.`)).toBe(true);
   for (const file of files) await writeFile(path.join(folder, file), TYPED);
   const options = ["--module", module, "--moduleResolution", moduleResolution, "--target", "es2022"];
-  const types = ["--types", "node", "--typeRoots", path.join(MODULES, "@types")];
+  // Our declarations and those that they need are checked, the compiler's own are not: a third of the time.
+  const types = ["--types", "node", "--typeRoots", path.join(MODULES, "@types"), "--skipDefaultLibCheck"];
   const tsc = [path.join(compiler, "bin/tsc"), "--strict", "--noEmit", ...options, ...types, ...files];
   const output = await run(process.execPath, tsc, { cwd: folder }).then(
     ({ stdout }) => stdout,

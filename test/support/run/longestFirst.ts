@@ -7,15 +7,32 @@ const LONG = [
   "test/integration/proof/proofSchedulesRest.test.ts",
   "test/integration/poll/backfillPace.test.ts",
   "test/integration/proof/lateArrivals.test.ts",
+  "test/integration/health/conditions.test.ts",
+  "test/integration/ops/opsBrowser.test.ts",
   "test/e2e/mirror/canary.test.ts",
+  "test/e2e/upgrade/upgradePostgres.test.ts",
+  "test/e2e/firstHour/package.test.ts",
+  "test/e2e/edge/overload.test.ts",
   "test/unit/poll/convergence.test.ts",
 ];
 
-/** Long files first, then Vitest's own sequence, which is by file size when there is no cache of durations. */
+/**
+ * Long files first, then project by project, and in each Vitest's own sequence, which is by file size when there is no
+ * cache of durations. Vitest keeps a process, with the modules that it has loaded, only for a next file of the same
+ * project: with projects mixed, nearly every file would start a process and load the program again.
+ */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const isLong = ({ moduleId }: TestSpecification) => LONG.some((file) => moduleId.endsWith(file));
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+    return [
+      ...groupByProject(sorted.filter(isLong)),
+      ...groupByProject(sorted.filter((file) => !isLong(file))),
+    ];
   }
+}
+
+function groupByProject(files: readonly TestSpecification[]): TestSpecification[] {
+  const projects = [...new Set(files.map(({ project }) => project.name))];
+  return projects.flatMap((name) => files.filter(({ project }) => project.name === name));
 }
