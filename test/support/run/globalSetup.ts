@@ -15,8 +15,6 @@ declare module "vitest" {
   export interface ProvidedContext {
     /** Superuser connection strings of the test servers' database `postgres`, one for each worker. */
     postgresUrls: readonly string[];
-    /** The folders of their Unix sockets. */
-    postgresSocketFolders: readonly string[];
     /** Data folder of a stopped server with the template database, to be copied. */
     postgresTemplate: string;
   }
@@ -24,7 +22,6 @@ declare module "vitest" {
 
 interface Servers {
   readonly urls: readonly string[];
-  readonly socketFolders: readonly string[];
   readonly template: string;
   remove(): Promise<void>;
 }
@@ -43,7 +40,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   run.projects = (run.projects ?? 0) + 1;
   const servers = await (run.servers ??= start(workers));
   project.provide("postgresUrls", servers.urls);
-  project.provide("postgresSocketFolders", servers.socketFolders);
   project.provide("postgresTemplate", servers.template);
   return async () => {
     run.projects = (run.projects ?? 1) - 1;
@@ -80,15 +76,11 @@ async function startServers(count: number): Promise<Servers> {
     Array.from({ length: count }, async (_, place) => {
       const dataDir = path.join(home, String(place));
       await copyCluster(template, dataDir);
-      // Relative to its own folder, whose path has room for a socket's name.
-      const settings = ["unix_socket_directories=."];
-      const { url, stop } = await startEmbeddedPostgres({ dataDir, durable: false, settings });
-      return { url, stop, socketFolder: path.join(dataDir, "postgres") };
+      return startEmbeddedPostgres({ dataDir, durable: false });
     }),
   );
   return {
     urls: servers.map(({ url }) => url),
-    socketFolders: servers.map(({ socketFolder }) => socketFolder),
     template,
     async remove() {
       await Promise.all(servers.map((server) => server.stop()));

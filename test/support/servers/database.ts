@@ -8,20 +8,14 @@ export const TEMPLATE_DATABASE = "order_mirror_template";
 
 /** The test server of this worker: its database `postgres`, as superuser. */
 export function findTestServer(): string {
-  return takeOwn(inject("postgresUrls"));
-}
-
-/** What belongs to this worker. */
-function takeOwn(all: readonly string[]): string {
-  const own = all[Number(process.env["VITEST_POOL_ID"]) - 1];
-  if (own === undefined) throw new TypeError("there is no test server for this worker");
-  return own;
+  const urls = inject("postgresUrls");
+  const url = urls[Number(process.env["VITEST_POOL_ID"]) - 1];
+  if (url === undefined) throw new TypeError("there is no test server for this worker");
+  return url;
 }
 
 export interface TestDatabase {
   readonly url: string;
-  /** The same through the server's Unix socket, which costs a test of many small statements less time than TCP. */
-  readonly socketUrl: string;
   /** A pool for the test's own queries and setup; ended by `drop`. */
   readonly pool: pg.Pool;
   drop(): Promise<void>;
@@ -33,8 +27,6 @@ export async function makeTestDatabase(): Promise<TestDatabase> {
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   await createDatabase(serverUrl, name, TEMPLATE_DATABASE);
   const url = withDatabase(serverUrl, name);
-  const socketUrl = new URL(url);
-  socketUrl.searchParams.set("host", takeOwn(inject("postgresSocketFolders")));
   const pool = new pg.Pool({ connectionString: url, max: 4 });
   // Backends that a test kills on purpose must not end the test process.
   pool.on("error", () => undefined);
@@ -42,5 +34,5 @@ export async function makeTestDatabase(): Promise<TestDatabase> {
     await pool.end();
     await runOnServer(serverUrl, `drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
   };
-  return { url, socketUrl: socketUrl.href, pool, drop };
+  return { url, pool, drop };
 }

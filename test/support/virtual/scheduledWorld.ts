@@ -122,8 +122,8 @@ export async function openLane(name: string): Promise<Lane> {
   await makeClockVirtual(database.pool);
   await database.pool.query(CHEAPER);
   await database.pool.query(KEEPING);
-  const pool = makeLanePool(database.socketUrl);
-  const keeper = await openKeeper(database.socketUrl);
+  const pool = makeLanePool(database.url);
+  const keeper = await openKeeper(database.url);
   const time = makeLaneTime(pool);
   let schedules = 0;
   return {
