@@ -123,7 +123,7 @@ export async function openLane(name: string): Promise<Lane> {
   await database.pool.query(CHEAPER);
   await database.pool.query(KEEPING);
   const pool = makeLanePool(database.url);
-  const keeper = await openKeeper(database.url);
+  const backup = await openBackup(database.url);
   const time = makeLaneTime(pool);
   let schedules = 0;
   return {
@@ -131,10 +131,10 @@ export async function openLane(name: string): Promise<Lane> {
       const sourceId = `${name}-${(schedules += 1)}`;
       await addSource(pool, sourceId);
       await time.advance(DAY_SECONDS);
-      return makeWorld({ pool, keeper, time, sourceId, make });
+      return makeWorld({ pool, backup, time, sourceId, make });
     },
     async close() {
-      await keeper.end();
+      await backup.end();
       await pool.end();
       await database.drop();
     },
@@ -142,7 +142,7 @@ export async function openLane(name: string): Promise<Lane> {
 }
 
 /** A connection whose writes fire no triggers. */
-async function openKeeper(url: string): Promise<pg.Client> {
+async function openBackup(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, options: "-c session_replication_role=replica" });
   await client.connect();
   return client;
@@ -197,12 +197,12 @@ function makeLaneTime(pool: Pool): LaneTime {
 
 function makeWorld(lane: {
   pool: Pool;
-  keeper: pg.Client;
+  backup: pg.Client;
   time: LaneTime;
   sourceId: string;
   make: Make;
 }): ScheduledWorld {
-  const { pool, keeper, sourceId } = lane;
+  const { pool, backup, sourceId } = lane;
   const { clock } = lane.time;
   const now = () => clock.now();
   const provider = makeScheduledProvider(now, lane.make);
@@ -270,7 +270,7 @@ function makeWorld(lane: {
       await issueCertificate({ pool, keys: KEYS, onStates }, { sourceId, ...window });
       return certified;
     },
-    keep: async () => void (await keeper.query("select virtual.keep($1)", [sourceId])),
-    restore: async () => void (await keeper.query("select virtual.restore($1)", [sourceId])),
+    keep: async () => void (await backup.query("select virtual.keep($1)", [sourceId])),
+    restore: async () => void (await backup.query("select virtual.restore($1)", [sourceId])),
   };
 }
