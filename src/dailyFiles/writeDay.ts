@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { issueCertificate } from "../certificates/issue.ts";
 import type { StoredCertificate } from "../certificates/certificates.sql.ts";
 import type { SigningKeys } from "../certificates/signingKey.ts";
@@ -13,6 +14,8 @@ import { readBranches } from "./dailyFiles.sql.ts";
 import { makeOrderRow } from "./orderRow.ts";
 
 const DAY_SECONDS = 86_400;
+/** So many orders are read in one turn of the event loop, some 5 ms: the process may serve requests, too. */
+const TURN_ORDERS = 100;
 
 /** A finished file, with the certificate that it has. */
 export interface WrittenDay {
@@ -47,8 +50,11 @@ export async function writeDay(asked: {
       await handle.writeFile(part);
     });
     const onStates: NonNullable<Parameters<typeof issueCertificate>[0]["onStates"]> = async (states) => {
-      signal.throwIfAborted();
-      await file.add(states.map(toRow));
+      for (let start = 0; start < states.length; start += TURN_ORDERS) {
+        signal.throwIfAborted();
+        await nextTurn();
+        await file.add(states.slice(start, start + TURN_ORDERS).map(toRow));
+      }
     };
     const period = { sourceId, since, until: addSeconds(since, DAY_SECONDS) };
     const certificate = await issueCertificate({ pool, keys, onStates }, period);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -93,10 +94,6 @@ export function makeNotifier(
       if (sending) await unlessLate(sending, SEND_DEADLINE_MS);
     },
   };
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Logs the number of events without a job; one line per reason in ten seconds. */
