@@ -174,20 +174,27 @@ export async function readDisproved(database: Queryable, sourceId: string): Prom
 
 const DAY_NANOS = "86400000000000";
 
-/** Days of UTC within the last week that the proof seems to cover and that no certificate covers, the oldest first. */
-export async function readUncertifiedDays(pool: Pool, sourceId: string): Promise<Window[]> {
+/**
+ * Days of UTC within the last week that no certificate covers and that ended at least `marginSeconds` before what is
+ * proved, the oldest first.
+ */
+export async function readUncertifiedDays(
+  pool: Pool,
+  { sourceId, marginSeconds }: { sourceId: string; marginSeconds: number },
+): Promise<Window[]> {
   const { rows } = await pool.query<Record<"since" | "until", string>>({
     name: "read-uncertified-days",
     text: `select day as since, day + ${DAY_NANOS} as until
      from mirror.poll_state p
+     cross join lateral (select p.safe_through - $2 * 1000000000::bigint as reach) proved
      cross join lateral generate_series(
-       p.safe_through - p.safe_through % ${DAY_NANOS} - 7 * ${DAY_NANOS}, p.safe_through - ${DAY_NANOS}, ${DAY_NANOS}) as day
+       reach - reach % ${DAY_NANOS} - 7 * ${DAY_NANOS}, reach - ${DAY_NANOS}, ${DAY_NANOS}) as day
      where p.source_id = $1 and day >= p.history_since and not exists (
        select from reporting.certificates v join mirror.certificates c using (source_id, serial)
        where c.source_id = $1 and c.kind = 'completeness' and c.since = day and c.until = day + ${DAY_NANOS}
          and v.disproved_at is null)
      order by day`,
-    values: [sourceId],
+    values: [sourceId, marginSeconds],
   });
   return rows.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }));
 }

@@ -12,28 +12,33 @@ export interface DayFile {
 
 const DAY_NANOS = "86400000000000";
 
-/**
- * The starts of the days of UTC whose certificate holds and is not yet in a file in `place`, the latest first, except
- * those whose last attempt failed less than `pauseSeconds` ago.
- */
+/** A day whose certificate holds and is not yet in a file. */
+interface DueDay {
+  /** Its start, in UTC. */
+  readonly since: Instant;
+  /** The last attempt failed less than a pause ago. */
+  readonly rests: boolean;
+}
+
+/** The days whose certificate holds and is not yet in a file in `place`, the latest first. */
 export async function readDueDays(
   pool: Pool,
   due: { readonly sourceId: string; readonly place: string; readonly pauseSeconds: number },
-): Promise<Instant[]> {
-  const { rows } = await pool.query<{ since: string }>({
+): Promise<DueDay[]> {
+  const { rows } = await pool.query<{ since: string; rests: boolean }>({
     name: "read-due-days",
-    text: `select c.since from mirror.certificates c
+    text: `select c.since, coalesce(f.failed_at >= clock_timestamp() - $3 * interval '1 second', false) as rests
+       from mirror.certificates c
        join reporting.certificates v using (source_id, serial)
        left join mirror.daily_files f on f.source_id = c.source_id and f.since = c.since and f.place = $2
      where c.source_id = $1 and c.kind = 'completeness' and c.since % ${DAY_NANOS} = 0 and c.until = c.since + ${DAY_NANOS}
        and v.disproved_at is null and f.serial is distinct from c.serial
-       and (f.failed_at is null or f.failed_at < clock_timestamp() - $3 * interval '1 second')
        and not exists (select from mirror.certificates later where later.source_id = c.source_id and later.kind = 'completeness'
          and later.since = c.since and later.until = c.until and later.serial > c.serial)
      order by c.since desc`,
     values: [due.sourceId, due.place, due.pauseSeconds],
   });
-  return rows.map(({ since }) => BigInt(since));
+  return rows.map(({ since, rests }) => ({ since: BigInt(since), rests }));
 }
 
 /** Notes that the file was written with the certificate `serial`. */

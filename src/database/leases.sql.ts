@@ -1,5 +1,5 @@
 import { OrderMirrorError } from "../domain/errors.ts";
-import type { Pool } from "./database.ts";
+import type { Pool, Queryable } from "./database.ts";
 
 /** Proof of leadership: writes carry it and are refused once another holder has taken over. */
 export interface Lease {
@@ -31,6 +31,20 @@ export function leaseValues({ name, holder, fence }: Lease): readonly [string, s
 
 export function makeLeaseLostError({ name, fence }: Lease): LeaseLostError {
   return new LeaseLostError(`the lease ${name} is no longer held under fence ${fence}`);
+}
+
+/** Runs CTEs that write only from `held`; their values begin at $4. Throws LeaseLostError. */
+export async function writeUnderLease(
+  database: Queryable,
+  lease: Lease,
+  ctes: string,
+  values: readonly unknown[],
+): Promise<void> {
+  const { rows } = await database.query<{ held: boolean }>(
+    `with ${HELD}, ${ctes} select exists (select from held) as held`,
+    [...leaseValues(lease), ...values],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
 /**

@@ -1,3 +1,6 @@
+import type { PollTrouble } from "../../domain/pollTrouble.ts";
+import { failureOf } from "../../domain/source/errors.ts";
+import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { floorTo } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE } from "../../domain/window/window.ts";
@@ -5,10 +8,9 @@ import { ArrivalLog } from "../behaviour/arrivalLog.ts";
 import { makeProviderMeasurement } from "../behaviour/measureProvider.ts";
 import { makeTuner } from "../behaviour/tuneMargins.ts";
 import type { Tuner } from "../behaviour/tuneMargins.ts";
-import { describePollFailure } from "../leader/describePollFailure.ts";
 import type { Term } from "../leader/leadership.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
-import type { PollState } from "../ledger/pollState.sql.ts";
+import type { CycleFailure, PollState } from "../ledger/pollState.sql.ts";
 import { makeSourceTasks } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "./deps.ts";
 import { makeAwaitTurn } from "./pace.ts";
@@ -39,7 +41,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     } catch (error) {
       // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
       // counts.
-      const failure = signal.aborted ? "cut_short" : describePollFailure(error);
+      const failure = signal.aborted ? "cut_short" : describeFailure(error);
       await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
       throw error;
     }
@@ -62,8 +64,8 @@ export function makeCycle(deps: PollDeps): Cycle {
     });
     if (waitMs > 0) return { kind: "not_due", waitMs };
     const counts = await runSweeps({ term, signal, state, dueMs });
-    await endCycle(pool, term.lease, { sourceId, failure: null });
-    await tasks.run({ term, signal });
+    const end = await endCycle(pool, term.lease, { sourceId, failure: null });
+    await tasks.run({ term, signal }, end);
     return { kind: "polled", counts };
   }
 
@@ -73,7 +75,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
     const historySince = since < now ? since : now;
     await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
-    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined };
+    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined, hasRequests: true };
   }
 
   /** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
@@ -85,6 +87,18 @@ export function makeCycle(deps: PollDeps): Cycle {
   }
 
   return { run };
+}
+
+/** What is stored about an error that ended a cycle. */
+function describeFailure(error: unknown): CycleFailure {
+  return { sentence: describeMessage(error), trouble: nameTrouble(error) };
+}
+
+function nameTrouble(error: unknown): PollTrouble {
+  const failure = failureOf(error);
+  if (failure === "key_refused" || failure === "rate_limited") return failure;
+  if (failure === "timeout") return "slow";
+  return failure === "unavailable" || failure === "unreadable" ? "away" : "other";
 }
 
 /** Makes the sweeps and the tasks, with what they measure and how they are tuned. */

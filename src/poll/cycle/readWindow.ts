@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Queryable } from "../../database/database.ts";
+import { addFigures } from "../../domain/figures.ts";
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Snapshot } from "../../domain/order/order.ts";
@@ -118,7 +119,7 @@ export function makeReadPage(
       ...reading,
       walk,
       begunAt: reading.begunAt ?? requestedAt,
-      counts: addCounts(reading.counts, {
+      counts: addFigures(reading.counts, {
         requests: 1,
         orders: snapshots.length,
         applied: decisions.filter(isChange).length,
@@ -131,16 +132,6 @@ export function makeReadPage(
     );
     notePage?.({ snapshots, decisions });
     return advance(decisions);
-  };
-}
-
-/** The sum of two counts. */
-export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
-  return {
-    requests: left.requests + right.requests,
-    orders: left.orders + right.orders,
-    applied: left.applied + right.applied,
-    unreadable: left.unreadable + right.unreadable,
   };
 }
 

@@ -1,8 +1,9 @@
+import { addFigures } from "../../domain/figures.ts";
 import { readGaps } from "../ledger/coverage.sql.ts";
 import type { PollState } from "../ledger/pollState.sql.ts";
 import type { Term } from "../leader/leadership.ts";
 import { refetchOrders } from "../sweeps/refetch.ts";
-import { makeRequestedSweep } from "../sweeps/requestedSweep.ts";
+import { makeRequestedSweep } from "../sweeps/requestedPeriod.ts";
 import { makeSpareWork } from "../sweeps/spareWork.ts";
 import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
 import type { Step, SweepRunner } from "../sweeps/sweepRunner.ts";
@@ -13,7 +14,7 @@ import type { CommittedWindow } from "../sweeps/walkStore.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkTooLargeError } from "./errors.ts";
 import type { AwaitTurn } from "./pace.ts";
-import { addCounts, makeReadPage, NOTHING_READ } from "./readWindow.ts";
+import { makeReadPage, NOTHING_READ } from "./readWindow.ts";
 import type { ReadCounts, ShownPage } from "./readWindow.ts";
 
 /** What a cycle read, and the effect. */
@@ -120,6 +121,7 @@ function countSteps(
     cycleStartedAt,
     nowMs: clock.monotonicMs(),
     historySince: state.historySince,
+    hasRequests: state.hasRequests,
     polledThrough,
     safeThrough,
     windowsRead: windows.get(runner) ?? 0,
@@ -128,7 +130,7 @@ function countSteps(
   async function take(runner: SweepRunner): Promise<Step | undefined> {
     const step = await runner.step({ term, signal, view: view(runner) });
     if (step === undefined) return undefined;
-    counts = addCounts(counts, step.counts);
+    counts = addFigures(counts, step.counts);
     if (step.window !== undefined) {
       ({ polledThrough, safeThrough } = step.window.progress);
       unproved += step.window.whole ? 0 : 1;

@@ -9,6 +9,7 @@ import { makeCycle } from "../cycle/cycle.ts";
 import type { CycleCounts } from "../cycle/runSweeps.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { PollerClosedError } from "../cycle/errors.ts";
+import { NOTHING_READ } from "../cycle/readWindow.ts";
 import { makeLeadership } from "./leadership.ts";
 import { makePollLog } from "./pollLog.ts";
 import { withSignals } from "../../runtime/lifecycle/abort.ts";
@@ -186,10 +187,7 @@ function makeAttempt(deps: PollDeps, name: string) {
 }
 
 const NOTHING_DONE: CycleCounts = {
-  requests: 0,
-  orders: 0,
-  applied: 0,
-  unreadable: 0,
+  ...NOTHING_READ,
   windows: 0,
   unproved: 0,
   refetches: 0,

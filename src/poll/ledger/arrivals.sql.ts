@@ -1,6 +1,6 @@
 import type { ArrivalCount, Margins } from "../../domain/window/lateness.ts";
 import type { Pool } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
 /** Adds to the counts of this hour, and deletes those older than 13 months. Throws LeaseLostError. */
@@ -9,8 +9,10 @@ export async function recordArrivals(
   lease: Lease,
   { sourceId, counts }: { sourceId: string; counts: readonly ArrivalCount[] },
 ): Promise<void> {
-  const { rows } = await pool.query<{ held: boolean }>(
-    `with ${HELD}, recorded as (
+  await writeUnderLease(
+    pool,
+    lease,
+    `recorded as (
        insert into mirror.arrivals as a (source_id, hour, missed_seconds, seen_seconds, changes)
        select $4, date_trunc('hour', clock_timestamp()), missed, seen, changes
        from held cross join unnest($5::int[], $6::int[], $7::bigint[]) as c (missed, seen, changes)
@@ -19,17 +21,14 @@ export async function recordArrivals(
      ), forgotten as (
        delete from mirror.arrivals using held
        where source_id = $4 and hour < clock_timestamp() - interval '400 days'
-     )
-     select exists (select from held) as held`,
+     )`,
     [
-      ...leaseValues(lease),
       sourceId,
       counts.map(({ missedSeconds }) => missedSeconds),
       counts.map(({ seenSeconds }) => seenSeconds),
       counts.map(({ changes }) => changes),
     ],
   );
-  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
 /** The counts of the last seven days. */
@@ -49,13 +48,15 @@ export async function recordMargins(
   lease: Lease,
   { sourceId, margins, tailSeconds }: { sourceId: string; margins: Margins; tailSeconds: number },
 ): Promise<void> {
-  const { rowCount } = await pool.query(
-    `with ${HELD}
-     update mirror.poll_state set settle_seconds = $5, overlap_seconds = $6, late_tail_seconds = $7
-     from held where source_id = $4`,
-    [...leaseValues(lease), sourceId, margins.settleSeconds, margins.overlapSeconds, tailSeconds],
+  await writeUnderLease(
+    pool,
+    lease,
+    `recorded as (
+       update mirror.poll_state set settle_seconds = $5, overlap_seconds = $6, late_tail_seconds = $7
+       from held where source_id = $4
+     )`,
+    [sourceId, margins.settleSeconds, margins.overlapSeconds, tailSeconds],
   );
-  if (rowCount === 0) throw makeLeaseLostError(lease);
 }
 
 /** The margins as last tuned by a leader. */

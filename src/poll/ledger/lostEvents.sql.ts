@@ -20,6 +20,8 @@ export interface LedgerReport {
   readonly found: number;
   readonly late: number;
   readonly lost: number;
+  /** Time alone may change something: a change waits for its event, or the feed could not be read to its end. */
+  readonly waits: boolean;
 }
 
 /*
@@ -116,7 +118,9 @@ overdue as (
     and not exists (select from announced a where a.reference = o.reference and a.version = o.version)
   returning u.state
 )
-select (select count(*) from late)::int as late, (select count(*) from overdue where state = 'lost')::int as lost`;
+select (select count(*) from late)::int as late, (select count(*) from overdue where state = 'lost')::int as lost,
+  exists (select from open where state = 'waiting')
+    or coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) > $4::bigint as waits`;
 
 /**
  * Updates the ledger of lost events for one source: learns from the change feed which statuses are announced and which
@@ -139,13 +143,14 @@ export async function advanceLostEvents(
       DELAY_BOUNDS,
       String(fence),
     ]);
-    const judged = await client.query<{ late: number; lost: number }>(JUDGE, [
+    const judged = await client.query<Pick<LedgerReport, "late" | "lost" | "waits">>(JUDGE, [
       sourceId,
       graceSeconds,
       DELAY_BOUNDS,
+      String(fence),
     ]);
     const { read = 0, found = 0 } = collected.rows[0] ?? {};
-    const { late = 0, lost = 0 } = judged.rows[0] ?? {};
-    return { read, found, late, lost };
+    const { late = 0, lost = 0, waits = false } = judged.rows[0] ?? {};
+    return { read, found, late, lost, waits: waits || read === FEED_LIMIT };
   });
 }

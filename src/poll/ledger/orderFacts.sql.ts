@@ -8,6 +8,8 @@ export interface FactsPass {
   readonly fence: string;
   /** The last position that was given out when the pass began. */
   readonly newest: string;
+  /** The last number of an observation that was given out. */
+  readonly newestObservation: string;
   readonly historySince: string | null;
   /** What was proved when the pass began; null: nothing. */
   readonly safeThrough: string | null;
@@ -37,7 +39,8 @@ with known as (
 select coalesce((select step from known), (select step from begun), 0)::text as step,
   p.history_since::text as "historySince", p.safe_through::text as "safeThrough",
   (select coalesce(max(breach_id), 0)::text from mirror.coverage_breaches where source_id = $1) as "breachId",
-  coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0)::text as newest, mirror.feed_fence()::text as fence
+  coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0)::text as newest,
+  coalesce(pg_sequence_last_value('mirror.history_id'), 0)::text as "newestObservation", mirror.feed_fence()::text as fence
 from (select) as one left join mirror.poll_state p on p.source_id = $1`;
 
 /** As in retention: what has a smaller number than such an observation is committed, or never will be. */

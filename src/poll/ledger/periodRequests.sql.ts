@@ -1,6 +1,6 @@
 import { toInstant } from "../../database/columns.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 import { inTransaction } from "../../database/transaction.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -211,7 +211,7 @@ export async function advanceRequest(
         step.references ?? [],
         step.done,
       ],
-      before: `, asked as (
+      before: `asked as (
          select source_id, since from mirror.period_requests where request_id = $4 and kind = 'backfill'
        ), run as (
          select unnest(range_agg(int8range(c.since, c.until))) as span
@@ -220,7 +220,7 @@ export async function advanceRequest(
          update mirror.poll_state set history_since = lower(span)
          from held, asked, run
          where poll_state.source_id = asked.source_id and lower(span) < history_since and upper(span) >= history_since
-       )`,
+       ),`,
     });
   });
 }
@@ -284,13 +284,12 @@ async function updateUnderLease(
   lease: Lease,
   change: { set: string; where: string; values: readonly unknown[]; before?: string },
 ): Promise<void> {
-  const { rows } = await client.query<{ held: boolean }>(
-    `with ${HELD}${change.before ?? ""}, changed as (
-       update mirror.period_requests set ${change.set} from held
-       where request_id = $4 and ${change.where} returning 1
-     )
-     select exists (select from held) as held, (select count(*) from changed) as changed`,
-    [...leaseValues(lease), ...change.values],
+  await writeUnderLease(
+    client,
+    lease,
+    `${change.before ?? ""} changed as (
+       update mirror.period_requests set ${change.set} from held where request_id = $4 and ${change.where}
+     )`,
+    change.values,
   );
-  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }

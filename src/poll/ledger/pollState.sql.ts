@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Pool } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
 /** The polling state of a source. Instants are the provider's time. */
@@ -13,6 +13,8 @@ export interface PollState {
   readonly safeThrough: Instant | undefined;
   /** Time since the last cycle ended; undefined if there was none, 0 if it was cut short and its end is unknown. */
   readonly idleMs: number | undefined;
+  /** Somebody waits for a read or a comparison of a period. */
+  readonly hasRequests: boolean;
 }
 
 /** Undefined if the source was never polled. */
@@ -22,6 +24,7 @@ export async function readPollState(pool: Pool, sourceId: string): Promise<PollS
     polledThrough: string;
     safeThrough: string | null;
     idleMs: number | null;
+    hasRequests: boolean;
   }>(
     `select history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
        case
@@ -29,7 +32,9 @@ export async function readPollState(pool: Pool, sourceId: string): Promise<PollS
          when last_cycle_ended_at >= last_cycle_started_at
            then greatest(0, extract(epoch from clock_timestamp() - last_cycle_ended_at) * 1000)
          else 0
-       end::double precision as "idleMs"
+       end::double precision as "idleMs",
+       exists (select from mirror.period_requests r
+         where r.source_id = $1 and r.state in ('requested', 'running')) as "hasRequests"
      from mirror.poll_state where source_id = $1 and history_since is not null`,
     [sourceId],
   );
@@ -40,6 +45,7 @@ export async function readPollState(pool: Pool, sourceId: string): Promise<PollS
       polledThrough: BigInt(row.polledThrough),
       safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
       idleMs: row.idleMs ?? undefined,
+      hasRequests: row.hasRequests,
     }
   );
 }
@@ -50,18 +56,18 @@ export async function beginPolling(
   lease: Lease,
   state: { sourceId: string; historySince: Instant; polledThrough: Instant },
 ): Promise<void> {
-  const { rows } = await pool.query<{ held: boolean }>(
-    `with ${HELD}, begun as (
+  await writeUnderLease(
+    pool,
+    lease,
+    `begun as (
        insert into mirror.poll_state (source_id, history_since, polled_through)
        select $4, $5::bigint, $6::bigint from held
        on conflict (source_id) do update set
          history_since = excluded.history_since, polled_through = excluded.polled_through
        where poll_state.history_since is null
-     )
-     select exists (select from held) as held`,
-    [...leaseValues(lease), state.sourceId, state.historySince, state.polledThrough],
+     )`,
+    [state.sourceId, state.historySince, state.polledThrough],
   );
-  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
 /**
@@ -100,6 +106,19 @@ export interface CycleFailure {
   readonly trouble: PollTrouble;
 }
 
+/** How far everything was when a cycle ended. Numbers of 64 bits are decimal text. */
+export interface CycleEnd {
+  readonly historySince: string | null;
+  readonly safeThrough: string | null;
+  readonly lastBreach: string;
+  readonly lastCertificate: number;
+  /** Number of the last requested read or comparison. */
+  readonly lastRequest: string;
+  /** The last position of the feed, and the last number of an observation, that were given out. */
+  readonly newestChange: string;
+  readonly newestObservation: string;
+}
+
 /**
  * Records the end of a cycle, even before polling could start: with its failure, with null if it did not fail, or with
  * `cut_short` if it was aborted, which leaves earlier trouble unchanged. Throws LeaseLostError.
@@ -108,9 +127,9 @@ export async function endCycle(
   pool: Pool,
   lease: Lease,
   { sourceId, failure }: { sourceId: string; failure: CycleFailure | "cut_short" | null },
-): Promise<void> {
+): Promise<CycleEnd> {
   const { sentence = null, trouble = null } = failure === "cut_short" ? {} : (failure ?? {});
-  const result = await pool.query(
+  const { rows } = await pool.query<CycleEnd>(
     `with ${HELD}, ended as (
        -- Each cycle has one end: two looks at the clock would differ by chance.
        select clock_timestamp() as at, $5::text as error, $6::text as trouble from held
@@ -127,8 +146,16 @@ export async function endCycle(
        failing_since = case
          when $7 then state.failing_since
          when excluded.last_error is not null then coalesce(state.failing_since, excluded.failing_since)
-       end`,
+       end
+     returning history_since as "historySince", safe_through as "safeThrough",
+       (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as "lastBreach",
+       (select coalesce(max(serial), 0) from mirror.certificates where source_id = $4) as "lastCertificate",
+       (select coalesce(max(request_id), 0) from mirror.period_requests where source_id = $4) as "lastRequest",
+       coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as "newestChange",
+       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation"`,
     [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short"],
   );
-  if (result.rowCount === 0) throw makeLeaseLostError(lease);
+  const [end] = rows;
+  if (end === undefined) throw makeLeaseLostError(lease);
+  return end;
 }

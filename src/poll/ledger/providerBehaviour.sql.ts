@@ -1,6 +1,6 @@
 import type { Aspect, Behaviour } from "../../domain/window/providerBehaviour.ts";
 import type { Pool } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
 /** A measured aspect of the provider's behaviour. Times are seconds since 1970, by the database's clock. */
@@ -21,8 +21,10 @@ export async function recordBehaviour(
   { sourceId, behaviour }: { sourceId: string; behaviour: Behaviour },
 ): Promise<void> {
   const entries = Object.entries(behaviour);
-  const { rows } = await pool.query<{ held: boolean }>(
-    `with ${HELD}, recorded as (
+  await writeUnderLease(
+    pool,
+    lease,
+    `recorded as (
        insert into mirror.provider_behaviour as stored (source_id, aspect, value)
        select $4, aspect, value from held cross join unnest($5::text[], $6::text[]) as t (aspect, value)
        order by aspect
@@ -30,11 +32,9 @@ export async function recordBehaviour(
          value = excluded.value, measured_at = excluded.measured_at,
          previous = case when stored.value <> excluded.value then stored.value else stored.previous end,
          changed_at = case when stored.value <> excluded.value then excluded.measured_at else stored.changed_at end
-     )
-     select exists (select from held) as held`,
-    [...leaseValues(lease), sourceId, entries.map(([aspect]) => aspect), entries.map(([, value]) => value)],
+     )`,
+    [sourceId, entries.map(([aspect]) => aspect), entries.map(([, value]) => value)],
   );
-  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
 /** The measurements of all sources, or of one. */

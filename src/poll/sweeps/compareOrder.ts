@@ -1,5 +1,6 @@
 import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
+import { addFigures } from "../../domain/figures.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { NO_FINDINGS } from "../ledger/periodRequests.sql.ts";
 import type { Findings } from "../ledger/periodRequests.sql.ts";
@@ -7,8 +8,7 @@ import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { readTime } from "../cycle/readTime.ts";
 import { readResting } from "../ledger/refetches.sql.ts";
-import { noteOrderGone } from "./orderGone.ts";
-import { startSingleReads } from "./singleRead.ts";
+import { noteOrderGone, startSingleReads } from "./singleRead.ts";
 import type { SingleRead } from "./singleRead.ts";
 
 /** The findings of a part of a comparison. */
@@ -20,14 +20,7 @@ export interface Difference {
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
 
 export function addDifference(left: Difference, right: Difference): Difference {
-  const findings = {
-    missing: left.findings.missing + right.findings.missing,
-    stale: left.findings.stale + right.findings.stale,
-    contradicted: left.findings.contradicted + right.findings.contradicted,
-    differing: left.findings.differing + right.findings.differing,
-    extra: left.findings.extra + right.findings.extra,
-    unreadable: left.findings.unreadable + right.findings.unreadable,
-  };
+  const findings = addFigures(left.findings, right.findings);
   return { findings, references: [...left.references, ...right.references] };
 }
 

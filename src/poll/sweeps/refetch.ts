@@ -7,8 +7,7 @@ import type { OrderRead } from "../../domain/source/orderSource.ts";
 import type { CycleContext } from "../cycle/runSweeps.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { readTime } from "../cycle/readTime.ts";
-import { noteOrderGone } from "./orderGone.ts";
-import { startSingleReads } from "./singleRead.ts";
+import { noteOrderGone, startSingleReads } from "./singleRead.ts";
 
 /** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const REFETCHES_MAX = 50;

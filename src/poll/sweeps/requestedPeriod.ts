@@ -1,5 +1,4 @@
 import { floorTo } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE, lastPart } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
@@ -15,24 +14,40 @@ import {
 } from "../ledger/periodRequests.sql.ts";
 import type { Findings, PeriodRequest, RequestKind } from "../ledger/periodRequests.sql.ts";
 import { provableUntil } from "./sweeps.ts";
-import type { WindowResult } from "./sweeps.ts";
+import type { Sweep, SweepView, WindowResult } from "./sweeps.ts";
 
 /** About eight minutes with the pauses between them. */
 const FAILURES_MAX = 10;
 
+type PeriodDeps = Pick<PollDeps, "source" | "pool" | "settleSeconds" | "overlapSeconds">;
+
+/** The periods requested by people, newest part first, in addition to everything else. */
+export function makeRequestedSweep(deps: PeriodDeps): Sweep {
+  const { span, next, resume, advance, noteFailure } = makeRequestedPeriod(deps, "backfill");
+  return {
+    name: "requested",
+    via: "backfill",
+    priority: "backfill",
+    movesCursor: false,
+    proves: true,
+    span,
+    next,
+    resume,
+    noteRead: (window, result) => advance(window, result),
+    noteFailure,
+  };
+}
+
 /** Processes the requested periods of one kind: oldest request first, and its newest part first. */
-export function makeRequestedPeriod(
-  deps: Pick<PollDeps, "source" | "pool" | "settleSeconds" | "overlapSeconds">,
-  kind: RequestKind,
-) {
+export function makeRequestedPeriod(deps: PeriodDeps, kind: RequestKind) {
   const { pool } = deps;
   const { sourceId } = deps.source;
   const span = makePeriodSpan();
   let current: PeriodRequest | undefined;
   const readOpen = () => readOpenRequest(pool, { sourceId, kind, sampled: false });
 
-  async function next(providerNow: Instant, { lease }: Term): Promise<Window | undefined> {
-    current = await readOpen();
+  async function next({ providerNow, hasRequests }: SweepView, { lease }: Term): Promise<Window | undefined> {
+    current = hasRequests ? await readOpen() : undefined;
     if (current === undefined) return undefined;
     const { requestId, since, state } = current;
     let until = current.readDownTo;

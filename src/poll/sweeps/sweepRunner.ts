@@ -1,3 +1,4 @@
+import { addFigures } from "../../domain/figures.ts";
 import type { Window } from "../../domain/window/window.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkForgottenError, WalkStalledError, WalkTooLargeError } from "../cycle/errors.ts";
@@ -71,7 +72,7 @@ export function makeSweepRunner(
       underWay = committed === undefined ? after : undefined;
       if (committed !== undefined) await noteCommitted(committed, after, term);
       failures = 0;
-      return { counts: subtract(after.counts, before.counts), window: committed };
+      return { counts: addFigures(after.counts, before.counts, -1), window: committed };
     } catch (error) {
       if (signal.aborted) throw error;
       noteFailure(error, window);
@@ -137,13 +138,4 @@ function assertWalks({ walk }: Reading): void {
   if (walk.outcome?.kind === "stalled") {
     throw new WalkStalledError("the provider says that there are more orders but does not list them");
   }
-}
-
-function subtract(after: ReadCounts, before: ReadCounts): ReadCounts {
-  return {
-    requests: after.requests - before.requests,
-    orders: after.orders - before.orders,
-    applied: after.applied - before.applied,
-    unreadable: after.unreadable - before.unreadable,
-  };
 }

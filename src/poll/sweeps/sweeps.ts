@@ -21,6 +21,8 @@ export interface SweepView {
   readonly historySince: Instant;
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
+  /** Somebody waited for a read or a comparison of a period when the cycle began. */
+  readonly hasRequests: boolean;
   /** Windows that this sweep has read in this cycle. */
   readonly windowsRead: number;
 }
@@ -31,8 +33,8 @@ export interface Sweep {
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
   readonly movesCursor: boolean;
-  /** Its windows can prove something if they are read at least `provesAfterSeconds` after their end. */
-  readonly provesAfterSeconds: number | undefined;
+  /** Its windows prove something if they are read late enough after their end; see lateSeconds. */
+  readonly proves: boolean;
   /** True: decide on the pages without writing. */
   readonly rehearses?: boolean;
   /** How long its windows may be. */
@@ -57,9 +59,6 @@ export interface WindowResult {
   readonly term: Term;
 }
 
-/** Read at each use, because they are tuned during polling. */
-export type SweepOptions = Margins;
-
 /** The longest window of the fast sweep: after a day offline, catching up is committed hour by hour. */
 const FAST_SPAN_SECONDS = 3_600;
 /** Every two minutes at the default interval. */
@@ -74,14 +73,14 @@ const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
 const UNPROVED_REST_MS = 600_000;
 
 /** From the cursor to the settled present, every cycle: this keeps the mirror fresh. */
-export function makeFastSweep(options: SweepOptions): Sweep {
+export function makeFastSweep(options: Margins): Sweep {
   const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
   return {
     name: "fast",
     via: "poll",
     priority: "poll",
     movesCursor: true,
-    provesAfterSeconds: undefined,
+    proves: false,
     span,
     async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
       const { settleSeconds, overlapSeconds } = options;
@@ -101,7 +100,7 @@ export function makeFastSweep(options: SweepOptions): Sweep {
  * mirror complete. If changes have appeared later than that, it occasionally looks further back.
  */
 export function makeDelayedSweep(
-  options: SweepOptions & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
+  options: Margins & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
 ): Sweep {
   const span = makeSpan({ seconds: LOOKBACK_MIN_SECONDS, max: LOOKBACK_MIN_SECONDS });
   let nextMs = Number.NEGATIVE_INFINITY;
@@ -120,9 +119,7 @@ export function makeDelayedSweep(
     via: "poll",
     priority: "poll",
     movesCursor: false,
-    get provesAfterSeconds() {
-      return lateSeconds(options);
-    },
+    proves: true,
     span,
     async next({ providerNow, nowMs, historySince }) {
       if (rest === undefined) {
@@ -145,7 +142,7 @@ export function makeDelayedSweep(
 
 /** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep omitted. */
 export function makeBackfillSweep(
-  options: SweepOptions,
+  options: Margins,
   readGaps: (within: Window, limit: number) => Promise<Window[]>,
 ): Sweep {
   const span = makeSpan({ seconds: BACKFILL_SPAN_SECONDS, max: BACKFILL_SPAN_MAX_SECONDS });
@@ -155,9 +152,7 @@ export function makeBackfillSweep(
     via: "backfill",
     priority: "backfill",
     movesCursor: false,
-    get provesAfterSeconds() {
-      return lateSeconds(options);
-    },
+    proves: true,
     span,
     async next({ providerNow, nowMs, historySince, safeThrough }) {
       const until = addSeconds(provableUntil(providerNow, options), -LOOKBACK_MIN_SECONDS);
@@ -177,11 +172,11 @@ export function makeBackfillSweep(
 }
 
 /** After this time no change with an older timestamp can appear. */
-export function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
+export function lateSeconds({ settleSeconds, overlapSeconds }: Margins): number {
   return settleSeconds + overlapSeconds;
 }
 
 /** The end of what could be proved by a read now, exclusive. */
-export function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
+export function provableUntil(providerNow: Instant, options: Margins): Instant {
   return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
 }

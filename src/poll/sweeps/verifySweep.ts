@@ -14,7 +14,7 @@ import type { Difference } from "./compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { makeRequestedPeriod } from "./requestedPeriod.ts";
-import { lateSeconds, provableUntil } from "./sweeps.ts";
+import { provableUntil } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
 /** Orders of the mirror that a window did not list and that are read one by one to find out why. */
@@ -39,21 +39,21 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     via: "verify",
     priority: "verify",
     movesCursor: false,
-    get provesAfterSeconds() {
+    get proves() {
       // A comparison that writes nothing proves nothing.
-      return comparison?.request.repairs === false ? undefined : lateSeconds(deps);
+      return comparison?.request.repairs !== false;
     },
     get rehearses() {
       return comparison?.request.repairs === false;
     },
     span: period.span,
-    async next({ providerNow }, term) {
-      const window = await period.next(providerNow, term);
+    async next(view, term) {
+      const window = await period.next(view, term);
       const request = period.current();
       // What an abandoned window has shown is repaired by now, and would not be found again.
       const isSame = comparison?.request.requestId === request?.requestId;
       const difference = (isSame ? comparison?.difference : undefined) ?? NO_DIFFERENCE;
-      const knownBefore = provableUntil(providerNow, deps);
+      const knownBefore = provableUntil(view.providerNow, deps);
       comparison = request && { request, knownBefore, listed: new Set(), difference };
       return window;
     },

@@ -13,6 +13,7 @@ import type { CoverageProgress } from "../ledger/coverage.sql.ts";
 import { requestContradicted } from "../ledger/refetches.sql.ts";
 import { advanceWalk, beginWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
+import { lateSeconds } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
 export interface CommittedWindow {
@@ -91,9 +92,8 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
   ): Promise<CommittedWindow> {
     const { window, proved: whole } = after.walk;
     const { requests, orders } = after.counts;
-    const { provesAfterSeconds } = sweep;
     const isLate = (seconds: number) => begunAt >= addSeconds(window.until, seconds);
-    const proved = whole && provesAfterSeconds !== undefined && isLate(provesAfterSeconds);
+    const proved = whole && sweep.proves && isLate(lateSeconds(deps));
     const progress = await commitWindow(client, term.lease, {
       ...window,
       ...key,

@@ -13,12 +13,23 @@ export function makeKeepFacts({
   clock,
 }: Pick<PollDeps, "source" | "pool" | "clock">): LeaderTask {
   const { sourceId } = source;
+  let newestObservation: string | undefined;
   return {
     name: "keep facts",
     everyMs: 0,
+    concerns: ({ newestChange, newestObservation: newest, historySince, safeThrough, lastBreach }) => [
+      newestChange,
+      newest,
+      historySince,
+      safeThrough,
+      lastBreach,
+    ],
     async run({ signal }) {
       const endMs = clock.monotonicMs() + RUN_MS_MAX;
       const pass = await beginFacts(pool, sourceId);
+      // A new observation may be of a writer that is still open; after the next cycle it is not.
+      const isQuiet = pass.newestObservation === newestObservation;
+      newestObservation = pass.newestObservation;
       let { fence } = pass;
       for (let step = BigInt(pass.step); clock.monotonicMs() < endMs; step += 1n) {
         signal.throwIfAborted();
@@ -29,9 +40,11 @@ export function makeKeepFacts({
           limit: BATCH,
         });
         // A writer that is still open holds the fence; what it writes is read after the next cycle.
-        if (!batch.written || batch.done || (batch.read === 0 && batch.fence === fence)) return;
+        if (batch.done && batch.read === 0 && isQuiet) return;
+        if (!batch.written || batch.done || (batch.read === 0 && batch.fence === fence)) break;
         fence = batch.fence;
       }
+      return "again";
     },
   };
 }

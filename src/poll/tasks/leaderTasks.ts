@@ -1,6 +1,7 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
+import type { CycleEnd } from "../ledger/pollState.sql.ts";
 import { makeKeepFacts } from "./keepFacts.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
 import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
@@ -21,18 +22,22 @@ export interface LeaderTask {
   readonly everyMs: number;
   /** It also runs before the first list request of each term. */
   readonly opensTerm?: true;
-  /** Rejects on failure; it is then retried after the pause for failures. */
-  readonly run: (context: TaskContext) => Promise<void>;
+  /** All that gives it work. While this is as it was before a run that left nothing, it does not run again. */
+  readonly concerns?: (end: CycleEnd) => readonly unknown[];
+  /**
+   * Resolves with "again" if work may be left. Rejects on failure; it is then retried after the pause for failures.
+   */
+  readonly run: (context: TaskContext) => Promise<"again" | void>;
 }
 
 export interface LeaderTasks {
   /** Runs the tasks that open a term. A failure is logged; rejects as `run` does. */
   readonly open: (context: TaskContext) => Promise<void>;
   /**
-   * Runs what is due. A failure is logged and affects no other task; rejects only when the term is over, or with a
-   * ConfigurationError, after which nothing may be read.
+   * Runs what is due after a cycle. A failure is logged and affects no other task; rejects only when the term is over,
+   * or with a ConfigurationError, after which nothing may be read.
    */
-  readonly run: (context: TaskContext) => Promise<void>;
+  readonly run: (context: TaskContext, end: CycleEnd) => Promise<void>;
 }
 
 const FAILURE_PAUSE_MS = 60_000;
@@ -61,11 +66,16 @@ export function makeLeaderTasks(
 ): LeaderTasks {
   const { clock, logger } = deps;
   const dueMs = new Map<LeaderTask, number>();
+  /** What each task had looked at when it left nothing, in the term of `settledIn`. */
+  const settled = new Map<LeaderTask, string>();
+  let settledIn: Term | undefined;
 
-  async function runOne(task: LeaderTask, context: TaskContext): Promise<void> {
+  async function runOne(task: LeaderTask, context: TaskContext, concerns?: string): Promise<void> {
+    settled.delete(task);
     try {
-      await task.run(context);
+      const left = await task.run(context);
       dueMs.set(task, clock.monotonicMs() + task.everyMs);
+      if (left !== "again" && concerns !== undefined) settled.set(task, concerns);
     } catch (error) {
       context.signal.throwIfAborted();
       context.term.assertLeading();
@@ -75,11 +85,13 @@ export function makeLeaderTasks(
     }
   }
 
-  async function runAll(chosen: readonly LeaderTask[], context: TaskContext): Promise<void> {
+  async function runAll(chosen: readonly LeaderTask[], context: TaskContext, end?: CycleEnd): Promise<void> {
     for (const task of chosen) {
+      const concerns = end && task.concerns?.(end).join(" ");
+      if (concerns !== undefined && settled.get(task) === concerns) continue;
       context.signal.throwIfAborted();
       context.term.assertLeading();
-      await runOne(task, context);
+      await runOne(task, context, concerns);
     }
   }
 
@@ -90,6 +102,11 @@ export function makeLeaderTasks(
         tasks.filter(({ opensTerm }) => opensTerm === true),
         context,
       ),
-    run: (context) => runAll(tasks.filter(isDue), context),
+    run(context, end) {
+      // Another leader may have left work since.
+      if (settledIn !== context.term) settled.clear();
+      settledIn = context.term;
+      return runAll(tasks.filter(isDue), context, end);
+    },
   };
 }

@@ -39,6 +39,7 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
   return {
     name: "compare a sample",
     everyMs: 0,
+    concerns: ({ lastRequest }) => [lastRequest],
     async run({ term, signal }) {
       const open = await readOpenRequest(pool, { sourceId, kind: "verification", sampled: true });
       if (open === undefined || open.sample === null) return;
@@ -66,6 +67,7 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
         ...found,
         done: compared < limit || orders + compared >= sample,
       });
+      return "again";
     },
   };
 }

@@ -18,14 +18,21 @@ export function makeWatchWebhooks(
   return {
     name: "watch webhooks",
     everyMs: 0,
+    // The proof moves every few cycles: the health also depends on how long ago events were lost.
+    concerns: ({ newestChange, newestObservation, safeThrough }) => [
+      newestChange,
+      newestObservation,
+      safeThrough,
+    ],
     async run() {
-      await advanceLostEvents(pool, { sourceId, graceSeconds });
+      const { waits } = await advanceLostEvents(pool, { sourceId, graceSeconds });
       const [standing] = await readStandings(pool, sourceId);
-      if (standing === undefined) return;
+      if (standing === undefined) return "again";
       const record = { ...standing, configured: true };
       const now = judgeWebhooks(record);
       if (now !== health) sayHealth(logger, now, record);
       health = now;
+      return waits ? "again" : undefined;
     },
   };
 }

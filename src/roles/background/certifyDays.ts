@@ -4,9 +4,14 @@ import { provideSigningKeys } from "../../certificates/signingKey.ts";
 import type { KeyPlace, SigningKeys } from "../../certificates/signingKey.ts";
 import type { Pool } from "../../database/database.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
+import { addSeconds, formatInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { LOOKBACK_MIN_SECONDS } from "../../domain/window/lateness.ts";
 import type { LeaderTask } from "../../poll/tasks/leaderTasks.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+/** What is proved up to an instant certifies days that ended this long before it, or longer if changes come later. */
+const MARGIN_SECONDS = LOOKBACK_MIN_SECONDS;
 
 /**
  * After each cycle, revokes certificates that a breach has disproved and certifies the first day of the last week that
@@ -39,9 +44,15 @@ export function makeCertifyDays(asked: {
   return {
     name: "certify days",
     everyMs: 0,
+    concerns: ({ historySince, safeThrough, lastBreach }) => [
+      historySince,
+      lastBreach,
+      safeThrough && formatDay(addSeconds(BigInt(safeThrough), -MARGIN_SECONDS)),
+    ],
     async run() {
       const disproved = await readDisproved(pool, sourceId);
-      const days = await readUncertifiedDays(pool, sourceId);
+      const uncertified = await readUncertifiedDays(pool, { sourceId, marginSeconds: MARGIN_SECONDS });
+      const days = uncertified.filter(({ since }) => !hopeless.has(formatDay(since)));
       if (disproved.length + days.length === 0) return;
       let keys: SigningKeys | undefined;
       await attempt("any", async () => {
@@ -51,13 +62,17 @@ export function makeCertifyDays(asked: {
           logger.error({ revoked }, "certificates were revoked: a change was found that they had missed");
         keys = provided;
       });
-      if (keys === undefined) return;
+      if (keys === undefined) return "again";
       const deps = { pool, keys };
       for (const window of days) {
-        const day = formatInstant(window.since).slice(0, 10);
-        if (hopeless.has(day)) continue;
-        if (await attempt(day, () => issueCertificate(deps, { sourceId, ...window }))) return;
+        if (await attempt(formatDay(window.since), () => issueCertificate(deps, { sourceId, ...window })))
+          break;
       }
+      return "again";
     },
   };
+}
+
+function formatDay(instant: Instant): string {
+  return formatInstant(instant).slice(0, 10);
 }

@@ -54,16 +54,20 @@ export function makeWriteDailyFiles(asked: {
   return {
     name: "write daily files",
     everyMs: 0,
+    concerns: ({ lastCertificate, lastBreach }) => [lastCertificate, lastBreach],
     async run({ term }) {
-      if (isWriting) return;
-      const due = await readDueDays(pool, { sourceId, place: files.place, pauseSeconds: PAUSE_SECONDS });
-      const since = due.find((day) => !hopeless.has(day));
-      if (since === undefined) return;
+      if (isWriting) return "again";
+      const all = await readDueDays(pool, { sourceId, place: files.place, pauseSeconds: PAUSE_SECONDS });
+      const due = all.filter((day) => !hopeless.has(day.since));
+      if (due.length === 0) return;
+      const since = due.find(({ rests }) => !rests)?.since;
+      if (since === undefined) return "again";
       const name = `${sourceId}/${formatInstant(since).slice(0, 10)}.parquet`;
       isWriting = true;
       void attempt({ sourceId, since, place: files.place, name }, term.signal)
         .catch((error: unknown) => logger.warn({ err: error, file: name }, "a failure was not noted"))
         .finally(() => (isWriting = false));
+      return "again";
     },
   };
 }

@@ -37,11 +37,11 @@ it("counts a change that only a poll showed as a lost event after the grace peri
   await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
   await poll({ reference: "B", updatedAt: when(1) });
   await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
-  expect(await advance(60)).toMatchObject({ found: 1, lost: 0 });
+  expect(await advance(60)).toMatchObject({ found: 1, lost: 0, waits: true });
   expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "waiting" }]);
   expect(await advance(0)).toMatchObject({ found: 0, lost: 1 });
   expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "lost" }]);
-  expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0 });
+  expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0, waits: false });
 });
 
 it("does not count a change as lost when no event has ever announced that status", async () => {

@@ -4,6 +4,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makeLeaderTasks } from "../../../src/poll/tasks/leaderTasks.ts";
+import type { CycleEnd } from "../../../src/poll/ledger/pollState.sql.ts";
 import { WalkStalledError } from "../../../src/poll/cycle/errors.ts";
 import type { Term } from "../../../src/poll/leader/leadership.ts";
 import { makeMirrorBranches } from "../../../src/poll/tasks/mirrorBranches.ts";
@@ -166,6 +167,52 @@ it("writes nothing for a leader that has lost its lease", async () => {
   expect(await readAll()).toEqual([]);
 });
 
+const END: CycleEnd = {
+  historySince: "1",
+  safeThrough: "2",
+  lastBreach: "3",
+  lastCertificate: 4,
+  lastRequest: "5",
+  newestChange: "6",
+  newestObservation: "7",
+};
+
+it("runs a task again only after news, after a run that left work or failed, and in another term", async () => {
+  let ran = 0;
+  let run: () => Promise<"again" | undefined> = () => Promise.resolve(undefined);
+  let nowMs = 0;
+  const tasks = makeLeaderTasks(
+    { clock: { ...systemClock, monotonicMs: () => nowMs }, logger: silentLogger },
+    [
+      {
+        name: "a",
+        everyMs: 0,
+        concerns: ({ safeThrough, lastBreach }) => [safeThrough, lastBreach],
+        run: () => {
+          ran += 1;
+          return run();
+        },
+      },
+    ],
+  );
+  const first = lead();
+  const cycle = async (end: Partial<CycleEnd> = {}, context = first) => {
+    nowMs += 60_000;
+    const before = ran;
+    await tasks.run(context, { ...END, ...end });
+    return ran > before;
+  };
+  expect([await cycle(), await cycle(), await cycle({ newestChange: "60" })]).toEqual([true, false, false]);
+  expect([await cycle({ lastBreach: "30" }), await cycle({ lastBreach: "30" })]).toEqual([true, false]);
+  run = () => Promise.resolve("again");
+  expect([await cycle(), await cycle({ lastBreach: "30" }), await cycle()]).toEqual([true, true, true]);
+  run = () => Promise.reject(new Error("no"));
+  expect([await cycle(), await cycle()]).toEqual([true, true]);
+  run = () => Promise.resolve(undefined);
+  expect([await cycle(), await cycle()]).toEqual([true, false]);
+  expect(await cycle({}, lead())).toBe(true);
+});
+
 it("runs hourly, sooner after a failure, and a failure does not affect other tasks", async () => {
   let nowMs = 0;
   const ran: string[] = [];
@@ -184,9 +231,9 @@ it("runs hourly, sooner after a failure, and a failure does not affect other tas
       { name: "b", everyMs: 0, run: () => Promise.resolve(void ran.push("b")) },
     ],
   );
-  for (nowMs of [0, 59_999]) await tasks.run(lead());
+  for (nowMs of [0, 59_999]) await tasks.run(lead(), END);
   fails = false;
-  for (nowMs of [60_000, 3_659_999, 3_660_000]) await tasks.run(lead());
+  for (nowMs of [60_000, 3_659_999, 3_660_000]) await tasks.run(lead(), END);
   expect(ran).toEqual(["a", "b", "b", "a", "b", "b", "a", "b"]);
 });
 

@@ -122,7 +122,7 @@ async function noted(): Promise<Noted | undefined> {
 }
 
 /** Runs the task until what it notes fits. */
-async function runUntil(run: () => Promise<void>, fits: (found: Noted) => boolean): Promise<Noted> {
+async function runUntil(run: () => Promise<unknown>, fits: (found: Noted) => boolean): Promise<Noted> {
   return vi.waitUntil(
     async () => {
       await run();

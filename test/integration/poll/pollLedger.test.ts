@@ -166,7 +166,7 @@ describe("a cycle", () => {
     const lease = await lead();
     expect(await readPollState(pool, "live")).toBeUndefined();
     await begin(lease, { historySince: 5n, polledThrough: 7n });
-    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
+    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined, hasRequests: false };
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
     await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });

@@ -20,6 +20,7 @@ const view = (more: Partial<SweepView> = {}): SweepView => ({
   historySince: at("00:00:00"),
   polledThrough: at("11:59:25"),
   safeThrough: undefined,
+  hasRequests: false,
   windowsRead: 0,
   ...more,
 });
@@ -75,7 +76,7 @@ describe("the fast sweep", () => {
     expect(await next(sweep, behind)).toBe("07:59:00 09:00:00");
   });
   it("proves nothing, because its windows are too recent", () => {
-    expect(makeFastSweep(options).provesAfterSeconds).toBeUndefined();
+    expect(makeFastSweep(options).proves).toBe(false);
   });
 });
 
@@ -84,7 +85,7 @@ describe("the delayed sweep", () => {
     const sweep = makeDelayedSweep(options);
     // 66 s: settle, overlap, and a second for the clock.
     expect(await next(sweep)).toBe("11:43:54 11:58:54");
-    expect(sweep.provesAfterSeconds).toBe(65);
+    expect(sweep.proves).toBe(true);
   });
   it("runs again after four cycles", async () => {
     const sweep = makeDelayedSweep(options);

@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { makeCertifyDays } from "../../../src/roles/background/certifyDays.ts";
+import { makeWriteDailyFiles } from "../../../src/roles/background/writeDailyFiles.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeKeyPem } from "../../support/signing/certificateKeys.ts";
+
+/** What tasks ask after a cycle with news. */
+const OF_CERTIFICATES = /join mirror\.certificates c using|f\.serial is distinct from/;
+const OF_OTHERS = /breach_id as "breachId"|request_id as "requestId"/;
+const OF_CHANGES = /mirror\.facts_progress|mirror\.lost_event_cursor|mirror\.announced_statuses/;
+
+let database: TestDatabase;
+let pool: Pool;
+let provider: MemoryProvider;
+let poller: Poller;
+
+beforeEach(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  provider = makeMemoryProvider();
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-quiet-"));
+  const place = { certificateKey: makeKeyPem(), dataDir: "/dev/null/none" };
+  const common = { pool, sourceId: "live", place, logger: silentLogger };
+  poller = makeLivePoller({
+    client: provider,
+    pool,
+    intervalSeconds: 0.05,
+    backfillSince: "P3D",
+    webhooksConfigured: true,
+    moreTasks: [
+      makeCertifyDays(common),
+      makeWriteDailyFiles({ ...common, files: { place: folder, bucket: null } }),
+    ],
+  });
+  return async () => {
+    await poller.close();
+    await pool.end();
+    await database.drop();
+    await rm(folder, { recursive: true });
+  };
+});
+
+const one = async <Row>(text: string): Promise<Row> => (await pool.query(text)).rows[0] as Row;
+
+/** Runs one cycle as soon as it is due. */
+async function cycle(): Promise<void> {
+  for (;;) {
+    const { outcome, waitMs } = await poller.runOnce();
+    if (outcome === "polled") return;
+    await systemClock.sleep(Math.max(1, waitMs));
+  }
+}
+
+async function cycleUntil(reached: () => Promise<boolean>): Promise<void> {
+  await vi.waitUntil(
+    async () => {
+      await cycle();
+      return reached();
+    },
+    { timeout: 30_000, interval: 1 },
+  );
+}
+
+const safeThrough = async () =>
+  BigInt(
+    (await one<{ safe: string | null }>("select safe_through as safe from mirror.poll_state")).safe ?? 0,
+  );
+const days = () =>
+  one<{ certified: number; files: number; revoked: number }>(
+    `select (select count(*) from mirror.certificates where kind = 'completeness')::int as certified,
+     (select count(*) from mirror.certificates where kind = 'revocation')::int as revoked,
+     (select count(*) from reporting.daily_files where is_valid)::int as files`,
+  );
+const isCaughtUp = async () => (await safeThrough()) > secondsAgo(60) && (await days()).files === 2;
+
+/** The texts of all statements that this process sends. */
+function watchStatements(): { take(): string[] } {
+  const spy = vi.spyOn(pg.Client.prototype, "query");
+  onTestFinished(() => spy.mockRestore());
+  return {
+    take() {
+      const texts = spy.mock.calls.map(([statement]: readonly unknown[]) =>
+        typeof statement === "string" ? statement : String((statement as { text?: unknown }).text),
+      );
+      spy.mockClear();
+      return texts;
+    },
+  };
+}
+
+it("asks nothing for certificates, files, facts, lost events and requests while nothing changes", async () => {
+  provider.put("A", secondsAgo(3_600));
+  await cycleUntil(isCaughtUp);
+  // What the last news has left to do.
+  for (let settling = 0; settling < 3; settling += 1) await cycle();
+  const statements = watchStatements();
+  let quiet = 0;
+  for (let cycles = 0; cycles < 40; cycles += 1) {
+    const before = await safeThrough();
+    statements.take();
+    await cycle();
+    const texts = statements.take();
+    expect(texts.filter((text) => OF_CERTIFICATES.test(text) || OF_OTHERS.test(text))).toEqual([]);
+    // A new proof ends a cycle with news for those that state what is proved.
+    if ((await safeThrough()) !== before) continue;
+    quiet += 1;
+    expect(texts.filter((text) => OF_CHANGES.test(text))).toEqual([]);
+  }
+  expect(quiet).toBeGreaterThan(10);
+});
+
+it("works again after news: a change, a breach, a day to be certified anew", async () => {
+  provider.put("A", secondsAgo(3_600));
+  await cycleUntil(isCaughtUp);
+  provider.put("A", secondsAgo(0), { status: "picked_up" });
+  await cycleUntil(
+    async () =>
+      (await one<{ status: string }>("select status from mirror.order_facts where reference = 'A'"))
+        .status === "picked_up",
+  );
+  await pool.query(
+    "select mirror.withdraw_proof('live', since, 'late_event', 'A', 'refetch', '') from mirror.certificates where serial = 3",
+  );
+  // The window that lost its proof had proved both days.
+  await cycleUntil(async () => (await days()).certified === 4);
+  await cycleUntil(isCaughtUp);
+  expect(await days()).toEqual({ certified: 4, revoked: 2, files: 2 });
+});
