@@ -1,5 +1,5 @@
-import { request } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import type { Socket } from "node:net";
 
 /** Follows /v1/changes/stream with many readers, in a separate process so that they do not use the server's time. */
 export type StreamOrder = OpenOrder | CountOrder;
@@ -24,45 +24,57 @@ const PATIENCE_MS = 60_000;
 const LOOK_MS = 20;
 /** An id follows. */
 const EVENT_ID = '"eventId":"';
+const FRAME_END = "\n\n";
+/** The end of an HTTP chunk, behind the end of its frames. */
+const CHUNK_END_LENGTH = 2;
+const READ_LENGTH = 65_536;
 
 /** For each reader, when it received each event. */
 const seen: Map<string, number>[] = [];
 let closeAll: () => void = () => undefined;
 
-/** Reopens the streams; resolves when every reader has its first bytes. */
+/** Reopens the streams; resolves when every reader has its first frame. */
 async function open({ base, readers }: OpenOrder): Promise<void> {
   closeAll();
-  const requests = Array.from({ length: readers }, () =>
-    request(`${base}/v1/changes/stream?after=latest`, { agent: false }),
-  );
-  closeAll = () => requests.forEach((each) => each.destroy());
-  await Promise.all(
-    requests.map(async (each, reader) => {
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        each.on("response", resolve).on("error", reject).end();
-      });
-      if (response.statusCode !== 200) throw new Error(`a stream was answered with ${response.statusCode}`);
-      const times = new Map<string, number>();
-      seen[reader] = times;
-      await new Promise<void>((resolve) => follow(response, times, resolve));
-    }),
-  );
+  const following = Array.from({ length: readers }, (_, reader) => {
+    const times = (seen[reader] = new Map<string, number>());
+    return follow(new URL(base), times);
+  });
+  closeAll = () => following.forEach(({ socket }) => socket.destroy());
+  await Promise.all(following.map(({ opened }) => opened));
 }
 
-/** Searches bytes: decoding each chunk for a pattern would delay what the next readers receive, whose machine this is, too. */
-function follow(response: IncomingMessage, times: Map<string, number>, onBytes: () => void): void {
+/** All sockets read into the same memory: what is kept is copied. */
+const shared = Buffer.alloc(READ_LENGTH);
+
+/**
+ * Reads bytes from the socket and searches them: a client that parses and decodes needs four times as long, which delays the
+ * next readers, whose machine this is, too.
+ */
+function follow(
+  { hostname, port, host }: URL,
+  times: Map<string, number>,
+): { socket: Socket; opened: Promise<void> } {
   let rest: Buffer = Buffer.alloc(0);
-  response.on("error", () => undefined);
-  response.on("data", (chunk: Buffer) => {
-    onBytes();
+  let onFrame: () => void = () => undefined;
+  const callback = (length: number) => {
     const nowMs = performance.timeOrigin + performance.now();
+    const chunk = shared.subarray(0, length);
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    const end = bytes.lastIndexOf("\n\n") + 2;
-    for (const eventId of eventIdsIn(bytes.subarray(0, end < 2 ? 0 : end))) {
-      times.set(eventId, nowMs);
-    }
-    rest = end < 2 ? bytes : bytes.subarray(end);
+    const end = bytes.lastIndexOf(FRAME_END);
+    if (end >= 0) onFrame();
+    for (const eventId of eventIdsIn(bytes.subarray(0, Math.max(0, end)))) times.set(eventId, nowMs);
+    const isWhole = end >= 0 && bytes.length - end <= FRAME_END.length + CHUNK_END_LENGTH;
+    rest = isWhole ? Buffer.alloc(0) : Buffer.from(bytes.subarray(Math.max(0, end)));
+    return true;
+  };
+  const socket = connect({ host: hostname, port: Number(port), onread: { buffer: shared, callback } });
+  const opened = new Promise<void>((resolve, reject) => {
+    onFrame = resolve;
+    socket.on("error", reject).on("close", () => reject(new Error("a stream was refused, or was closed")));
   });
+  socket.write(`GET /v1/changes/stream?after=latest HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+  return { socket, opened };
 }
 
 function eventIdsIn(bytes: Buffer): string[] {
