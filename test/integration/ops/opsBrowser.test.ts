@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
+import {
+  COLOUR_RULES,
+  findBarriers,
+  NO_BROWSER,
+  openBrowser,
+  openTab,
+  overflow,
+} from "../../support/pages/browser.ts";
 import type { Look } from "../../support/pages/browser.ts";
 import {
   brokenWords,
@@ -21,7 +28,7 @@ const WIDTHS = [1440, 1024, 768, 640, 360];
 const BYTES_MAX = 150_000;
 /** From the request to the last byte of a page. */
 const ANSWER_MS = 500;
-/** All our pages behind the login; a new page adds one line. */
+/** All our pages behind the login, and the one that is open to everybody; a new page adds one line. */
 const PAGES = [
   "/ops/orders",
   "/ops/orders?source=live&is=late&q=ord&sort=pickup&dir=up&within=7d&col=order&col=status",
@@ -60,9 +67,8 @@ const PAGES = [
   "/ops/outgoing/erp?state=delivered",
   "/ops/outgoing/erp/1",
   "/ops/outgoing-pause?endpoint=erp",
+  "/docs",
 ];
-/** With those that are open to everybody. */
-const ALL_PAGES = [...PAGES, "/docs"];
 type Role = keyof typeof PASSWORDS;
 
 describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else ${NO_BROWSER})`, () => {
@@ -97,25 +103,40 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await page.waitForURL((url) => url.pathname === new URL(path, ops.url).pathname);
   }
 
+  const listAttributes = (page: Page, selector: string, name: string) =>
+    page
+      .locator(selector)
+      .evaluateAll(
+        (all, attribute) =>
+          all.map((one) =>
+            (one as unknown as { getAttribute(name: string): string }).getAttribute(attribute),
+          ),
+        name,
+      );
   const countRefetches = async () =>
     Number((await ops.database.pool.query("select count(*) from mirror.refetches")).rows[0].count);
 
-  it("can be used in both themes, at every width and with the keyboard, are small, and answer at once", async () => {
+  it("can be used in both themes, at every width and with the keyboard, are small, answer at once, and have no dead link", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
       await page.goto("/ops/login");
       expect(await findBarriers(page)).toEqual([]);
       await logIn(page, "operator");
       const times: number[] = [];
-      for (const path of ALL_PAGES) {
+      const addresses = new Set<string>();
+      for (const path of PAGES) {
         await page.setViewportSize(DESKTOP.viewport);
         await page.goto(path);
         const { bytes, ms } = await weigh(page);
         times.push(ms);
         expect({ path, isSmall: bytes > 1_000 && bytes < BYTES_MAX }).toEqual({ path, isSmall: true });
         expect({ path, keyboard: await keyboardFaults(page) }).toEqual({ path, keyboard: [] });
-        for (const colorScheme of ["dark", "light"] as const) {
+        for (const address of await listAttributes(page, "a[href^='/ops']", "href")) addresses.add(address);
+        for (const [colorScheme, rules] of [
+          ["dark", undefined],
+          ["light", COLOUR_RULES],
+        ] as const) {
           await page.emulateMedia({ colorScheme });
-          const barriers = await findBarriers(page);
+          const barriers = await findBarriers(page, rules);
           expect({ path, colorScheme, barriers }).toEqual({ path, colorScheme, barriers: [] });
         }
         for (const width of WIDTHS) {
@@ -130,19 +151,26 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       }
       // The median: a single page may wait for the machine.
       expect(times.toSorted((one, other) => one - other)[times.length >> 1]).toBeLessThan(ANSWER_MS);
+      for (const address of addresses) {
+        const answer = await page.request.get(address);
+        expect({ address, status: answer.status() }).toEqual({ address, status: 200 });
+      }
+      expect(addresses.size).toBeGreaterThan(8);
       // The browser itself logs a missing page as an error.
       expect(troubles.filter((trouble) => !trouble.includes("status of 404"))).toEqual([]);
     });
   });
 
-  it("show the same without JavaScript and with forced colours", async () => {
+  it("show the same without JavaScript and with forced colours, and offer a viewer no control that changes anything", async () => {
     await withTab({ ...PHONE, javaScriptEnabled: false, forcedColors: "active" }, async ({ page }) => {
       await logIn(page, "viewer");
-      for (const path of ALL_PAGES) {
+      for (const path of PAGES) {
         await page.goto(path);
         const faults = { overflow: await overflow(page), broken: await brokenWords(page) };
         const size = { head: await page.locator("h1").count(), dead: await deadControls(page) };
         expect({ path, ...faults, ...size }).toEqual({ path, overflow: 0, broken: [], head: 1, dead: [] });
+        const forms = await listAttributes(page, "form[method='post']", "action");
+        expect({ path, forms }).toEqual({ path, forms: path === "/docs" ? [] : ["/ops/logout"] });
       }
       await page.goto("/ops");
       const [proved, behind] = await page.evaluate<string[]>(
@@ -224,29 +252,6 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("have no dead link", async () => {
-    await withTab(DESKTOP, async ({ page }) => {
-      await logIn(page, "operator");
-      const addresses = new Set<string>();
-      for (const path of PAGES) {
-        await page.goto(path);
-        const hrefs = await page
-          .locator("a[href^='/ops']")
-          .evaluateAll((links) =>
-            links.map((link) =>
-              (link as unknown as { getAttribute(name: string): string }).getAttribute("href"),
-            ),
-          );
-        for (const href of hrefs) addresses.add(href);
-      }
-      for (const address of addresses) {
-        const answer = await page.request.get(address);
-        expect({ address, status: answer.status() }).toEqual({ address, status: 200 });
-      }
-      expect(addresses.size).toBeGreaterThan(8);
-    });
-  });
-
   it("can be used with the keyboard alone: log in, find an order, request a refetch, log out", async () => {
     await ops.database.pool.query("truncate mirror.refetches");
     await withTab(DESKTOP, async ({ page, troubles }) => {
@@ -307,23 +312,6 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.getByRole("button", { name: "Log out" }).click();
       await page.waitForURL("**/ops/login");
       expect(troubles.filter((trouble) => !trouble.includes("status of 401"))).toEqual([]);
-    });
-  });
-
-  it("offer a viewer no control that changes anything", async () => {
-    await withTab(DESKTOP, async ({ page }) => {
-      await logIn(page, "viewer", ORDER);
-      for (const path of PAGES) {
-        await page.goto(path);
-        const forms = await page
-          .locator("form[method='post']")
-          .evaluateAll((all) =>
-            all.map((form) =>
-              (form as unknown as { getAttribute(name: string): string }).getAttribute("action"),
-            ),
-          );
-        expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
-      }
     });
   });
 

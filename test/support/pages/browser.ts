@@ -42,13 +42,18 @@ export async function openTab(
   return { page, troubles, close: () => context.close() };
 }
 
-/** Ids and places of what axe-core calls serious or critical. The page's policy does not apply to axe-core. */
-export async function findBarriers(page: Page): Promise<string[]> {
+/** The rules of axe-core that look at colours: all that another theme can change. */
+export const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
+
+/**
+ * Ids and places of what axe-core calls serious or critical, by its usual rules or only by these. The page's policy does
+ * not apply to axe-core.
+ */
+export async function findBarriers(page: Page, rules?: readonly string[]): Promise<string[]> {
   // Through the driver, to which the page's policy does not apply.
-  await page.evaluate(`${AXE}; undefined`);
-  const { violations } = await page.evaluate<AxeResult>(
-    'globalThis.axe.run({ resultTypes: ["violations"] })',
-  );
+  if (await page.evaluate<boolean>("globalThis.axe === undefined")) await page.evaluate(`${AXE}; undefined`);
+  const options = JSON.stringify({ resultTypes: ["violations"], ...(rules && { runOnly: rules }) });
+  const { violations } = await page.evaluate<AxeResult>(`globalThis.axe.run(${options})`);
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
