@@ -51,8 +51,10 @@ export async function findOutgoingEndpoint(
 
 /** Every endpoint that was ever configured, by name. */
 export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoint[]> {
-  const { rows } = await pool.query<OutgoingEndpoint>(
-    `select w.endpoint_id as "endpointId", w.pending_count::int as pending, w.dead_count::int as dead,
+  const { rows } = await pool.query<OutgoingEndpoint>({
+    // Planning it takes many times as long as running it.
+    name: "read-outgoing-endpoints",
+    text: `select w.endpoint_id as "endpointId", w.pending_count::int as pending, w.dead_count::int as dead,
        array(select c.source_id from mirror.outgoing_cursors c
              where c.endpoint_id = w.endpoint_id order by 1) as "sourceIds",
        extract(epoch from w.oldest_pending_at)::float8 as "oldestPendingAt",
@@ -71,6 +73,6 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
             and a.started_at > clock_timestamp() - interval '1 hour'
           order by a.started_at desc limit ${SLOW_ATTEMPTS_MAX}) last) as "slowSince"
      from reporting.outgoing_webhooks w join mirror.outgoing_endpoints e using (endpoint_id) order by w.endpoint_id`,
-  );
+  });
   return rows;
 }
