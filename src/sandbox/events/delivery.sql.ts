@@ -82,13 +82,15 @@ export interface DueTimes {
 }
 
 export async function readDueTimes(connection: Connection): Promise<DueTimes> {
-  const { rows } = await connection.query<DueTimes>(
-    `select
+  const { rows } = await connection.query<DueTimes>({
+    // Asked at each step of the sandbox's clock: planning it takes longer than running it.
+    name: "read-due-times",
+    text: `select
        (select min(due_at) from sandbox.deliveries where state = 'pending' and not taken) as delivery,
        (select next_move_at from sandbox.orders o where next_move_at is not null
           and not exists (select from sandbox.late_changes l where l.number = o.number)
         order by next_move_at limit 1) as move,
        (select min(visible_at) from sandbox.late_changes) as "lateChange"`,
-  );
+  });
   return rows[0] ?? { delivery: null, move: null, lateChange: null };
 }
