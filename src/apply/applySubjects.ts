@@ -2,7 +2,7 @@ import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { atSavepoint, inTransaction, onConnection, undone } from "../database/transaction.ts";
+import { atBeginning, atSavepoint, inTransaction, onConnection, undone } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
@@ -75,7 +75,12 @@ export async function applySubjects(
           throw toInterrupted(error, NOT_NOW);
         })
       : await inTransaction(deps.pool, async (client) => {
-          const runBatch: RunBatch = (rows) => atSavepoint(client, () => applyBatch(client, rows));
+          let recoverably = rehearses ? atSavepoint : atBeginning;
+          const runBatch: RunBatch = (rows) => {
+            const run = recoverably;
+            recoverably = atSavepoint;
+            return run(client, () => applyBatch(client, rows));
+          };
           const decide = () => applyAll({ ...deps, runBatch }, subjects);
           const decided = rehearses ? await undone(client, decide) : await decide();
           await alongside?.(client, decided);

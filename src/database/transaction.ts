@@ -75,6 +75,20 @@ export async function atSavepoint<Result>(client: Queryable, work: () => Promise
   }
 }
 
+/**
+ * Runs `work` as the first of a transaction. If it fails, the transaction begins again, so that others may follow: this
+ * spares the successful a savepoint. Rejects with its error.
+ */
+export async function atBeginning<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    await client.query("begin");
+    throw error;
+  }
+}
+
 /** Runs `work` inside a transaction and then undoes its writes. Rejects with its error. */
 export async function undone<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
   await client.query("savepoint rehearsal");

@@ -279,6 +279,38 @@ describe("reads", () => {
     expect(await count("changes")).toBe(1);
   });
 
+  it.each([[4], [203]])(
+    "that the database refuses, such as number %d, are quarantined, and the others are committed with what is written alongside",
+    async (refused) => {
+      const { applyReads } = makeSut();
+      await pool.query(
+        "alter table mirror.orders add constraint refuse check (external_order_id <> 'poison')",
+      );
+      try {
+        const sketches = Array.from({ length: 205 }, (_, index) => ({
+          reference: `R${index}`,
+          updatedAt: at(1),
+          more: index === refused ? { externalOrderId: "poison" } : {},
+        }));
+        const decisions = await applyReads(read(60, sketches), async (client, decided) => {
+          expect(decided).toHaveLength(205);
+          await client.query(
+            "insert into mirror.open_order_checks (source_id, reference) values ('live', 'R1')",
+          );
+        });
+        expect(decisions.filter(({ verdict }) => verdict === "quarantined")).toMatchObject([
+          { reference: `R${refused}` },
+        ]);
+        expect(await count("orders")).toBe(204);
+        expect(await count("open_order_checks")).toBe(1);
+      } finally {
+        await pool.query(
+          "alter table mirror.orders drop constraint refuse; truncate mirror.open_order_checks",
+        );
+      }
+    },
+  );
+
   it("win over an event of the same version, because only reads can be settled", async () => {
     const { applyEvents, applyReads } = makeSut();
     const shown = { reference: "R1", updatedAt: at(1), status: "cancelled" };
