@@ -1,5 +1,6 @@
 import { createHash, sign, verify } from "node:crypto";
 import { z } from "zod";
+import { tryParseJson } from "../domain/parseJson.ts";
 import type { SigningKey, VerifyingKey } from "./signingKey.ts";
 
 /** Of in-toto statements in DSSE envelopes. */
@@ -58,13 +59,4 @@ export function openEnvelope(text: string): Opened | undefined {
 function encodeSigned(payload: Buffer): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(PAYLOAD_TYPE)} ${PAYLOAD_TYPE} ${payload.length} `;
   return Buffer.concat([Buffer.from(head), payload]);
-}
-
-/** Undefined if `text` is not JSON. */
-export function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

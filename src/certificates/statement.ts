@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { PUBLIC_KEY } from "./signingKey.ts";
-import { openEnvelope, tryParseJson } from "./envelope.ts";
+import { openEnvelope } from "./envelope.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 import { tryParseInstant } from "../domain/order/instant.ts";
 
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";

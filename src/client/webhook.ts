@@ -1,4 +1,5 @@
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { SignatureRefusal } from "../signature/claim.ts";
 import { loadScheme } from "../signature/scheme.ts";
@@ -85,12 +86,7 @@ export function verifyWebhook(request: WebhookRequest): WebhookMessage {
 }
 
 function readMessage(body: Buffer, id: string): WebhookMessage {
-  let value: unknown;
-  try {
-    value = JSON.parse(body.toString());
-  } catch {
-    throw new WebhookRefusedError("body_unreadable");
-  }
+  const value = tryParseJson(body.toString());
   if (typeof value !== "object" || value === null) throw new WebhookRefusedError("body_unreadable");
   return { ...(value as WebhookMessage), id };
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { tryParseJson } from "../domain/parseJson.ts";
 import { ORDER_SORTS } from "./orderReads.sql.ts";
 import type { OrderPosition, OrderSort } from "./orderReads.sql.ts";
 
@@ -21,13 +22,7 @@ export function writeCursor(sort: OrderSort, position: OrderPosition): string {
 
 /** Parses a position of writeCursor; undefined if it is invalid or belongs to another sort. */
 export function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(Buffer.from(text, "base64url").toString());
-  } catch {
-    return undefined;
-  }
-  const result = cursorSchema.safeParse(value);
+  const result = cursorSchema.safeParse(tryParseJson(Buffer.from(text, "base64url").toString()));
   if (!result.success) return undefined;
   const [writtenFor, at, reference] = result.data;
   if (writtenFor !== sort || reference.includes("\0") || (at === null && sort !== "pickupTime"))

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Snapshot } from "../domain/order/order.ts";
-import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
+import { describeMistakes, orderResponseSchema, readOrderResponse } from "../wire/order.ts";
 import type { WireOrder } from "../wire/order.ts";
 import { ProviderUnavailableError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
@@ -43,8 +43,7 @@ export function parseAnswer<Schema extends z.ZodType>(
 ): z.infer<Schema> {
   const result = schema.safeParse(answer.value);
   if (result.success) return result.data;
-  const mistakes = result.error.issues.map((issue) => `${issue.path.join(".") || "(root)"} ${issue.code}`);
-  throw makeUnreadable(endpoint, answer, mistakes.join(", "));
+  throw makeUnreadable(endpoint, answer, describeMistakes(result.error));
 }
 
 export function makeUnreadable(

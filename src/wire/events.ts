@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 import { tryParseInstant } from "../domain/order/instant.ts";
 import type { EventReader, SourceEvent } from "../domain/source/orderSource.ts";
 import { readEnvelope } from "./envelope.ts";
@@ -47,9 +48,6 @@ function unreadable(reason: "not_json" | "not_an_envelope" | "unreadable_order",
 function parseBody(body: Buffer): { text: string; value: unknown } | undefined {
   if (!isUtf8(body)) return undefined;
   const text = body.toString("utf8");
-  try {
-    return { text, value: JSON.parse(text) };
-  } catch {
-    return undefined;
-  }
+  const value = tryParseJson(text);
+  return value === undefined ? undefined : { text, value };
 }

@@ -56,7 +56,7 @@ const identifiedOrder = z.object({ reference: readableReference, updatedAt: z.st
  */
 export function readSnapshot(raw: string, value: unknown): Snapshot {
   const result = identifiedOrder.safeParse(value);
-  if (!result.success) throw new UnreadableSnapshotError(`not an order: ${describe(result.error)}`);
+  if (!result.success) throw new UnreadableSnapshotError(`not an order: ${describeMistakes(result.error)}`);
   const { reference, updatedAt } = result.data;
   const version = tryParseInstant(updatedAt);
   if (version === undefined) throw new UnreadableSnapshotError("not an order: updatedAt is not a date-time");
@@ -125,6 +125,6 @@ function readTime(value: unknown): Instant | null {
 }
 
 /** Paths and kinds of mistakes, never values: those may be personal data. */
-function describe(error: z.ZodError): string {
+export function describeMistakes(error: z.ZodError): string {
   return error.issues.map((issue) => `${issue.path.join(".") || "(root)"} ${issue.code}`).join(", ");
 }

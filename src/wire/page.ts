@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 import type { ListedOrder } from "../domain/source/orderSource.ts";
 import { readReference, readSnapshot } from "./order.ts";
 import { rawElements, rawMember } from "./rawJson.ts";
@@ -28,12 +29,8 @@ const pageSchema = z.object({
 
 /** Reads a list response (spec, "GET /v1/orders"). Throws UnreadableSnapshotError when it is not one. */
 export function readPage(text: string): RawPage {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new UnreadableSnapshotError("the list response is not JSON", { cause: error });
-  }
+  const value = tryParseJson(text);
+  if (value === undefined) throw new UnreadableSnapshotError("the list response is not JSON");
   const result = pageSchema.safeParse(value);
   if (!result.success) {
     throw new UnreadableSnapshotError("the list response lacks data, hasMore, limit or offset");

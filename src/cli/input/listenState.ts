@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import type { CursorStore } from "../../client/mirrorClient.ts";
+import { tryParseJson } from "../../domain/parseJson.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 
 const SECRET_BYTES = 24;
@@ -37,19 +38,11 @@ async function readState(file: string): Promise<State | undefined> {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-  const state = parseJson(text);
+  const state = stateSchema.safeParse(tryParseJson(text));
   if (state.success) return state.data;
   throw new ConfigurationError(`${file} is not a file of this command.`, {
     fix: "Name another one with --state, or delete it.",
   });
-}
-
-function parseJson(text: string) {
-  try {
-    return stateSchema.safeParse(JSON.parse(text));
-  } catch {
-    return stateSchema.safeParse(undefined);
-  }
 }
 
 async function writeState(file: string, state: State): Promise<void> {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
+import { tryParseJson } from "../../domain/parseJson.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { isLocalRequest } from "../../runtime/http/loopback.ts";
 import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
@@ -99,11 +100,9 @@ function isFormBody(request: IncomingMessage, text: string): boolean {
 function parseGiven(text: string, isForm: boolean): unknown {
   if (isForm) return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
   if (text.trim() === "") return {};
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw refused(400, "invalid_json", "The body is not JSON.");
-  }
+  const value = tryParseJson(text);
+  if (value === undefined) throw refused(400, "invalid_json", "The body is not JSON.");
+  return value;
 }
 
 /** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */

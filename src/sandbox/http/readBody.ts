@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { tryParseJson } from "../../domain/parseJson.ts";
 import { readBytes } from "../../runtime/http/readBytes.ts";
 import { refused } from "../api/errors.ts";
 
@@ -23,9 +24,7 @@ export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_M
 export async function readBody(request: IncomingMessage): Promise<unknown> {
   const text = await readText(request);
   if (text.trim() === "") return undefined;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw refused(400, "invalid_json", "The body is not JSON.");
-  }
+  const value = tryParseJson(text);
+  if (value === undefined) throw refused(400, "invalid_json", "The body is not JSON.");
+  return value;
 }
