@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
-import { matchEndpoint } from "../../wire/endpoints.ts";
+import type { Match } from "../../wire/endpoints.ts";
 import { readBody } from "../http/readBody.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
 import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
@@ -12,7 +12,6 @@ import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } f
 /** The details of a request for the journal, known when its answer is ready. */
 export interface ApiOutcome {
   readonly answer: ApiAnswer;
-  readonly endpoint: string;
   readonly caller: Caller | undefined;
 }
 
@@ -21,32 +20,29 @@ const BEARER = /^bearer +(\S+)$/i;
 
 /**
  * Answers one request to /v1. Checks key, budget, path, body and endpoint, in this order. Never throws for a client's
- * mistakes. `interfere` may answer instead of the endpoint, once the caller and the endpoint are known.
+ * mistakes. `forced` answers instead of the endpoint, once key and budget are checked.
  */
 export async function answerApi(options: {
   state: SandboxState;
-  endpoints: readonly Endpoint[];
+  match: Match<Endpoint>;
   limiter: RateLimiter;
   request: IncomingMessage;
-  path: string;
   query: URLSearchParams;
-  interfere: (endpoint: string) => ApiAnswer | undefined;
+  forced: ApiAnswer | undefined;
 }): Promise<ApiOutcome> {
-  const { state, endpoints, limiter, request, path, query, interfere } = options;
-  const { endpoint, reference, methods } = matchEndpoint(endpoints, request.method ?? "GET", path);
-  const name = endpoint?.name ?? "unknown";
+  const { state, match, limiter, request, query, forced } = options;
+  const { endpoint, reference, methods } = match;
   const policies = endpoint?.policies ?? SUSTAINED;
   const caller = findCaller(state, request.headers.authorization);
   if (!caller) {
     const answer = refuse(new RefusedRequestError(INVALID_API_KEY));
-    return { answer: withHeaders(answer, untouchedHeaders(policies)), endpoint: name, caller };
+    return { answer: withHeaders(answer, untouchedHeaders(policies)), caller };
   }
   const allowance = limiter.take(accountOf(caller), policies);
   const headers = { ...allowance.headers, ...(endpoint?.sells ? warnOf(caller) : {}) };
   const answer = await answerAllowed({
     allowance,
     respond: async () => {
-      const forced = interfere(name);
       if (forced) return forced;
       if (!endpoint) throw refusePath(methods);
       // The subscription is checked before the plan (spec, "Errors": 402, not 403).
@@ -56,7 +52,7 @@ export async function answerApi(options: {
       return endpoint.answer({ caller, reference, query, body });
     },
   });
-  return { answer: withHeaders(answer, headers), endpoint: name, caller };
+  return { answer: withHeaders(answer, headers), caller };
 }
 
 /** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */

@@ -36,20 +36,23 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
   const { state, endpoints, journal, systemClock, signal } = deps;
   return async (request, response) => {
     const target = request.url ?? "/";
-    const { path } = readTarget(target);
+    const { path, query } = readTarget(target);
     const requestNumber = journal.next();
     const startedMs = systemClock.monotonicMs();
     const requestId = makeRequestId();
-    const { endpoint, reference } = matchEndpoint(endpoints, request.method ?? "GET", path);
+    const match = matchEndpoint(endpoints, request.method ?? "GET", path);
+    const endpoint = match.endpoint?.name ?? "unknown";
     const plan = planRequestFaults({
       faults: state.faults.current(),
       seed: state.dials.seed,
       requestNumber,
-      endpoint: endpoint?.name ?? "unknown",
-      reference,
+      endpoint,
+      reference: match.reference,
     });
     if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
-    const outcome = plan.dropBefore ? undefined : await answerOrFail(deps, { request, plan });
+    const outcome = plan.dropBefore
+      ? undefined
+      : await answerOrFail(deps, { match, request, query, forced: plan.forced });
     const dropped = plan.dropBefore || plan.dropAfter;
     if (outcome && !dropped) {
       send({ state, request, response, answer: outcome.answer, requestId, truncate: plan.truncate });
@@ -63,7 +66,7 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
       method: request.method ?? "",
       path,
       query: target.slice(path.length),
-      endpoint: endpoint?.name ?? "unknown",
+      endpoint,
       status: dropped ? 0 : (answer?.status ?? 0),
       code: answer ? codeOf(answer) : null,
       requestId,
@@ -128,21 +131,21 @@ function showDate(state: SandboxState): string {
 }
 
 async function answerOrFail(
-  deps: ApiServerDeps,
-  asked: { request: IncomingMessage; plan: RequestFaults },
+  { state, limiter }: ApiServerDeps,
+  asked: Pick<Parameters<typeof answerApi>[0], "match" | "request" | "query" | "forced">,
 ): Promise<ApiOutcome> {
-  const { state, endpoints, limiter } = deps;
-  const { request, plan } = asked;
-  const target = readTarget(request.url ?? "/");
   try {
-    return await answerApi({ state, endpoints, limiter, request, ...target, interfere: () => plan.forced });
+    return await answerApi({ state, limiter, ...asked });
   } catch (error) {
     // A client that disconnected is not our failure; nobody reads this answer.
-    if (!request.socket.destroyed)
-      state.logger.error({ err: error, path: target.path }, "the sandbox failed");
+    if (!asked.request.socket.destroyed)
+      state.logger.error(
+        { err: error, path: readTarget(asked.request.url ?? "/").path },
+        "the sandbox failed",
+      );
     const failure = refused(500, "internal_error", "The sandbox failed; see its log.");
     const answer = { ...refuse(failure), headers: untouchedHeaders(["sustained"]) };
-    return { answer, endpoint: "unknown", caller: undefined };
+    return { answer, caller: undefined };
   }
 }
 

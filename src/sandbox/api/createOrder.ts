@@ -3,10 +3,10 @@ import type { Connection } from "../world/database.ts";
 import { addOrders } from "./orderBook.ts";
 import { readLateOrder, readOrderByExternalId } from "./order.sql.ts";
 import { readAddress, readCreateOrder, readQuoteOrder } from "./requestBody.ts";
-import { routeOrder } from "../places/routeOrder.ts";
+import { describeRoute, routeOrder } from "../places/routeOrder.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { ADDRESS_MESSAGES, searchAddress } from "../places/searchAddress.ts";
-import { describeRoute, showAnswer } from "./singleOrders.ts";
+import { showAnswer } from "./singleOrders.ts";
 import { formatTime } from "../world/times.ts";
 import { refused } from "./errors.ts";
 

@@ -23,8 +23,6 @@ const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
   distanceKm: "distance_km",
   scheduleMode: "schedule_mode",
   basis: "basis",
-  resolvedPickup: "resolved_pickup",
-  resolvedDelivery: "resolved_delivery",
   pickupTime: "pickup_time",
   deliveryTime: "delivery_time",
   realPickup: "real_pickup",

@@ -4,6 +4,7 @@ import { chance } from "../world/chance.ts";
 import type { Connection } from "../world/database.ts";
 import { emitEvents } from "../events/emitEvents.ts";
 import type { DeliveryPlan } from "../events/emitEvents.ts";
+import type { describeRoute } from "../places/routeOrder.ts";
 import { planNextMove } from "../fleet/fleetPace.ts";
 import {
   insertCharges,
@@ -42,26 +43,7 @@ export type NewOrder = Omit<
 >;
 
 /** Fields that the business may change; see changeOrder. */
-export type OrderPatch = Partial<
-  Pick<
-    OrderRow,
-    | "branchId"
-    | "zoneCode"
-    | "firstName"
-    | "phone"
-    | "street"
-    | "city"
-    | "postcode"
-    | "latitude"
-    | "longitude"
-    | "distanceKm"
-    | "basis"
-    | "resolvedPickup"
-    | "resolvedDelivery"
-    | "pickupTime"
-    | "deliveryTime"
-  >
->;
+export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & ReturnType<typeof describeRoute>>;
 
 /**
  * Stores new orders with their charges, in the caller's transaction.

@@ -45,8 +45,6 @@ export interface OrderRow {
   readonly distanceKm: number;
   readonly scheduleMode: string;
   readonly basis: string;
-  readonly resolvedPickup: Instant;
-  readonly resolvedDelivery: Instant;
   readonly pickupTime: Instant;
   readonly deliveryTime: Instant;
   readonly realPickup: Instant | null;
@@ -96,8 +94,9 @@ export function showOrder(row: OrderRow, showing: Showing, granularity?: Granula
     schedule: {
       mode: row.scheduleMode,
       resolved: {
-        pickupTime: planned(row.resolvedPickup),
-        deliveryTime: planned(row.resolvedDelivery),
+        // The planned times are those that the service agreed to.
+        pickupTime: planned(row.pickupTime),
+        deliveryTime: planned(row.deliveryTime),
         basis: row.basis,
       },
     },

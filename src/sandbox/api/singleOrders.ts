@@ -9,7 +9,7 @@ import type { OrderRow, Status } from "./orderRow.ts";
 import { readOrder } from "./order.sql.ts";
 import type { OrderName } from "./order.sql.ts";
 import { readUpdateOrder } from "./requestBody.ts";
-import { routeOrder } from "../places/routeOrder.ts";
+import { describeRoute, routeOrder } from "../places/routeOrder.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { refused } from "./errors.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
@@ -127,26 +127,6 @@ function changeAddress(before: OrderRow, given: NonNullable<UpdateOrderRequest["
 function keepAddress(row: OrderRow) {
   const { street, city, postcode, latitude, longitude } = row;
   return { street, city, postcode, coordinates: { latitude, longitude } };
-}
-
-/** The fields of an order that its route determines. */
-export function describeRoute(route: Awaited<ReturnType<typeof routeOrder>>) {
-  const { branch, zone, address, coordinates, distanceKm, times } = route;
-  return {
-    branchId: branch.branchId,
-    zoneCode: zone.code,
-    street: address.street,
-    city: address.city,
-    postcode: address.postcode,
-    latitude: coordinates.latitude,
-    longitude: coordinates.longitude,
-    distanceKm,
-    basis: times.basis,
-    resolvedPickup: times.pickupTime,
-    resolvedDelivery: times.deliveryTime,
-    pickupTime: times.pickupTime,
-    deliveryTime: times.deliveryTime,
-  };
 }
 
 /** The order object as an answer; the caller adds request_id. */

@@ -1,115 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
-import type { Plan, Subscription } from "../world/directory.sql.ts";
 import type { SentAs } from "../events/event.sql.ts";
-import type { Coordinates } from "../places/geocode.ts";
 import type { OrderRow } from "../api/orderRow.ts";
 import { ORDER_FIELDS } from "../api/order.sql.ts";
-import type { Shift } from "../fleet/schedule.ts";
-
-/** Changes the values that are not null. Returns whether the organization exists. */
-export async function updateOrganization(
-  connection: Connection,
-  organizationId: string,
-  change: { plan: Plan | null; subscription: Subscription | null },
-): Promise<boolean> {
-  const { rowCount } = await connection.query(
-    `update sandbox.organizations set plan = coalesce($2, plan), subscription = coalesce($3, subscription)
-     where organization_id = $1`,
-    [organizationId, change.plan, change.subscription],
-  );
-  return rowCount === 1;
-}
-
-export async function updateBranch(
-  connection: Connection,
-  branchId: string,
-  closed: boolean | null,
-): Promise<void> {
-  await connection.query(`update sandbox.branches set closed = coalesce($2, closed) where branch_id = $1`, [
-    branchId,
-    closed,
-  ]);
-}
-
-/** Null removes the coordinates of the main address. */
-export async function updateBranchCoordinates(
-  connection: Connection,
-  branchId: string,
-  coordinates: Coordinates | null,
-): Promise<void> {
-  await connection.query(`update sandbox.branches set latitude = $2, longitude = $3 where branch_id = $1`, [
-    branchId,
-    coordinates?.latitude ?? null,
-    coordinates?.longitude ?? null,
-  ]);
-}
-
-/** Null removes the reference, as before it was set in the dashboard. */
-export async function updateBranchReference(
-  connection: Connection,
-  branchId: string,
-  reference: string | null,
-): Promise<void> {
-  await connection.query(`update sandbox.branches set reference = $2 where branch_id = $1`, [
-    branchId,
-    reference,
-  ]);
-}
-
-/** Ends the branch's primary connection; no other becomes primary (spec, "Branch object"). */
-export async function deactivatePrimary(connection: Connection, branchId: string): Promise<void> {
-  await connection.query(
-    `update sandbox.connections set is_primary = false, active = false where branch_id = $1 and is_primary`,
-    [branchId],
-  );
-}
-
-/** Connects the branch to the zone, or reconnects it, as its primary or as an additional connection. */
-export async function connectZone(
-  connection: Connection,
-  branchId: string,
-  zone: { zoneCode: string; isPrimary: boolean },
-): Promise<void> {
-  if (zone.isPrimary) {
-    await connection.query(`update sandbox.connections set is_primary = false where branch_id = $1`, [
-      branchId,
-    ]);
-  }
-  await connection.query(
-    `insert into sandbox.connections (branch_id, zone_code, position, is_primary)
-     values ($1, $2, 99, $3)
-     on conflict (branch_id, zone_code) do update set active = true, is_primary = excluded.is_primary`,
-    [branchId, zone.zoneCode, zone.isPrimary],
-  );
-}
-
-export async function updateShifts(
-  connection: Connection,
-  zoneCode: string,
-  shifts: readonly Shift[],
-): Promise<void> {
-  await connection.query(`update sandbox.zones set shifts = $2 where zone_code = $1`, [
-    zoneCode,
-    JSON.stringify(shifts),
-  ]);
-}
-
-export async function insertKey(
-  connection: Connection,
-  key: { apiKey: string; organizationId: string; livemode: boolean },
-): Promise<void> {
-  await connection.query(
-    `insert into sandbox.api_keys (api_key, organization_id, livemode) values ($1, $2, $3) on conflict do nothing`,
-    [key.apiKey, key.organizationId, key.livemode],
-  );
-}
-
-/** Returns whether the key existed. */
-export async function deleteKey(connection: Connection, apiKey: string): Promise<boolean> {
-  const { rowCount } = await connection.query(`delete from sandbox.api_keys where api_key = $1`, [apiKey]);
-  return rowCount === 1;
-}
 
 /** Orders as readers see them, by number, after `after`. */
 export async function readOrdersAfter(
@@ -218,13 +111,17 @@ export interface OrganizationFigures {
   readonly searches: number;
 }
 
-export async function readFigures(connection: Connection): Promise<OrganizationFigures[]> {
+export async function readFigures(
+  connection: Connection,
+  organizationIds: readonly string[],
+): Promise<OrganizationFigures[]> {
   const { rows } = await connection.query<OrganizationFigures>(
     `select organization_id as "organizationId",
        (select count(*)::integer from sandbox.orders o where o.organization_id = org.organization_id) as orders,
        (select count(*)::integer from sandbox.charges c where c.organization_id = org.organization_id) as charges,
        (select count(*)::integer from sandbox.searches s where s.organization_id = org.organization_id) as searches
-     from sandbox.organizations org order by organization_id`,
+     from unnest($1::text[]) as org (organization_id)`,
+    [organizationIds],
   );
   return rows;
 }

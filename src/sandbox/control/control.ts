@@ -1,9 +1,10 @@
 import { z } from "zod";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import type { Connection } from "../world/database.ts";
 import type { Journal } from "./journal.ts";
 import type { RateLimiter } from "../api/rateLimits.ts";
 import type { FaultTimer } from "./faultTimer.ts";
+import type { DirectoryContent } from "../world/directory.ts";
+import { readContent, saveContent } from "../world/world.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "../fleet/traffic.ts";
 import type { TaskLoop } from "../fleet/taskLoop.ts";
@@ -47,9 +48,12 @@ export function control<Schema extends z.ZodType>(
 /** Applies a dashboard change, so that the next request and the next event see it. */
 export async function applyChange(
   state: SandboxState,
-  work: (connection: Connection) => Promise<unknown>,
+  change: (content: DirectoryContent) => Partial<DirectoryContent>,
 ): Promise<void> {
-  await state.write(work);
+  await state.write(async (connection) => {
+    const content = await readContent(connection);
+    await saveContent(connection, { ...content, ...change(content) });
+  });
   await state.directory.reload(state.pool);
   state.wake();
 }

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { applyChange, control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
-import { deleteKey, insertKey } from "./control.sql.ts";
 import { deleteEndpoint } from "../events/event.sql.ts";
 import { setWebhook } from "../events/webhooks.ts";
 import { refused } from "../api/errors.ts";
@@ -54,15 +53,18 @@ export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
       if (!made.includes(`_${mode}_`)) {
         throw refused(422, "wrong_mode", "The key's infix must name its mode.");
       }
-      await applyChange(state, (connection) =>
-        insertKey(connection, { apiKey: made, organizationId: organization, livemode }),
+      await applyChange(state, ({ keys }) =>
+        keys.some((key) => key.apiKey === made)
+          ? {}
+          : { keys: [...keys, { apiKey: made, organizationId: organization, livemode }] },
       );
       return { apiKey: made };
     }),
     control(["DELETE", "/keys/:key", "Revokes an API key"], none, async (_given, { key = "" }) => {
-      await applyChange(state, async (connection) => {
-        const existed = await deleteKey(connection, key);
-        if (!existed) throw refused(404, "not_found", "There is no such key.");
+      await applyChange(state, ({ keys }) => {
+        const others = keys.filter(({ apiKey }) => apiKey !== key);
+        if (others.length === keys.length) throw refused(404, "not_found", "There is no such key.");
+        return { keys: others };
       });
       return { revoked: true };
     }),

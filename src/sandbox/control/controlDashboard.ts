@@ -2,21 +2,9 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { applyChange, control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
-import {
-  connectZone,
-  deactivatePrimary,
-  updateBranch,
-  updateBranchCoordinates,
-  updateBranchReference,
-  updateOrganization,
-  updateShifts,
-} from "./control.sql.ts";
-import type { Connection } from "../world/database.ts";
-import { isUuid } from "../world/directory.ts";
-import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
-import type { Branch } from "../world/directory.sql.ts";
+import { isUuid, PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
+import type { Branch, StoredBranch } from "../world/directory.ts";
 import { ALL_DAY } from "../seed/seedWorld.ts";
-import { insertBranches, insertOrganizations, insertZones } from "../world/world.sql.ts";
 import { geocode } from "../places/geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { refused } from "../api/errors.ts";
@@ -71,16 +59,19 @@ const newBranchSchema = z.strictObject({
 
 /** Everything that the provider's dashboard sets: plans, subscriptions, branches, zones. */
 export function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
-  const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
   return [
     control(
       ["POST", "/organizations/:organization", "Plan and subscription"],
       organizationSchema,
-      async ({ plan = null, subscription = null }, { organization = "" }) => {
-        await apply(async (connection) => {
-          const exists = await updateOrganization(connection, organization, { plan, subscription });
-          if (!exists) throw refused(404, "not_found", "There is no such organization.");
-        });
+      async ({ plan, subscription }, { organization = "" }) => {
+        assertOrganization(state, organization);
+        await applyChange(state, ({ organizations }) => ({
+          organizations: organizations.map((each) =>
+            each.organizationId === organization
+              ? { ...each, plan: plan ?? each.plan, subscription: subscription ?? each.subscription }
+              : each,
+          ),
+        }));
         return state.directory.findOrganization(organization);
       },
     ),
@@ -89,7 +80,11 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
       branchSchema,
       async (change, { branch: name = "" }) => {
         const { branchId } = findBranch(state, change.organization, name);
-        await apply((connection) => changeBranch(state, connection, branchId, change));
+        await applyChange(state, ({ branches }) => ({
+          branches: branches.map((each) =>
+            each.branchId === branchId ? changeBranch(state, each, change) : each,
+          ),
+        }));
         return state.directory.branchById(branchId);
       },
     ),
@@ -99,7 +94,9 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
       async ({ shifts }, { zone = "" }) => {
         assertZone(state, zone);
         const minutes = shifts.map(({ from, until }) => ({ fromMinute: from, untilMinute: until }));
-        await apply((connection) => updateShifts(connection, zone, minutes));
+        await applyChange(state, ({ zones }) => ({
+          zones: zones.map((each) => (each.code === zone ? { ...each, shifts: minutes } : each)),
+        }));
         return state.directory.zoneByCode(zone);
       },
     ),
@@ -110,16 +107,17 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
 /** New organizations, zones and branches. */
 function makeAdditions(state: SandboxState): readonly Control[] {
   const { directory } = state;
-  const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
   return [
     control(
       ["POST", "/organizations", "Adds an organization; its keys are added with POST /_sandbox/keys"],
       newOrganizationSchema,
       async ({ organization: organizationId, name: shown = organizationId, plan }) => {
-        assertFree(directory.findOrganization(organizationId));
-        await apply((connection) =>
-          insertOrganizations(connection, [{ organizationId, name: shown, plan, keys: [] }]),
-        );
+        await applyChange(state, ({ organizations }) => {
+          assertFree(organizations.some((each) => each.organizationId === organizationId));
+          const added = { organizationId, name: shown, plan, subscription: "active" } as const;
+          const sorted = [...organizations, added].toSorted(byText((each) => each.organizationId));
+          return { organizations: sorted };
+        });
         return directory.findOrganization(organizationId);
       },
     ),
@@ -127,11 +125,18 @@ function makeAdditions(state: SandboxState): readonly Control[] {
       ["POST", "/zones", "Adds a zone, in which couriers of a fleet work all day"],
       newZoneSchema,
       async ({ zone: code, name: shown = code, fleet: fleetId, owner = null }) => {
-        assertFree(directory.zones().find((each) => each.code === code));
         if (owner !== null) assertOrganization(state, owner);
-        const fleets = [{ fleetId, name: fleetId, owner }];
-        const zones = [{ code, name: shown, fleetId, shifts: ALL_DAY }];
-        await apply((connection) => insertZones(connection, { fleets, zones }));
+        await applyChange(state, ({ fleets, zones }) => {
+          assertFree(zones.some((each) => each.code === code));
+          const known = fleets.find((each) => each.fleetId === fleetId);
+          const fleet = known ?? { fleetId, name: fleetId, owner };
+          const names = { fleetName: fleet.name, fleetOwnerId: fleet.owner };
+          const added = { code, name: shown, shifts: ALL_DAY, ...names };
+          return {
+            fleets: known === undefined ? [...fleets, fleet] : fleets,
+            zones: [...zones, added].toSorted(byText((each) => each.code)),
+          };
+        });
         return directory.zoneByCode(code);
       },
     ),
@@ -149,17 +154,26 @@ function makeAdditions(state: SandboxState): readonly Control[] {
         address,
         coordinates: found.valid ? found.coordinates : null,
         closed: false,
-        primary: zones[0] ?? null,
-        zones,
+        connections: [...new Set(zones)].map((zoneCode, place) => ({
+          zoneCode,
+          isPrimary: place === 0,
+          active: true,
+        })),
       };
-      await apply((connection) => insertBranches(connection, [branch]));
+      await applyChange(state, ({ branches }) => ({ branches: [...branches, branch] }));
       return directory.branchById(branch.branchId);
     }),
   ];
 }
 
-function assertFree(known: unknown): void {
-  if (known !== undefined) throw refused(409, "name_taken", "There is one of that name already.");
+/** Compares by a text, as a database without a locale sorts. */
+const byText =
+  <Item>(textOf: (item: Item) => string) =>
+  (a: Item, b: Item) =>
+    textOf(a) < textOf(b) ? -1 : 1;
+
+function assertFree(isTaken: boolean): void {
+  if (isTaken) throw refused(409, "name_taken", "There is one of that name already.");
 }
 
 function assertOrganization(state: SandboxState, organizationId: string): void {
@@ -167,33 +181,48 @@ function assertOrganization(state: SandboxState, organizationId: string): void {
     throw refused(404, "not_found", "There is no such organization.");
 }
 
-async function changeBranch(
+function changeBranch(
   state: SandboxState,
-  connection: Connection,
-  branchId: string,
+  branch: StoredBranch,
   change: z.infer<typeof branchSchema>,
-): Promise<void> {
-  const { closed = null, located, primary, connect, reference } = change;
-  await updateBranch(connection, branchId, closed);
-  if (located !== undefined) {
-    const found = geocode(state.directory.branchById(branchId).address);
-    const coordinates = located && found.valid ? found.coordinates : null;
-    await updateBranchCoordinates(connection, branchId, coordinates);
-  }
-  if (reference !== undefined) {
-    const { organizationId } = state.directory.branchById(branchId);
-    assertFreeReference(state, { organizationId, branchId, reference });
-    await updateBranchReference(connection, branchId, reference);
-  }
-  if (primary === null || primary === "none") await deactivatePrimary(connection, branchId);
-  else if (primary !== undefined) {
+): StoredBranch {
+  const { organizationId, branchId } = branch;
+  const { closed = branch.closed, located, primary, connect, reference = branch.reference } = change;
+  assertFreeReference(state, { organizationId, branchId, reference });
+  const found = located === true ? geocode(branch.address) : undefined;
+  const coordinates = found?.valid === true ? found.coordinates : null;
+  let { connections } = branch;
+  if (primary === null || primary === "none") {
+    // No other becomes primary (spec, "Branch object").
+    const end = { isPrimary: false, active: false };
+    connections = connections.map((each) => (each.isPrimary ? { ...each, ...end } : each));
+  } else if (primary !== undefined) {
     assertZone(state, primary);
-    await connectZone(connection, branchId, { zoneCode: primary, isPrimary: true });
+    const others = connections.map((each) => ({ ...each, isPrimary: false }));
+    connections = connectZone(others, { zoneCode: primary, isPrimary: true });
   }
   if (connect !== undefined) {
     assertZone(state, connect);
-    await connectZone(connection, branchId, { zoneCode: connect, isPrimary: false });
+    connections = connectZone(connections, { zoneCode: connect, isPrimary: false });
   }
+  return {
+    ...branch,
+    closed,
+    reference,
+    coordinates: located === undefined ? branch.coordinates : coordinates,
+    connections,
+  };
+}
+
+/** Connects a zone, or reconnects it in its place. */
+function connectZone(
+  connections: StoredBranch["connections"],
+  zone: { zoneCode: string; isPrimary: boolean },
+): StoredBranch["connections"] {
+  const connection = { ...zone, active: true };
+  return connections.some(({ zoneCode }) => zoneCode === zone.zoneCode)
+    ? connections.map((each) => (each.zoneCode === zone.zoneCode ? connection : each))
+    : [...connections, connection];
 }
 
 function assertFreeReference(

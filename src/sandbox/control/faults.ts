@@ -14,59 +14,58 @@ export type Granularity = (typeof GRANULARITIES)[number];
 
 /**
  * Misbehaviour that cannot be requested from a real provider. All faults are off by default and can be changed while
- * the sandbox runs. Shares are in [0, 1] and select the same events and requests in every run with the same seed.
+ * the sandbox runs. Shares are in [0, 1] and select the same events and requests in every run with the same seed. The
+ * descriptions are for people who turn these dials.
  */
 export const faultsSchema = z.strictObject({
-  /** Share of events that are never sent. */
-  loseShare: share,
-  /** Share of events that are sent twice. */
-  duplicateShare: share,
-  /** Share of events that are sent `delayMs` late. */
-  delayShare: share,
-  delayMs,
-  /** Share of events delayed by a random part of `reorderWindowMs`, so that later ones overtake them. */
-  reorderShare: share,
-  reorderWindowMs: delayMs,
-  /** Share of events with a wrong signature, on every attempt while this is on. */
-  corruptShare: share,
-  /** Share of changes that readers see only `lateCommitMs` after their updatedAt; their event is on time. */
-  lateCommitShare: share,
-  lateCommitMs: delayMs,
-  /** By how much the provider's clock is ahead: the Date header and every timestamp. */
-  clockSkewMs: offsetMs,
-  /** Share of changes whose updatedAt, but not the Date header, is off by `misstampMs` (positive: ahead). */
-  misstampShare: share,
-  misstampMs: offsetMs,
-  /** Lets an order's updatedAt decrease, as after a wrong timestamp or a clock that was set back. */
-  versionsMayDecrease: flag,
-  timestampGranularity: z.enum(GRANULARITIES),
-  /** Of the timestamps in events; `same` as everywhere else. */
-  eventTimestampGranularity: z.enum(["same", ...GRANULARITIES]),
-  listOrder: z.enum(["ascending", "descending", "unsorted"]),
-  /** `random`: rows with equal timestamps change their order with every request. */
-  listTies: z.enum(["stable", "random"]),
-  listBounds: z.enum(["half-open", "inclusive", "exclusive"]),
+  loseShare: share.describe("Events that are never sent"),
+  duplicateShare: share.describe("Events that are sent twice"),
+  delayShare: share.describe("Events that are sent late"),
+  delayMs: delayMs.describe("How late, in ms"),
+  /** These are delayed by a random part of `reorderWindowMs`. */
+  reorderShare: share.describe("Events that later ones overtake"),
+  reorderWindowMs: delayMs.describe("Within how many ms"),
+  /** On every attempt while this is on. */
+  corruptShare: share.describe("Events with a wrong signature"),
+  /** Their event is on time. */
+  lateCommitShare: share.describe("Changes that readers see late"),
+  lateCommitMs: delayMs.describe("How late, in ms"),
+  /** The Date header and every timestamp. */
+  clockSkewMs: offsetMs.describe("Provider's clock ahead by, in ms"),
+  /** The Date header stays right. */
+  misstampShare: share.describe("Changes with a wrong updatedAt"),
+  misstampMs: offsetMs.describe("Ahead by, in ms"),
+  /** As after a wrong timestamp or a clock that was set back. */
+  versionsMayDecrease: flag.describe("May an order's updatedAt fall?"),
+  timestampGranularity: z.enum(GRANULARITIES).describe("Finest unit of timestamps"),
+  eventTimestampGranularity: z.enum(["same", ...GRANULARITIES]).describe("The same in events"),
+  listOrder: z.enum(["ascending", "descending", "unsorted"]).describe("Sorting of order lists"),
+  /** `random`: in another order with every request. */
+  listTies: z.enum(["stable", "random"]).describe("Orders with equal timestamps"),
+  listBounds: z.enum(["half-open", "inclusive", "exclusive"]).describe("Bounds of since and until"),
   /** A larger `limit` is silently reduced to this. */
-  listLimitMax: z.coerce.number().int().min(1).max(200),
-  /** Share of requests answered with 429 although the budget is not used up. */
-  refuseShare: share,
-  refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600),
-  /** Share of requests answered with `failStatus` before any work. */
-  failShare: share,
-  /** Share of orders whose single read is always answered with `failStatus`; lists show them. */
-  brokenOrderShare: share,
-  failStatus: z.coerce.number().int().min(500).max(599),
-  latencyMs: delayMs,
-  /** Additional random latency, at most this much. */
-  latencyJitterMs: delayMs,
-  /** Share of answers whose JSON is cut off half-way, with a matching Content-Length. */
-  truncateShare: share,
-  /** Share of connections closed before any work. */
-  dropBeforeShare: share,
-  /** Share of connections closed after the work without an answer: the caller cannot know the outcome. */
-  dropAfterShare: share,
-  /** Request faults apply only to these endpoints, comma separated; or `all`. */
-  onlyEndpoints: z.string().max(255).refine(namesEndpoints, "names of endpoints, comma separated, or all"),
+  listLimitMax: z.coerce.number().int().min(1).max(200).describe("Most orders on a page"),
+  /** Although the budget is not used up. */
+  refuseShare: share.describe("Requests answered with 429"),
+  refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600).describe("Retry-After of these, in s"),
+  /** Before any work. */
+  failShare: share.describe("Requests that fail"),
+  /** Always; lists show them. */
+  brokenOrderShare: share.describe("Orders whose single read fails"),
+  failStatus: z.coerce.number().int().min(500).max(599).describe("Status of a failure"),
+  latencyMs: delayMs.describe("Latency of each answer, in ms"),
+  latencyJitterMs: delayMs.describe("And up to this much more, in ms"),
+  /** Half-way in the JSON, with a matching Content-Length. */
+  truncateShare: share.describe("Answers that are cut off"),
+  dropBeforeShare: share.describe("Connections closed before the work"),
+  /** The caller cannot know the outcome. */
+  dropAfterShare: share.describe("Connections closed after the work"),
+  /** Of requests; comma separated. */
+  onlyEndpoints: z
+    .string()
+    .max(255)
+    .refine(namesEndpoints, "names of endpoints, comma separated, or all")
+    .describe("Only at these endpoints, or all"),
 });
 export type Faults = Readonly<z.infer<typeof faultsSchema>>;
 

@@ -3,6 +3,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { chance, choose } from "../world/chance.ts";
 import { GAZETTEER } from "../places/gazetteer.ts";
 import { geocode } from "../places/geocode.ts";
+import { describeRoute } from "../places/routeOrder.ts";
 import { addOrders } from "../api/orderBook.ts";
 import type { NewOrder } from "../api/orderBook.ts";
 import type { OrderRow, Origin } from "../api/orderRow.ts";
@@ -10,7 +11,7 @@ import { addMillis } from "../world/sandboxClock.ts";
 import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { measureDistance, resolveTimes } from "./schedule.ts";
-import type { Branch } from "../world/directory.sql.ts";
+import type { Branch } from "../world/directory.ts";
 import { countSandboxOrders, readTakenIds } from "../api/order.sql.ts";
 import type { Connection } from "../world/database.ts";
 
@@ -142,12 +143,14 @@ function imagineOrder(
   const branch = choose(branches, seed, "branch", place);
   const street = chooseStreet(seed, branch, place);
   const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
-  const found = geocode({ ...street, street: `${street.street} ${house}` });
+  const address = { street: `${street.street} ${house}`, city: street.city, postcode: street.postcode };
+  const found = geocode(address);
   const coordinates = found.valid
     ? found.coordinates
     : { latitude: street.latitude, longitude: street.longitude };
   const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
-  const { clock, faults, utcOffsetMinutes } = state;
+  const { clock, directory, faults, utcOffsetMinutes } = state;
+  const zone = directory.zoneByCode(branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "");
   const now = shownTime(clock.now(), faults.current());
   const times = resolveTimes({
     seed,
@@ -162,21 +165,10 @@ function imagineOrder(
     livemode,
     externalOrderId: `WEB-${String(place + 1).padStart(6, "0")}`,
     origin,
-    branchId: branch.branchId,
-    zoneCode: branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "",
     firstName: choose(FIRST_NAMES, seed, "name", place),
     phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,
-    street: `${street.street} ${house}`,
-    city: street.city,
-    postcode: street.postcode,
-    ...coordinates,
-    distanceKm,
     scheduleMode: "asap",
-    basis: times.basis,
-    resolvedPickup: times.pickupTime,
-    resolvedDelivery: times.deliveryTime,
-    pickupTime: times.pickupTime,
-    deliveryTime: times.deliveryTime,
+    ...describeRoute({ branch, zone, address, coordinates, distanceKm, times }),
   };
 }
 

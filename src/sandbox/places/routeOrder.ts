@@ -1,5 +1,5 @@
 import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
-import type { Branch, Zone } from "../world/directory.sql.ts";
+import type { Branch, Zone } from "../world/directory.ts";
 import type { Coordinates } from "./geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { shownTime } from "../world/sandboxState.ts";
@@ -10,7 +10,7 @@ import { refused } from "../api/errors.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
 
 /** The destination and times of an order; the same for a quote and the order that follows it. */
-export interface Route {
+interface Route {
   readonly branch: Branch;
   readonly zone: Zone;
   readonly address: WireAddress;
@@ -41,6 +41,24 @@ export async function routeOrder(
     zone,
     ...found,
     ...planTrip(state, { branch, zone, coordinates: found.coordinates, isQuote }),
+  };
+}
+
+/** The fields of an order that its route determines. */
+export function describeRoute(route: Route) {
+  const { branch, zone, address, coordinates, distanceKm, times } = route;
+  return {
+    branchId: branch.branchId,
+    zoneCode: zone.code,
+    street: address.street,
+    city: address.city,
+    postcode: address.postcode,
+    latitude: coordinates.latitude,
+    longitude: coordinates.longitude,
+    distanceKm,
+    basis: times.basis,
+    pickupTime: times.pickupTime,
+    deliveryTime: times.deliveryTime,
   };
 }
 

@@ -69,7 +69,7 @@ with base as (
   select t.number, $1, $2, sandbox.make_reference(t.number, $8::integer), 'OLD-' || t.number, 'seed', t.status,
     w.branch_id, w.zone_code, 'Past', '+31 6 0000 ' || lpad((t.number % 10000)::text, 4, '0'),
     w.street || ' ' || 1 + (t.draw >> 40 & 31), w.city, w.postcode, w.latitude, w.longitude, w.distance_km,
-    'asap', 'asap', t.pickup_time, t.pickup_time + 1200000000000, t.pickup_time, t.pickup_time + 1200000000000,
+    'asap', 'asap', t.pickup_time, t.pickup_time + 1200000000000,
     case when t.status in ('picked_up', 'arrived_for_delivery', 'delivered') then t.created_at + 800000000000 end,
     case when t.status = 'delivered' then t.updated_at end,
     t.created_at, t.updated_at,

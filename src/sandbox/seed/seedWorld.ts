@@ -1,67 +1,34 @@
 import { makeUuid } from "../world/chance.ts";
+import type { DirectoryContent, Fleet, Organization, StoredBranch, Zone } from "../world/directory.ts";
 import { geocode } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
-
-/** The content of a new world. Organizations and branches are set up as in the spec's dashboard. */
-export interface SeedOrganization {
-  readonly organizationId: string;
-  readonly name: string;
-  readonly plan: "standard" | "advanced";
-  readonly keys: readonly { readonly apiKey: string; readonly livemode: boolean }[];
-}
-
-export interface SeedFleet {
-  readonly fleetId: string;
-  readonly name: string;
-  /** The organization that delivers its own orders; null for an independent fleet. */
-  readonly owner: string | null;
-}
-
-export interface SeedZone {
-  readonly code: string;
-  readonly name: string;
-  readonly fleetId: string;
-  readonly shifts: readonly Shift[];
-}
-
-export interface SeedBranch {
-  readonly branchId: string;
-  readonly organizationId: string;
-  readonly reference: string | null;
-  readonly name: string;
-  readonly address: { readonly street: string; readonly city: string; readonly postcode: string };
-  readonly coordinates: { readonly latitude: number; readonly longitude: number } | null;
-  readonly closed: boolean;
-  readonly primary: string | null;
-  readonly zones: readonly string[];
-}
 
 export const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
 const EVENING: readonly Shift[] = [{ fromMinute: 17 * 60, untilMinute: 22 * 60 }];
 
-export const SEED_ORGANIZATIONS: readonly SeedOrganization[] = [
-  organization("sandbox", "Bakkerij De Korenbloem", "advanced", ["sandbox", "sandbox_second"]),
-  organization("other", "Andere Keuken", "advanced", ["other"]),
-  organization("standard", "Kleine Keuken", "standard", ["standard"]),
+const ORGANIZATIONS: readonly Organization[] = [
+  organization("other", "Andere Keuken", "advanced"),
+  organization("sandbox", "Bakkerij De Korenbloem", "advanced"),
+  organization("standard", "Kleine Keuken", "standard"),
 ];
 
-export const SEED_FLEETS: readonly SeedFleet[] = [
+const FLEETS: readonly Fleet[] = [
   { fleetId: "amstel", name: "Amstel Fietskoeriers", owner: null },
   { fleetId: "domstad", name: "Domstad Bezorgt", owner: null },
   { fleetId: "maas", name: "Maas Express", owner: null },
   { fleetId: "korenbloem", name: "Korenbloem Eigen Bezorging", owner: "sandbox" },
 ];
 
-export const SEED_ZONES: readonly SeedZone[] = [
-  { code: "AMS-C", name: "Amsterdam Centrum", fleetId: "amstel", shifts: ALL_DAY },
-  { code: "AMS-W", name: "Amsterdam West", fleetId: "amstel", shifts: ALL_DAY },
-  { code: "UTR-1", name: "Utrecht", fleetId: "domstad", shifts: ALL_DAY },
-  { code: "RTM-1", name: "Rotterdam", fleetId: "maas", shifts: ALL_DAY },
-  { code: "RTM-EVE", name: "Rotterdam Avond", fleetId: "maas", shifts: EVENING },
-  { code: "RTM-OFF", name: "Rotterdam Haven (no shifts)", fleetId: "maas", shifts: [] },
-  { code: "HLM-1", name: "Haarlem", fleetId: "amstel", shifts: ALL_DAY },
-  { code: "OWN-1", name: "Delft, own couriers", fleetId: "korenbloem", shifts: ALL_DAY },
-  { code: "HAG-1", name: "Den Haag", fleetId: "maas", shifts: ALL_DAY },
+const ZONES: readonly Zone[] = [
+  zone("AMS-C", "Amsterdam Centrum", "amstel"),
+  zone("AMS-W", "Amsterdam West", "amstel"),
+  zone("HAG-1", "Den Haag", "maas"),
+  zone("HLM-1", "Haarlem", "amstel"),
+  zone("OWN-1", "Delft, own couriers", "korenbloem"),
+  zone("RTM-1", "Rotterdam", "maas"),
+  zone("RTM-EVE", "Rotterdam Avond", "maas", EVENING),
+  zone("RTM-OFF", "Rotterdam Haven (no shifts)", "maas", []),
+  zone("UTR-1", "Utrecht", "domstad"),
 ];
 
 const BRANCHES = [
@@ -77,8 +44,8 @@ const BRANCHES = [
   branch("sandbox", null, "Haarlem", ["Zijlstraat 21", "Haarlem", "2011 TK"], ["HLM-1"]),
   branch("sandbox", "eigen-bezorging", "Delft", ["Markt 12", "Delft", "2611 GS"], ["OWN-1"]),
   {
-    ...branch("sandbox", "den-haag", "Den Haag", ["Noordeinde 33", "Den Haag", "2514 GA"], ["HAG-1"]),
-    primary: null,
+    ...branch("sandbox", "den-haag", "Den Haag", ["Noordeinde 33", "Den Haag", "2514 GA"], []),
+    connections: [{ zoneCode: "HAG-1", isPrimary: false, active: true }],
   },
   {
     ...branch("sandbox", "leiden", "Leiden (closed)", ["Breestraat 70", "Leiden", "2311 CS"], ["HAG-1"]),
@@ -90,44 +57,50 @@ const BRANCHES = [
   branch("standard", "markt", "Markt", ["Biltstraat 101", "Utrecht", "3572 AW"], ["UTR-1"]),
 ];
 
-/** The branches in list order; their ids depend on the seed. */
-export function seedBranches(seed: number): SeedBranch[] {
-  return BRANCHES.map((each) => {
-    const found = geocode(each.address);
-    if (!found.valid) throw new TypeError("a seeded branch must have an address that can be geocoded");
-    const branchId = makeUuid(seed, "branch", each.organizationId, each.name);
-    return { ...each, branchId, coordinates: found.coordinates };
+/** The content of a new world, set up as in the spec's dashboard. The ids of branches depend on the seed. */
+export function seedDirectory(seed: number): DirectoryContent {
+  const keys = ["sandbox", "sandbox_second", "other", "standard"].flatMap((suffix) => {
+    const organizationId = suffix.replace(/_.*/, "");
+    return [
+      { apiKey: `dos_live_${suffix}`, organizationId, livemode: true },
+      { apiKey: `dos_test_${suffix}`, organizationId, livemode: false },
+    ];
   });
+  const branches = BRANCHES.map((each) => ({
+    ...each,
+    branchId: makeUuid(seed, "branch", each.organizationId, each.name),
+  }));
+  return { organizations: ORGANIZATIONS, keys, fleets: FLEETS, zones: ZONES, branches };
 }
 
-function organization(
-  organizationId: string,
-  name: string,
-  plan: SeedOrganization["plan"],
-  suffixes: readonly string[],
-): SeedOrganization {
-  const keys = suffixes.flatMap((suffix) => [
-    { apiKey: `dos_live_${suffix}`, livemode: true },
-    { apiKey: `dos_test_${suffix}`, livemode: false },
-  ]);
-  return { organizationId, name, plan, keys };
+function organization(organizationId: string, name: string, plan: "standard" | "advanced"): Organization {
+  return { organizationId, name, plan, subscription: "active" };
 }
 
+function zone(code: string, name: string, fleetId: string, shifts = ALL_DAY): Zone {
+  const fleet = FLEETS.find((each) => each.fleetId === fleetId);
+  if (fleet === undefined) throw new TypeError("a seeded zone must have a fleet");
+  return { code, name, shifts, fleetName: fleet.name, fleetOwnerId: fleet.owner };
+}
+
+/** The first zone is the primary connection. */
 function branch(
   organizationId: string,
   reference: string | null,
   name: string,
   [street = "", city = "", postcode = ""]: readonly string[],
   zones: readonly string[],
-): Omit<SeedBranch, "branchId" | "coordinates"> {
-  const primary = zones[0] ?? null;
+): Omit<StoredBranch, "branchId"> {
+  const address = { street, city, postcode };
+  const found = geocode(address);
+  if (!found.valid) throw new TypeError("a seeded branch must have an address that can be geocoded");
   return {
     organizationId,
     reference,
     name,
-    address: { street, city, postcode },
+    address,
+    coordinates: found.coordinates,
     closed: false,
-    primary,
-    zones,
+    connections: zones.map((zoneCode, place) => ({ zoneCode, isPrimary: place === 0, active: true })),
   };
 }

@@ -8,7 +8,8 @@ import type { Faults } from "../control/faults.ts";
 /** The content of the control page and of GET /_sandbox/state. */
 export async function readOverview({ state, journal }: ControlDeps) {
   const { pool, clock, dials, directory, faults } = state;
-  const figures = await readFigures(pool);
+  const organizationIds = directory.organizations().map(({ organizationId }) => organizationId);
+  const figures = await readFigures(pool, organizationIds);
   const endpoints = await readEndpoints(pool);
   return {
     seed: dials.seed,

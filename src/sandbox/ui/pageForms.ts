@@ -1,7 +1,6 @@
-import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
+import { PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
 import { faultsSchema, NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
-import { FAULT_WORDS } from "./faultWords.ts";
 import { renderGood, renderWarning } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -80,7 +79,7 @@ export function renderFaults(faults: Faults): Html {
       ${
         changed.length === 0
           ? renderGood("None are on.")
-          : renderWarning(`Changed: ${changed.map((name) => FAULT_WORDS[name]).join(", ")}`)
+          : renderWarning(`Changed: ${changed.map((name) => wordsOf(name)).join(", ")}`)
       }
       <span class="dim">Shares are between 0 and 1.</span>
     </p>
@@ -160,9 +159,11 @@ function renderBranch(
   </li>`;
 }
 
+const wordsOf = (name: keyof Faults) => faultsSchema.shape[name].description ?? name;
+
 function renderFault(name: keyof Faults, faults: Faults): Html {
   return html`<label
-    ><span>${FAULT_WORDS[name]} <code>${name}</code></span> ${renderDial(name, faults)}</label
+    ><span>${wordsOf(name)} <code>${name}</code></span> ${renderDial(name, faults)}</label
   >`;
 }
 
@@ -171,10 +172,10 @@ function renderDial(name: keyof Faults, faults: Faults): Html {
   const look = faults[name] === NO_FAULTS[name] ? "" : "on";
   const field = faultsSchema.shape[name];
   if ("options" in field && field.options.every((option) => typeof option === "string")) {
-    return renderChoice(name, field.options, value, look, FAULT_WORDS[name]);
+    return renderChoice(name, field.options, value, look, wordsOf(name));
   }
   if (typeof NO_FAULTS[name] === "boolean")
-    return renderChoice(name, ["false", "true"], value, look, FAULT_WORDS[name]);
+    return renderChoice(name, ["false", "true"], value, look, wordsOf(name));
   return html`<input class="${look}" name="${name}" value="${value}" />`;
 }
 

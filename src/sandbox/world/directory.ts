@@ -1,6 +1,73 @@
+import type { Coordinates } from "../places/geocode.ts";
+import type { Shift } from "../fleet/schedule.ts";
 import type { Connection } from "./database.ts";
-import { readDirectory } from "./directory.sql.ts";
-import type { Branch, DirectoryRows, Organization, Zone } from "./directory.sql.ts";
+import { readContent } from "./world.sql.ts";
+
+/** What the provider's dashboard sets; stored as one document. */
+export interface DirectoryContent {
+  readonly organizations: readonly Organization[];
+  readonly keys: readonly Key[];
+  readonly fleets: readonly Fleet[];
+  readonly zones: readonly Zone[];
+  /** In list order, those of all organizations. */
+  readonly branches: readonly StoredBranch[];
+}
+
+interface Key {
+  readonly apiKey: string;
+  readonly organizationId: string;
+  readonly livemode: boolean;
+}
+
+export interface Fleet {
+  readonly fleetId: string;
+  readonly name: string;
+  /** The organization that delivers its own orders; null for an independent fleet. */
+  readonly owner: string | null;
+}
+
+export const PLANS = ["none", "standard", "advanced"] as const;
+export type Plan = (typeof PLANS)[number];
+export const SUBSCRIPTIONS = ["active", "past_due", "unpaid", "canceled"] as const;
+export type Subscription = (typeof SUBSCRIPTIONS)[number];
+
+export interface Organization {
+  readonly organizationId: string;
+  readonly name: string;
+  readonly plan: Plan;
+  readonly subscription: Subscription;
+}
+
+export interface Zone {
+  readonly code: string;
+  readonly name: string;
+  readonly shifts: readonly Shift[];
+  readonly fleetName: string;
+  /** The organization that delivers its own orders in this zone; null for an independent fleet. */
+  readonly fleetOwnerId: string | null;
+}
+
+interface ZoneConnection {
+  readonly zoneCode: string;
+  readonly isPrimary: boolean;
+}
+
+export interface Branch {
+  readonly branchId: string;
+  readonly organizationId: string;
+  readonly reference: string | null;
+  readonly name: string;
+  readonly address: { readonly street: string; readonly city: string; readonly postcode: string };
+  /** Null: the main address has no coordinates, so the branch cannot take orders. */
+  readonly coordinates: Coordinates | null;
+  readonly closed: boolean;
+  readonly connections: readonly ZoneConnection[];
+}
+
+export interface StoredBranch extends Branch {
+  /** An inactive one is no longer in `connectedZones`; its zone is not accepted as zoneCode. */
+  readonly connections: readonly (ZoneConnection & { readonly active: boolean })[];
+}
 
 /** The owner of a key at the moment of a request or an event. */
 export interface Caller {
@@ -33,27 +100,27 @@ export function isUuid(text: string): boolean {
 }
 
 export function makeDirectory(): Directory {
-  let rows: DirectoryRows = { organizations: [], keys: [], zones: [], branches: [] };
+  let content: DirectoryContent = { organizations: [], keys: [], fleets: [], zones: [], branches: [] };
   let branches = new Map<string, Branch>();
   let zones = new Map<string, Zone>();
-  let keys = new Map<string, DirectoryRows["keys"][number]>();
+  let keys = new Map<string, Key>();
   const findOrganization = (organizationId: string) =>
-    rows.organizations.find((organization) => organization.organizationId === organizationId);
+    content.organizations.find((organization) => organization.organizationId === organizationId);
   const branchesOf = (organizationId: string) =>
-    rows.branches.filter((branch) => branch.organizationId === organizationId);
+    [...branches.values()].filter((branch) => branch.organizationId === organizationId);
   return {
     reload: async (connection) => {
-      rows = await readDirectory(connection);
-      branches = new Map(rows.branches.map((branch) => [branch.branchId, branch]));
-      zones = new Map(rows.zones.map((zone) => [zone.code, zone]));
-      keys = new Map(rows.keys.map((key) => [key.apiKey, key]));
+      content = await readContent(connection);
+      branches = new Map(content.branches.map((branch) => [branch.branchId, showBranch(branch)]));
+      zones = new Map(content.zones.map((zone) => [zone.code, zone]));
+      keys = new Map(content.keys.map((key) => [key.apiKey, key]));
     },
     findCaller: (apiKey) => {
       const key = keys.get(apiKey);
       const organization = key && findOrganization(key.organizationId);
       return key && organization && { organization, livemode: key.livemode };
     },
-    organizations: () => rows.organizations,
+    organizations: () => content.organizations,
     findOrganization,
     branchesOf,
     findBranch: (organizationId, branch) => {
@@ -63,9 +130,14 @@ export function makeDirectory(): Directory {
       );
     },
     branchById: (branchId) => mustFind(branches, branchId),
-    zones: () => rows.zones,
+    zones: () => content.zones,
     zoneByCode: (code) => mustFind(zones, code),
   };
+}
+
+function showBranch({ connections, ...branch }: StoredBranch): Branch {
+  const active = connections.filter((each) => each.active);
+  return { ...branch, connections: active.map(({ zoneCode, isPrimary }) => ({ zoneCode, isPrimary })) };
 }
 
 /** For ids that an order holds: the database has a row for each. */

@@ -1,5 +1,5 @@
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -14,59 +14,10 @@ create table sandbox.world (
   schema_version integer not null,
   seed           integer not null,
   clock_now      bigint,
-  fleet_speed    float8
+  fleet_speed    float8,
+  -- Not jsonb, which would change the order of members.
+  directory      json not null
 );
-
-create table sandbox.organizations (
-  organization_id text primary key,
-  name            text not null,
-  plan            text not null check (plan in ('none', 'standard', 'advanced')),
-  subscription    text not null check (subscription in ('active', 'past_due', 'unpaid', 'canceled'))
-);
-
-create table sandbox.api_keys (
-  api_key         text primary key,
-  organization_id text not null references sandbox.organizations,
-  livemode        boolean not null
-);
-
-create table sandbox.fleets (
-  fleet_id              text primary key,
-  name                  text not null,
-  owner_organization_id text references sandbox.organizations
-);
-
-create table sandbox.zones (
-  zone_code text primary key,
-  name      text not null,
-  fleet_id  text not null references sandbox.fleets,
-  shifts    jsonb not null
-);
-
-create table sandbox.branches (
-  branch_id       uuid primary key,
-  organization_id text not null references sandbox.organizations,
-  position        integer not null,
-  reference       text,
-  name            text not null,
-  street          text not null,
-  city            text not null,
-  postcode        text not null,
-  latitude        float8,
-  longitude       float8,
-  closed          boolean not null,
-  unique (organization_id, reference)
-);
-
-create table sandbox.connections (
-  branch_id  uuid not null references sandbox.branches on delete cascade,
-  zone_code  text not null references sandbox.zones,
-  position   integer not null,
-  is_primary boolean not null,
-  active     boolean not null default true,
-  primary key (branch_id, zone_code)
-);
-create unique index connections_one_primary on sandbox.connections (branch_id) where is_primary;
 
 create sequence sandbox.order_number as bigint;
 create sequence sandbox.event_number as bigint;
@@ -91,8 +42,6 @@ create table sandbox.orders (
   distance_km       float8 not null,
   schedule_mode     text not null,
   basis             text not null,
-  resolved_pickup   bigint not null,
-  resolved_delivery bigint not null,
   pickup_time       bigint not null,
   delivery_time     bigint not null,
   real_pickup       bigint,
@@ -117,7 +66,7 @@ create table sandbox.charges (
 );
 
 create table sandbox.searches (
-  organization_id text not null references sandbox.organizations,
+  organization_id text not null,
   search_key      text not null,
   result          jsonb not null,
   searched_at     bigint not null,
@@ -126,7 +75,7 @@ create table sandbox.searches (
 
 create table sandbox.endpoints (
   endpoint_id     text primary key,
-  organization_id text not null references sandbox.organizations,
+  organization_id text not null,
   livemode        boolean not null,
   url             text not null,
   secret          text not null,

@@ -1,8 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "./database.ts";
 import { ORDER_INDEXES, SCHEMA_SQL, SCHEMA_VERSION } from "./schema.ts";
-import type { SeedBranch, SeedFleet, SeedOrganization, SeedZone } from "../seed/seedWorld.ts";
-import { seedBranches, SEED_FLEETS, SEED_ORGANIZATIONS, SEED_ZONES } from "../seed/seedWorld.ts";
+import type { DirectoryContent } from "./directory.ts";
+import { seedDirectory } from "../seed/seedWorld.ts";
 
 export interface World {
   readonly seed: number;
@@ -33,13 +33,11 @@ export async function createWorld(connection: Connection, seed: number): Promise
   await connection.query("set local client_min_messages = warning");
   await connection.query("drop schema if exists sandbox cascade");
   await connection.query(`${SCHEMA_SQL}; ${Object.values(ORDER_INDEXES).join("; ")}`);
-  await connection.query(`insert into sandbox.world (schema_version, seed) values ($1, $2)`, [
+  await connection.query(`insert into sandbox.world (schema_version, seed, directory) values ($1, $2, $3)`, [
     SCHEMA_VERSION,
     seed,
+    JSON.stringify(seedDirectory(seed)),
   ]);
-  await insertOrganizations(connection, SEED_ORGANIZATIONS);
-  await insertZones(connection, { fleets: SEED_FLEETS, zones: SEED_ZONES });
-  await insertBranches(connection, seedBranches(seed));
 }
 
 /** Stores the virtual clock's time, so that a restart resumes there. */
@@ -52,69 +50,16 @@ export async function saveFleetSpeed(connection: Connection, speed: number): Pro
   await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }
 
-export async function insertOrganizations(
-  connection: Connection,
-  organizations: readonly SeedOrganization[],
-): Promise<void> {
-  await connection.query(
-    `insert into sandbox.organizations (organization_id, name, plan, subscription)
-     select "organizationId", name, plan, 'active'
-     from jsonb_to_recordset($1) as o ("organizationId" text, name text, plan text)`,
-    [JSON.stringify(organizations)],
+/** The content of the dashboard. */
+export async function readContent(connection: Connection): Promise<DirectoryContent> {
+  const { rows } = await connection.query<{ directory: DirectoryContent }>(
+    "select directory from sandbox.world",
   );
-  const keys = organizations.flatMap(({ organizationId, keys: own }) =>
-    own.map((key) => ({ organizationId, ...key })),
-  );
-  await connection.query(
-    `insert into sandbox.api_keys (api_key, organization_id, livemode)
-     select "apiKey", "organizationId", livemode
-     from jsonb_to_recordset($1) as k ("apiKey" text, "organizationId" text, livemode boolean)`,
-    [JSON.stringify(keys)],
-  );
+  const [world] = rows;
+  if (world === undefined) throw new TypeError("a world has a directory");
+  return world.directory;
 }
 
-/** Adds zones, and those of their fleets that do not exist yet. */
-export async function insertZones(
-  connection: Connection,
-  { fleets, zones }: { fleets: readonly SeedFleet[]; zones: readonly SeedZone[] },
-): Promise<void> {
-  await connection.query(
-    `insert into sandbox.fleets (fleet_id, name, owner_organization_id)
-     select "fleetId", name, owner from jsonb_to_recordset($1) as f ("fleetId" text, name text, owner text)
-     on conflict do nothing`,
-    [JSON.stringify(fleets)],
-  );
-  await connection.query(
-    `insert into sandbox.zones (zone_code, name, fleet_id, shifts)
-     select code, name, "fleetId", shifts
-     from jsonb_to_recordset($1) as z (code text, name text, "fleetId" text, shifts jsonb)`,
-    [JSON.stringify(zones)],
-  );
-}
-
-/** Adds branches at the end of the list. */
-export async function insertBranches(connection: Connection, branches: readonly SeedBranch[]): Promise<void> {
-  const rows = branches.map(({ address, coordinates, ...branch }, position) => ({
-    ...branch,
-    ...address,
-    ...coordinates,
-    position,
-  }));
-  await connection.query(
-    `insert into sandbox.branches
-       (branch_id, organization_id, position, reference, name, street, city, postcode, latitude, longitude, closed)
-     select "branchId", "organizationId", (select count(*) from sandbox.branches) + position, reference, name, street, city, postcode, latitude, longitude, closed
-     from jsonb_to_recordset($1) as b ("branchId" uuid, "organizationId" text, position integer, reference text,
-       name text, street text, city text, postcode text, latitude float8, longitude float8, closed boolean)`,
-    [JSON.stringify(rows)],
-  );
-  const connections = branches.flatMap(({ branchId, zones, primary }) =>
-    zones.map((code, position) => ({ branchId, code, position, isPrimary: code === primary })),
-  );
-  await connection.query(
-    `insert into sandbox.connections (branch_id, zone_code, position, is_primary)
-     select "branchId", code, position, "isPrimary"
-     from jsonb_to_recordset($1) as c ("branchId" uuid, code text, position integer, "isPrimary" boolean)`,
-    [JSON.stringify(connections)],
-  );
+export async function saveContent(connection: Connection, content: DirectoryContent): Promise<void> {
+  await connection.query("update sandbox.world set directory = $1", [JSON.stringify(content)]);
 }
