@@ -15,6 +15,9 @@ export const looseOrder = z.custom<Order>(
     typeof value.reference === "string",
 );
 
+/** What is wrong with a page that leads back to itself: reading on would never end. */
+export const NO_PROGRESS = "the next page is the same one";
+
 /** An ISO 8601 date-time with offset, or a Date. */
 export type Time = string | Date;
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { ProviderAnswer, ProviderRequest } from "../provider/http/request.ts";
-import { parseAnswer } from "../provider/orderAnswer.ts";
+import { makeUnreadable, parseAnswer } from "../provider/orderAnswer.ts";
+import { looseOrder, NO_PROGRESS } from "./answers.ts";
 import type { Change } from "./change.ts";
 import { get } from "./connection.ts";
 
@@ -8,16 +9,34 @@ export type FedChange = Change & { readonly position: string };
 type Ask = (request: ProviderRequest) => Promise<ProviderAnswer>;
 
 const PAGE_MAX = 500;
+/** In characters. A mirror's are of at most 41. */
+const POSITION_MAX = 200;
 const ROUTE = "/v1/changes";
 
-const isChange = (value: unknown): value is FedChange =>
-  typeof value === "object" && value !== null && "position" in value && typeof value.position === "string";
+export const positionSchema = z.string().max(POSITION_MAX);
+
+const knownMembers = z.object({
+  position: positionSchema,
+  reference: z.string(),
+  revision: z.number(),
+  status: z.string(),
+  /** Later releases may know more; the snapshot is the client's own. */
+  verdict: z.string().refine((verdict) => verdict !== "snapshot"),
+  updatedAt: z.string(),
+  changedAt: z.string(),
+  before: looseOrder.nullable(),
+  after: looseOrder.nullable(),
+});
+/** The change as it was sent, with members that this release does not know. */
+export const changeSchema = z.custom<FedChange>((value) => knownMembers.safeParse(value).success);
+
+export const completeSchema = z.object({ through: z.string(), exceptions: z.number() });
 
 const pageSchema = z.looseObject({
-  data: z.array(z.custom<FedChange>(isChange)),
+  data: z.array(changeSchema),
   hasMore: z.boolean(),
-  next: z.string(),
-  complete: z.object({ through: z.string(), exceptions: z.number() }).nullish(),
+  next: positionSchema,
+  complete: completeSchema.nullish(),
 });
 
 /** The position behind the last change. If one arrives at the same moment, it is before this position or after it. */
@@ -39,5 +58,9 @@ export async function* readFeedPages(ask: Ask, after: string) {
 
 async function readPage(ask: Ask, { after, limit }: { after: string; limit: number }) {
   const query = new URLSearchParams({ after, limit: String(limit) });
-  return parseAnswer(pageSchema, `GET ${ROUTE}`, await ask(get(ROUTE, { query })));
+  const endpoint = `GET ${ROUTE}`;
+  const answer = await ask(get(ROUTE, { query }));
+  const page = parseAnswer(pageSchema, endpoint, answer);
+  if (page.hasMore && page.next === after) throw makeUnreadable(endpoint, answer, NO_PROGRESS);
+  return page;
 }

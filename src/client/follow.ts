@@ -59,8 +59,8 @@ interface Reading {
  * The changes of all orders, each once and in the order of the feed, for as long as the caller loops. It reconnects by
  * itself, waiting up to 8 s or as long as the mirror asks for.
  *
- * The position is saved when the caller asks for the next change: a program that ends in between gets the last one
- * again. A loop that began with a snapshot saves none before it has caught up with the changes made meanwhile, so until
+ * The position is saved when the caller asks for the next change, and first of all with `latest`: a program that ends in
+ * between gets the last one again. A loop that began with a snapshot saves none before it has caught up with the changes made meanwhile, so until
  * then a restart begins with a new snapshot. If the mirror can no longer tell what a reader has missed (410), there is a
  * new snapshot, too; a reader that wants none gets a ProviderRefusedError with the code `feed_restarted`. Throws other
  * refusals, such as InvalidApiKeyError, and errors of the store.
@@ -92,7 +92,12 @@ export async function* followChanges(
 /** A position; undefined for a snapshot. */
 async function findStart(reading: Reading, after: string): Promise<string | undefined> {
   if (after === "snapshot") return undefined;
-  if (after === "latest") return readFeedEnd(reading.ask);
+  if (after === "latest") {
+    const end = await readFeedEnd(reading.ask);
+    // Otherwise a program that ends before it has done with the first change would never get that change.
+    await reading.options.store?.save(end);
+    return end;
+  }
   return after === "beginning" ? "" : after;
 }
 

@@ -2,6 +2,7 @@ import { OrderMirrorError } from "../domain/errors.ts";
 import { OrderNotFoundError } from "../provider/errors.ts";
 import type { ProviderAnswer } from "../provider/http/request.ts";
 import { parseAnswer } from "../provider/orderAnswer.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { listBranchesResponseSchema } from "../wire/api.ts";
 import type { ListBranchesResponse } from "../wire/api.ts";
 import { looseOrder, readFreshness, writeParameters } from "./answers.ts";
@@ -114,6 +115,7 @@ function readOrder(answer: ProviderAnswer): OrderResult {
 /** Of the time that a request may take, how much the mirror may wait: it must still answer. */
 const WAIT_SHARE = 2 / 3;
 const WAIT_SECONDS_MAX = 30;
+const REPEAT_MS = 1_000;
 /** Every updatedAt is later. */
 const EVER = "1970-01-01T00:00:00Z";
 
@@ -125,6 +127,7 @@ async function waitFor(
   const untilMs = performance.now() + timeoutMs;
   const onceSeconds = Math.min(WAIT_SECONDS_MAX, Math.floor((deadlineMs / 1_000) * WAIT_SHARE));
   for (;;) {
+    const askedAtMs = performance.now();
     const leftSeconds = Math.max(0, Math.ceil((untilMs - performance.now()) / 1_000));
     const query = writeParameters({ updatedAfter, wait: Math.min(onceSeconds, leftSeconds) });
     try {
@@ -134,7 +137,10 @@ async function waitFor(
       // The mirror may learn of it yet.
       if (!(error instanceof OrderNotFoundError)) throw error;
     }
-    if (performance.now() >= untilMs)
-      throw new WaitTimeoutError(`the order did not change within ${timeoutMs} ms`);
+    const nowMs = performance.now();
+    if (nowMs >= untilMs) throw new WaitTimeoutError(`the order did not change within ${timeoutMs} ms`);
+    // Only if it was answered at once: the mirror may be of a release that does not wait.
+    const pauseMs = Math.min(askedAtMs + REPEAT_MS, untilMs) - nowMs;
+    if (pauseMs > 0) await systemClock.sleep(pauseMs, signal);
   }
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { SendRequest } from "../provider/http/request.ts";
-import { parseAnswer } from "../provider/orderAnswer.ts";
-import { looseOrder, readFreshness, writeParameters } from "./answers.ts";
+import { makeUnreadable, parseAnswer } from "../provider/orderAnswer.ts";
+import { looseOrder, NO_PROGRESS, readFreshness, writeParameters } from "./answers.ts";
 import type { Freshness, Order, Time } from "./answers.ts";
 import { get } from "./connection.ts";
 
@@ -93,7 +93,9 @@ export async function* readPages(
     const answer = await send(get(ROUTE, { query: parameters }), { signal });
     const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
     yield { orders: data, revisions, ...readFreshness(answer) };
-    parameters = findNext(answer.headers.get("link"));
+    const next = findNext(answer.headers.get("link"));
+    if (next?.toString() === parameters.toString()) throw makeUnreadable(`GET ${ROUTE}`, answer, NO_PROGRESS);
+    parameters = next;
   }
 }
 

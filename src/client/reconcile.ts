@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
-import { parseInstant } from "../domain/order/instant.ts";
+import { parseInstant, tryParseInstant } from "../domain/order/instant.ts";
 import type { OrderState } from "../domain/order/order.ts";
 import type { ProviderAnswer, ProviderRequest } from "../provider/http/request.ts";
-import { parseAnswer } from "../provider/orderAnswer.ts";
+import { makeUnreadable, parseAnswer } from "../provider/orderAnswer.ts";
 import { RANGES_MAX, reconciledSchema } from "../wire/reconcile.ts";
 import {
   compareBounds,
@@ -185,7 +185,7 @@ const NOTHING: RangeSum = { count: 0, sum: 0n };
 
 function pick(pieces: readonly Piece[], index: number): StateRange {
   const piece = pieces[index];
-  if (piece === undefined) throw new TypeError("the mirror answered about a range that it was not asked for");
+  if (piece === undefined) throw new TypeError("the ranges of an answer are checked");
   return { since: piece.since, until: piece.until };
 }
 
@@ -207,9 +207,29 @@ async function ask(exchange: Exchange, pieces: readonly Piece[]): Promise<Answer
     policy: "sustained",
     safe: true,
   });
-  const read = parseAnswer(reconciledSchema, `POST ${ROUTE}`, answer);
+  const endpoint = `POST ${ROUTE}`;
+  const read = parseAnswer(reconciledSchema, endpoint, answer);
+  const problem = findProblem(pieces, read.differing);
+  if (problem !== undefined) throw makeUnreadable(endpoint, answer, problem);
   exchange.start ??= read.position;
   return read;
+}
+
+/** What no mirror answers, and what would make the exchange endless. */
+function findProblem(pieces: readonly Piece[], differing: readonly Differing[]): string | undefined {
+  let [last, isEndless] = [-1, differing.length > 0];
+  for (const { range, next, orders = [], gone = [] } of differing) {
+    const piece = pieces[range];
+    if (piece === undefined || range <= last) return "a range that was not asked for, or twice";
+    last = range;
+    const from = typeof next === "string" ? readBound(next) : piece.until;
+    if (from === undefined || compareBounds(from, piece.since) < 0 || compareBounds(from, piece.until) > 0)
+      return "a bound outside its range";
+    if (compareBounds(from, piece.since) > 0 || orders.length + gone.length > 0) isEndless = false;
+    if (orders.some(({ order }) => tryParseInstant(order.updatedAt) === undefined))
+      return "an order without a readable updatedAt";
+  }
+  return isEndless ? "no range was answered" : undefined;
 }
 
 /** Leaves out what the mirror completes. */

@@ -109,7 +109,7 @@ export function makeRefusalError(answer: RefusedAnswer): ProviderError {
   const text = `${answer.endpoint} was refused: ${refusal.code ?? "no code"} (${describe(facts)})`;
   if (status < 400) {
     return new ProviderRedirectError(`${answer.endpoint} was redirected (${describe(facts)})`, facts, {
-      fix: "set DELIVERY_BASE_URL to the address that answers by itself",
+      fix: "set the base address (the provider's is in DELIVERY_BASE_URL) to the one that answers by itself",
     });
   }
   if (status >= 500) {

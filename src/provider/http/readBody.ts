@@ -1,7 +1,7 @@
 import { readBytes } from "../../runtime/http/readBytes.ts";
 
 /** Larger than any page of the spec's 200 orders; reading further would only fill the memory. */
-const BODY_BYTES_MAX = 10 * 1024 * 1024;
+export const BODY_BYTES_MAX = 10 * 1024 * 1024;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 

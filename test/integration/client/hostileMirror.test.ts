@@ -1,0 +1,331 @@
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createMirrorClient, memoryOrders, stateOf } from "../../../src/client/mirrorClient.ts";
+import type {
+  Change,
+  ChangesOptions,
+  FollowState,
+  MirrorClient,
+  Order,
+} from "../../../src/client/mirrorClient.ts";
+import {
+  ProviderRedirectError,
+  ProviderRefusedError,
+  ProviderUnavailableError,
+} from "../../../src/provider/errors.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const TOKEN = "a-token-that-nobody-else-may-see";
+const LOOP_MAX = 8;
+const SECRET = "Ada Lovelace, 12 Main Street";
+
+let mirror: TestServer;
+let stranger: TestServer;
+let client: MirrorClient;
+let answer: Answer;
+/** Addresses that were requested from the mirror, and headers that the stranger got. */
+const asked: string[] = [];
+const leaked: unknown[] = [];
+
+beforeAll(async () => {
+  mirror = await serve((request, response) => {
+    asked.push(request.originalUrl);
+    // Ends loops that would be endless.
+    if (asked.length > LOOP_MAX) response.writeHead(403).end();
+    else answer(request, response);
+  });
+  stranger = await serve((request, response) => {
+    leaked.push(request.headers);
+    response.json({});
+  });
+  client = createMirrorClient({ baseUrl: mirror.url, token: TOKEN, deadlineMs: 5_000 });
+});
+afterAll(async () => {
+  await mirror.close();
+  await stranger.close();
+});
+beforeEach(() => {
+  asked.length = 0;
+  leaked.length = 0;
+});
+
+const json =
+  (value: unknown, headers: Record<string, string> = {}): Answer =>
+  (_request, response) =>
+    void response
+      .writeHead(200, { "content-type": "application/json", ...headers })
+      .end(JSON.stringify(value));
+
+const text =
+  (body: string): Answer =>
+  (_request, response) =>
+    void response.writeHead(200, { "content-type": "application/json" }).end(body);
+
+const stream =
+  (body: string): Answer =>
+  (_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(body);
+  };
+
+const event = (data: unknown, name = "change") => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+
+const CHANGE = {
+  position: "0123456789ab.1",
+  reference: "DO-1",
+  revision: 1,
+  status: "created",
+  previousStatus: null,
+  verdict: "applied",
+  cause: { via: "poll" },
+  updatedAt: "2026-11-22T10:00:00Z",
+  changedAt: "2026-11-22T10:00:01Z",
+  changedFields: ["status"],
+  before: null,
+  after: { reference: "DO-1", status: "created", updatedAt: "2026-11-22T10:00:00Z" },
+};
+
+async function follow(options: ChangesOptions = {}): Promise<Change[]> {
+  const seen: Change[] = [];
+  for await (const change of client.changes({ after: "beginning", silenceMaxMs: 500, ...options }))
+    seen.push(change);
+  return seen;
+}
+
+async function list(): Promise<Order[]> {
+  const listed: Order[] = [];
+  for await (const order of client.orders()) listed.push(order);
+  return listed;
+}
+
+/** Every text that a log of the error could contain. */
+function showAll(error: unknown): string {
+  return error instanceof Error
+    ? `${error.name} ${error.message} ${error.stack} ${showAll(error.cause)}`
+    : String(error);
+}
+
+describe("a stream of changes", () => {
+  it.each([
+    ["no JSON", `event: change\ndata: {"position":"0123456789ab.1", ${SECRET}\n\n`],
+    ["null", event(null)],
+    ["a change without a position", event({ ...CHANGE, position: undefined, note: SECRET })],
+    ["a position that is no text", event({ ...CHANGE, position: { toString: SECRET } })],
+    ["an endless position", event({ ...CHANGE, position: "1".repeat(10_000) })],
+    ["a change without a reference", event({ ...CHANGE, reference: 7 })],
+    ["a snapshot", event({ ...CHANGE, verdict: "snapshot" })],
+    ["a change by prototype", `event: change\ndata: {"__proto__":${JSON.stringify(CHANGE)}}\n\n`],
+    ["an order that is none", event({ ...CHANGE, after: SECRET })],
+    ["a record without a time", event({ position: "0123456789ab.1", exceptions: 0 }, "complete")],
+  ])("ends with an error that shows nothing of the order: %s", async (_name, body) => {
+    answer = stream(body);
+    const saved: string[] = [];
+    const store = {
+      load: () => Promise.resolve(undefined),
+      save: async (position: string) => void saved.push(position),
+    };
+    const error: unknown = await follow({ store, onComplete: () => undefined }).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(ProviderUnavailableError);
+    expect(error).toMatchObject({ reason: "unreadable", status: null });
+    expect(showAll(error)).not.toContain("Lovelace");
+    expect([saved, asked.length]).toEqual([[], 1]);
+  });
+
+  it("ends with an error when a line has no end, and reads no further", async () => {
+    let sent = 0;
+    let closed: Promise<unknown> | undefined;
+    answer = (_request, response) => {
+      closed = once(response, "close");
+      response.writeHead(200, { "content-type": "text/event-stream" }).write("data: ");
+      const more = () => {
+        while (!response.destroyed && sent < 30_000_000 && response.write("x".repeat(100_000)))
+          sent += 100_000;
+      };
+      response.on("drain", more);
+      more();
+    };
+    await expect(follow()).rejects.toMatchObject({ reason: "unreadable" });
+    await closed;
+    expect(sent).toBeLessThan(30_000_000);
+  });
+
+  it("that ends at once is asked for again after a wait", async () => {
+    answer = (_request, response) =>
+      void response.writeHead(200, { "content-type": "text/event-stream" }).end();
+    const ending = new AbortController();
+    const states: FollowState[] = [];
+    const onState = (state: FollowState) => {
+      states.push(state);
+      if (states.length === 6) ending.abort();
+    };
+    await follow({ onState, signal: ending.signal });
+    expect(states.map(({ state }) => state)).toEqual([
+      "following",
+      "waiting",
+      "following",
+      "waiting",
+      "following",
+      "waiting",
+    ]);
+    expect(asked).toHaveLength(3);
+  });
+
+  it("ends with the errors of the program's own functions", async () => {
+    const own = new Error("the disk is full");
+    const fail = () => {
+      throw own;
+    };
+    answer = stream(
+      event({ through: CHANGE.updatedAt, exceptions: 0, position: CHANGE.position }, "complete"),
+    );
+    await expect(follow({ onComplete: fail })).rejects.toBe(own);
+    await expect(follow({ onState: fail })).rejects.toBe(own);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("keeps the members of an order whatever their names are", async () => {
+    const order =
+      '{"reference":"DO-1","status":"created","updatedAt":"2026-11-22T10:00:00Z","__proto__":{"status":"x"}}';
+    answer = stream(event(CHANGE).replace(JSON.stringify(CHANGE.after), order));
+    for await (const { after } of client.changes({ after: "beginning" })) {
+      expect(JSON.stringify(after)).toBe(order);
+      expect(after?.status).toBe("created");
+      break;
+    }
+    expect(({} as Record<string, unknown>)["status"]).toBeUndefined();
+  });
+});
+
+describe("pages", () => {
+  it.each([
+    ["of orders", () => list()],
+    ["of changes", () => follow({ follow: false })],
+  ])("%s that lead back to themselves end with an error", async (_name, read) => {
+    const link = '<?cursor=same>; rel="next"';
+    const page = { data: [], hasMore: true, next: "0123456789ab.1", limit: 200, offset: 0 };
+    answer = json(page, { link });
+    await expect(read()).rejects.toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable" });
+    expect(asked.length).toBeLessThan(4);
+  });
+
+  it("continue at the same mirror, wherever the link points", async () => {
+    answer = json({ data: [] }, { link: `<${stranger.url}/v1/orders?cursor=1>; rel="next"` });
+    expect(await list()).toEqual([]);
+    expect([asked.length, leaked]).toEqual([1, []]);
+  });
+
+  it("are not read without an end, nor as another type", async () => {
+    let closed: Promise<unknown> | undefined;
+    answer = (_request, response) => {
+      closed = once(response, "close");
+      response.writeHead(200, { "content-type": "application/json" }).write('{"data":[');
+      const more = () => {
+        while (!response.destroyed && response.write("0,".repeat(50_000)));
+      };
+      response.on("drain", more);
+      more();
+    };
+    await expect(client.order("DO-1")).rejects.toMatchObject({ reason: "unreadable" });
+    await closed;
+    answer = (_request, response) =>
+      void response.writeHead(200, { "content-type": "text/html" }).end(SECRET);
+    const error: unknown = await client.branches().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ reason: "unreadable" });
+    expect(showAll(error)).not.toContain("Lovelace");
+  });
+
+  it("that are no pages show nothing of their content in errors", async () => {
+    for (const body of ["null", "[]", `{"data":[{"name":"${SECRET}"}]}`, `{"data":"${SECRET}"}`]) {
+      answer = text(body);
+      const error: unknown = await list().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ reason: "unreadable" });
+      expect(showAll(error)).not.toContain("Lovelace");
+    }
+  });
+});
+
+it("follows no redirect with its token, and names the setting that is wrong", async () => {
+  answer = (_request, response) =>
+    void response.writeHead(307, { location: `${stranger.url}/v1/orders` }).end();
+  const reads = [
+    () => client.order("DO-1"),
+    () => client.branches(),
+    () => list(),
+    () => follow(),
+    () => follow({ follow: false }),
+    () => client.reconcile(memoryOrders()),
+  ];
+  for (const read of reads) {
+    const error: unknown = await read().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ProviderRedirectError);
+    expect(error).toMatchObject({ fix: expect.stringContaining("base address") as string });
+    expect(showAll(error)).not.toContain(TOKEN);
+  }
+  expect(leaked).toEqual([]);
+});
+
+it("ends with a refusal when the stored position is of elsewhere", async () => {
+  answer = (_request, response) =>
+    void response
+      .writeHead(422, { "content-type": "application/json" })
+      .end('{"error":{"code":"invalid_parameter","message":"after is not a position"}}');
+  for (const position of ["latest", "\n", "../..", "0123456789ab.1&after=latest"]) {
+    const store = { load: () => Promise.resolve(position), save: () => Promise.resolve() };
+    await expect(follow({ store })).rejects.toBeInstanceOf(ProviderRefusedError);
+  }
+  expect(asked).toHaveLength(4);
+  expect(asked.every((address) => new URL(address, mirror.url).searchParams.size <= 2)).toBe(true);
+});
+
+it("waits between requests while a mirror answers too early", async () => {
+  answer = json(CHANGE.after);
+  const wait = { updatedAfter: CHANGE.updatedAt, timeoutMs: 1_500 };
+  await expect(client.waitFor("DO-1", wait)).rejects.toMatchObject({ name: "WaitTimeoutError" });
+  expect(asked.length).toBeLessThan(6);
+  asked.length = 0;
+  answer = (_request, response) => void response.writeHead(404).end();
+  await expect(client.waitFor("DO-1", { timeoutMs: 1_500 })).rejects.toMatchObject({
+    name: "WaitTimeoutError",
+  });
+  expect(asked.length).toBeLessThan(6);
+});
+
+describe("a reconciliation", () => {
+  const stored = () => [stateOf(CHANGE.after as unknown as Order)];
+  const POSITION = "0123456789ab.1";
+  const ZERO = `0.${"0".repeat(32)}`;
+  const differ = (...differing: unknown[]) => json({ position: POSITION, differing });
+
+  it.each([
+    ["about a range that was not asked for", [{ range: 7, fingerprint: ZERO }]],
+    ["about a range before the first", [{ range: -1, fingerprint: ZERO }]],
+    ["twice about one range", [0, 0].map((range) => ({ range, fingerprint: ZERO, gone: ["DO-1"] }))],
+    ["that goes back", [{ range: 0, fingerprint: ZERO, next: "-9223372036854775808" }]],
+    ["that leaves the range", [{ range: 0, fingerprint: ZERO, next: "9223372036854775807.ff" }]],
+    ["with a bound that is none", [{ range: 0, fingerprint: ZERO, next: "elsewhere" }]],
+    [
+      "with an order without a time",
+      [
+        {
+          range: 0,
+          fingerprint: ZERO,
+          orders: [{ hash: "00", order: { reference: "DO-2", updatedAt: SECRET } }],
+        },
+      ],
+    ],
+  ])("ends with an error at an answer %s, and writes nothing", async (_name, differing) => {
+    answer = differ(...differing);
+    const store = memoryOrders(stored());
+    const error: unknown = await client.reconcile(store).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable" });
+    expect(showAll(error)).not.toContain("Lovelace");
+    expect([...store.orders.keys()]).toEqual(["DO-1"]);
+    expect(asked).toHaveLength(1);
+  });
+});
