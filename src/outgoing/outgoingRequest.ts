@@ -4,6 +4,7 @@ import { request as requestHttps } from "node:https";
 import type { IncomingMessage } from "node:http";
 import type { LookupFunction } from "node:net";
 import { isLoopback, namesThisMachine } from "../runtime/http/loopback.ts";
+import { withSignals } from "../runtime/lifecycle/abort.ts";
 import { isPrivateAddress, literalAddress } from "../runtime/http/privateAddress.ts";
 
 /** The endpoint's name leads to an address that this endpoint may not have. */
@@ -15,6 +16,7 @@ export interface PostOptions {
   readonly timeoutMs: number;
   /** Whether the endpoint may be in a private network. */
   readonly allowPrivate: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -23,31 +25,33 @@ export interface PostOptions {
  */
 export function postOutgoing(
   url: URL,
-  { headers, body, timeoutMs, allowPrivate }: PostOptions,
+  { headers, body, timeoutMs, allowPrivate, signal }: PostOptions,
 ): Promise<IncomingMessage> {
   const accepts = acceptedAddresses(url, allowPrivate);
   const literal = literalAddress(url);
-  return new Promise((resolve, reject) => {
-    if (literal !== undefined && !accepts(literal)) {
-      reject(makeRefusal());
-      return;
-    }
-    const send = url.protocol === "https:" ? requestHttps : requestHttp;
-    const request = send(url, {
-      method: "POST",
-      headers: { ...headers, "content-length": body.length },
-      signal: AbortSignal.timeout(timeoutMs),
-      lookup: makeLookup(accepts),
-      // A reused connection would skip the check of its name's current address.
-      agent: false,
+  const post = (ending: AbortSignal) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      if (literal !== undefined && !accepts(literal)) {
+        reject(makeRefusal());
+        return;
+      }
+      const send = url.protocol === "https:" ? requestHttps : requestHttp;
+      const request = send(url, {
+        method: "POST",
+        headers: { ...headers, "content-length": body.length },
+        signal: ending,
+        lookup: makeLookup(accepts),
+        // A reused connection would skip the check of its name's current address.
+        agent: false,
+      });
+      request.once("response", (response) => {
+        response.on("error", () => undefined);
+        resolve(response);
+      });
+      request.on("error", reject);
+      request.end(body);
     });
-    request.once("response", (response) => {
-      response.on("error", () => undefined);
-      resolve(response);
-    });
-    request.on("error", reject);
-    request.end(body);
-  });
+  return withSignals([AbortSignal.timeout(timeoutMs), signal], post);
 }
 
 /** An answer may be long or endless: only this much of it is read. */

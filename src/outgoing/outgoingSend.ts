@@ -25,8 +25,10 @@ export function makeSend(deps: {
   /** Whether the endpoint may have an address in a private network; see postOutgoing. */
   allowPrivate?: boolean;
   timeoutMs?: number;
+  /** Ends the attempt that is under way; it counts as failed. */
+  signal?: AbortSignal;
 }): SendMessage {
-  const { sign, clock, allowPrivate = false, timeoutMs = TIMEOUT_MS } = deps;
+  const { sign, clock, allowPrivate = false, timeoutMs = TIMEOUT_MS, signal } = deps;
   const url = new URL(deps.url);
   return async (message) => {
     const nowSeconds = Math.floor(millisFromInstant(clock.now()) / MILLIS_PER_SECOND);
@@ -39,7 +41,7 @@ export function makeSend(deps: {
     const startedAtMs = clock.monotonicMs();
     const lasted = () => clock.monotonicMs() - startedAtMs;
     try {
-      const response = await postOutgoing(url, { headers, body, timeoutMs, allowPrivate });
+      const response = await postOutgoing(url, { headers, body, timeoutMs, allowPrivate, signal });
       const durationMs = lasted();
       const beginning = await readBeginning(response);
       return { kind: "answered", durationMs, beginning, ...readHead(response, clock) };

@@ -15,7 +15,9 @@ import { makeSend } from "../../outgoing/outgoingSend.ts";
 import { ProviderRefusedError } from "../../provider/errors.ts";
 import { backoffMs } from "../../provider/rate/retrying.ts";
 import type { Config } from "../../runtime/config/config.ts";
+import { namesThisMachine } from "../../runtime/http/loopback.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { makeStandardSigner } from "../../signature/sign.ts";
 import { findRunningDemo } from "../demo/demoFolder.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
@@ -64,8 +66,10 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
   const mirror = createMirrorClient({ baseUrl, source, ...(token === undefined ? {} : { token }) });
   const { secret, store } = await openListenState(state);
   const sign = makeStandardSigner([secret]);
-  const send = makeSend({ url, sign, clock: systemClock, allowPrivate: true });
-  printNotice(`Changes of ${source} on ${baseUrl} go to ${url}. Signing secret: ${secret}`);
+  const send = makeSend({ url: url.href, sign, clock: systemClock, allowPrivate: true, signal });
+  // Without a password or a token that the address may have.
+  const shown = url.origin + url.pathname;
+  printNotice(`Changes of ${source} on ${baseUrl} go to ${shown}. Signing secret: ${secret}`);
   try {
     const onComplete = (record: CompleteRecord) => printComplete(record, options.json === true);
     for await (const change of mirror.changes({ after, store, signal, onState: printState, onComplete })) {
@@ -94,6 +98,7 @@ async function deliver(deps: {
   const { change, message, send, signal } = deps;
   for (let attempt = 1; ; attempt += 1) {
     const answer = await send(message);
+    signal.throwIfAborted();
     const accepted = isAccepted(answer);
     print({ change, message, answer, json: deps.json });
     if (accepted) return;
@@ -130,7 +135,8 @@ function print(sent: { change: Change; message: OutgoingMessage; answer: SendRes
   const outcome = answer.kind === "answered" ? String(answer.status) : answer.code;
   const { reference, revision, status } = change;
   const fields = { id: message.id, type: outgoingTypeOf(change), reference, revision, status, outcome };
-  printLine(sent.json ? JSON.stringify(fields) : `${fields.type}  ${reference}  ${status}  ${outcome}`);
+  const text = [fields.type, reference, status, outcome].map((each) => escapeControls(each)).join("  ");
+  printLine(sent.json ? JSON.stringify(fields) : text);
 }
 
 /** Everything before it was sent and accepted. */
@@ -146,12 +152,18 @@ function printState(state: FollowState): void {
     printNotice(`${state.error.message}. Trying again in ${formatSpan(state.retryMs)}.`);
 }
 
-function readAddress(text: string): string {
+function readAddress(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol === "http:" || url?.protocol === "https:") return url.href;
-  throw new ConfigurationError("--forward is not an http or https address.", {
-    fix: "Write it like http://localhost:8080/hooks.",
-  });
+  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+    throw new ConfigurationError("--forward is not an http or https address.", {
+      fix: "Write it like http://localhost:8080/hooks.",
+    });
+  }
+  if (url.protocol === "https:" || namesThisMachine(url.host)) return url;
+  throw new ConfigurationError(
+    "--forward is an http address of another machine: anybody on the way could read orders.",
+    { fix: "Start it with https://, or forward to this machine." },
+  );
 }
 
 /** Undefined for a mirror on this machine with LOCAL_TRUST. */
