@@ -1,8 +1,11 @@
+import { pipeline } from "node:stream/promises";
 import type { RequestHandler } from "express";
-import { readCertificate, readChain } from "../certificates/certificates.sql.ts";
+import { readCertificate, readChain, readChainEnd } from "../certificates/certificates.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { addSeconds, formatInstant, tryParseInstant } from "../domain/order/instant.ts";
 import type { Authenticate } from "../http/authenticate.ts";
+import { describeError } from "../runtime/telemetry/errorFields.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
@@ -11,14 +14,34 @@ interface RouteDeps {
   readonly authenticate: Authenticate;
 }
 
-const DAY_SECONDS = 86_400;
+interface ListDeps extends RouteDeps {
+  readonly logger: Logger;
+}
 
-/** GET /v1/certificates: all signed statements of the source, one per line, as `certificate check` reads them. */
-export function makeListCertificates({ pool, authenticate }: RouteDeps): RequestHandler {
+const CLIENT_GONE = "ERR_STREAM_PREMATURE_CLOSE";
+
+/**
+ * GET /v1/certificates: all signed statements of the source, one per line, as `certificate check` reads them. An answer
+ * that fails midway ends without the terminator of the transfer.
+ */
+export function makeListCertificates({ pool, authenticate, logger }: ListDeps): RequestHandler {
   return async (request, response) => {
-    const envelopes = await readOrUnavailable(readChain(pool, authenticate(request)));
-    response.type("application/x-ndjson").send(envelopes.map((envelope) => `${envelope}\n`).join(""));
+    const sourceId = authenticate(request);
+    const digest = await readOrUnavailable(readChainEnd(pool, sourceId));
+    response.set("ETag", `W/"${digest ?? ""}"`).type("application/x-ndjson");
+    if (request.fresh) response.status(304);
+    if (request.fresh || request.method === "HEAD") return void response.end();
+    try {
+      await pipeline(writeLines(readChain(pool, sourceId)), response);
+    } catch (error) {
+      if (describeError(error).code === CLIENT_GONE) return;
+      logger.error({ err: error, source: sourceId }, "an answer with certificates broke off");
+    }
   };
+}
+
+async function* writeLines(envelopes: AsyncIterable<string>): AsyncGenerator<string, void, void> {
+  for await (const envelope of envelopes) yield `${envelope}\n`;
 }
 
 /**
@@ -30,12 +53,12 @@ export function makeGetCertificate({ pool, authenticate }: RouteDeps): RequestHa
     const sourceId = authenticate(request);
     const day = String(request.params["day"]);
     const since = tryParseInstant(`${day}T00:00:00Z`);
+    // The first and the last day of all instants are not whole.
+    const end = tryParseInstant(`${day}T23:59:59Z`);
     const found =
-      since === undefined
+      since === undefined || end === undefined
         ? undefined
-        : await readOrUnavailable(
-            readCertificate(pool, { sourceId, since, until: addSeconds(since, DAY_SECONDS) }),
-          );
+        : await readOrUnavailable(readCertificate(pool, { sourceId, since, until: addSeconds(end, 1) }));
     if (found === undefined) throw new RefusedRequestError(NOT_FOUND);
     if (found.disprovedAt !== null) {
       const message = `A change that it had missed was found at ${formatInstant(BigInt(found.disprovedAt), 0)}. A new certificate follows when the day is proved again.`;

@@ -206,8 +206,10 @@ const CERTIFICATES: readonly ApiEndpoint[] = [
     tag: "Certificates",
     summary: "Read the chain of certificates",
     description: "Signed statements, one DSSE envelope per line, the first one first.",
+    headers: CACHE,
     answers: {
       200: { description: "The whole chain of the source.", type: "application/x-ndjson" },
+      304: UNCHANGED,
       ...READ_REFUSALS,
     },
   },

@@ -11,12 +11,12 @@ import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
-import { EXPORT_FORMATS } from "../orders/export/exportOrders.ts";
 import { makeExportOrders } from "../orders/export/exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
 import { makeGetCertificate, makeListCertificates } from "./certificateRoutes.ts";
+import { ENDPOINTS } from "./openapiEndpoints.ts";
 import { makeReconcile } from "./reconcileRoute.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
@@ -97,11 +97,10 @@ const READ_ONLY = {
 /** All addresses: the provider's, and our own. */
 const ADDRESSES = [
   ...CONTRACT_ENDPOINTS,
-  ...[...EXPORT_FORMATS.map((format) => `orders.${format}`), "changes", "changes/stream"].map((path) => ({
-    method: "GET",
-    path: `/v1/${path}`,
+  ...ENDPOINTS.map(({ method, path }) => ({
+    method: method.toUpperCase(),
+    path: path.replaceAll(/\{(\w+)\}/g, ":$1"),
   })),
-  { method: "POST", path: "/v1/reconcile" },
 ];
 
 /**

@@ -199,11 +199,26 @@ export async function readUncertifiedDays(
   return rows.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }));
 }
 
-/** The envelopes of a source's chain, the first one first. */
-export async function readChain(database: Queryable, sourceId: string): Promise<string[]> {
-  const { rows } = await database.query<{ envelope: string }>(
-    "select envelope from mirror.certificates where source_id = $1 order by serial",
+/** The digest of the last statement of a source's chain; undefined while there is none. */
+export async function readChainEnd(database: Queryable, sourceId: string): Promise<string | undefined> {
+  const { rows } = await database.query<{ digest: string }>(
+    `select encode(digest, 'hex') as digest from mirror.certificates where source_id = $1 order by serial desc limit 1`,
     [sourceId],
   );
-  return rows.map(({ envelope }) => envelope);
+  return rows[0]?.digest;
+}
+
+/** A statement with all its exceptions may be large: a page of them is all that is in memory. */
+const CHAIN_PAGE = 50;
+
+/** The envelopes of a source's chain, the first one first. Rows are only added, so no snapshot is needed. */
+export async function* readChain(database: Queryable, sourceId: string): AsyncGenerator<string, void, void> {
+  for (let after = 0; ; after += CHAIN_PAGE) {
+    const { rows } = await database.query<{ envelope: string }>(
+      `select envelope from mirror.certificates where source_id = $1 and serial > $2 and serial <= $3 order by serial`,
+      [sourceId, after, after + CHAIN_PAGE],
+    );
+    for (const { envelope } of rows) yield envelope;
+    if (rows.length < CHAIN_PAGE) return;
+  }
 }

@@ -127,7 +127,11 @@ async function issue(period: Period, more: { acceptsNewKey?: boolean } = {}) {
   return { certificate, orders: raws.join(""), csv };
 }
 
-const chain = () => readChain(pool, "live");
+async function chain(): Promise<string[]> {
+  const envelopes: string[] = [];
+  for await (const envelope of readChain(pool, "live")) envelopes.push(envelope);
+  return envelopes;
+}
 
 describe("a certificate of a proved period", () => {
   it("certifies the last state of each order in the period, and is checked without the mirror", async () => {
@@ -401,7 +405,7 @@ describe("readers", () => {
       logger: silentLogger,
     });
     const router = Router();
-    router.get("/v1/certificates", makeListCertificates({ pool, authenticate }));
+    router.get("/v1/certificates", makeListCertificates({ pool, authenticate, logger: silentLogger }));
     router.get("/v1/certificates/:day", makeGetCertificate({ pool, authenticate }));
     return router.use(makeErrorAnswer(silentLogger));
   }
@@ -445,6 +449,92 @@ describe("readers", () => {
     });
     expect(await page(2)).toContain("Disproved: a change that it had missed");
     expect(await page(9)).toContain("There is no such certificate.");
+  });
+});
+
+describe("the certificates of the read API", () => {
+  const tokens = [
+    { token: "a-token-of-the-live-source", sourceId: "live" },
+    { token: "a-token-of-the-test-source", sourceId: "test" },
+  ];
+  const open = async () => {
+    await addSource(pool, "test");
+    const sources = [{ sourceId: "live" }, { sourceId: "test" }];
+    const server = await serve(makeTestReport({ pool, apiTokens: tokens, sources }));
+    onTestFinished(() => server.close());
+    return (resource: string, sourceId = "live", init: RequestInit = {}) => {
+      const token = tokens.find((each) => each.sourceId === sourceId)?.token ?? "a-token-of-nobody";
+      const headers = { ...(init.headers as object), authorization: `Bearer ${token}` };
+      return fetch(`${server.url}/v1/certificates${resource}`, { ...init, headers });
+    };
+  };
+  /** A chain of any texts: the routes pass them on. */
+  const fill = (statements: number, bytes = 10) =>
+    pool.query(
+      `insert into mirror.certificates (source_id, serial, kind, digest, key_id, envelope)
+       select 'live', serial, 'key', sha256(serial::text::bytea), 'k', serial || ':' || repeat('x', $2)
+       from generate_series((select count(*) + 1 from mirror.certificates), $1::int) as serial`,
+      [statements, bytes],
+    );
+
+  it("are refused for days that are none or have no whole day of instants, and for other methods", async () => {
+    const ask = await open();
+    const days = [
+      "2262-04-11",
+      "1677-09-21",
+      "9999-12-31",
+      "0000-01-01",
+      "2026-02-30",
+      "2026-11-21%00",
+      "%20",
+    ];
+    for (const day of [...days, "2026-11-21T00:00:00Z", "2026-11-21T00:00:00.000", "1".repeat(5_000)])
+      expect([day, (await ask(`/${day}`)).status]).toEqual([day, 404]);
+    for (const resource of ["", "/2026-11-21"]) {
+      const refused = await ask(resource, "live", { method: "DELETE" });
+      expect([refused.status, refused.headers.get("allow")]).toEqual([405, "GET"]);
+    }
+    expect((await ask("/2026-11-21/more")).status).toBe(404);
+  });
+
+  it("are those of the token's source only", async () => {
+    const ask = await open();
+    await fill(3);
+    expect(await (await ask("")).text()).toBe("1:xxxxxxxxxx\n2:xxxxxxxxxx\n3:xxxxxxxxxx\n");
+    expect(await (await ask("?source=live&sourceId=live", "test")).text()).toBe("");
+    expect((await ask("", "test", { headers: { "x-source": "live" } })).status).toBe(422);
+    expect((await ask("", "nobody")).status).toBe(401);
+    expect((await ask("/2026-11-21", "nobody")).status).toBe(401);
+  });
+
+  it("are not sent again while the chain has not grown", async () => {
+    const ask = await open();
+    await fill(2);
+    const etag = (await ask("")).headers.get("etag") ?? "";
+    const again = await ask("", "live", { headers: { "if-none-match": etag, "cache-control": "max-age=0" } });
+    expect([again.status, await again.text()]).toEqual([304, ""]);
+    const head = await ask("", "live", { method: "HEAD" });
+    expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
+    await fill(3);
+    const grown = await ask("", "live", { headers: { "if-none-match": etag, "cache-control": "max-age=0" } });
+    expect([grown.status, (await grown.text()).split("\n").length]).toEqual([200, 4]);
+  });
+
+  it("are read in pages, as fast as the client takes them", async () => {
+    const ask = await open();
+    await fill(400, 100_000);
+    const read = vi.spyOn(pool, "query");
+    const response = await ask("");
+    const reader = response.body?.getReader();
+    const begin = new TextDecoder().decode((await reader?.read())?.value);
+    expect(begin.startsWith("1:xxx")).toBe(true);
+    await expect.poll(() => read.mock.calls.length).toBeGreaterThan(1);
+    // Nobody reads on: of 40 MB only what fits into the buffers of the connection is read from the database.
+    expect(read.mock.calls.length).toBeLessThan(8);
+    let length = begin.length;
+    for (let chunk = await reader?.read(); chunk?.done === false; chunk = await reader?.read())
+      length += chunk.value.byteLength;
+    expect(length).toBe((await chain()).join("\n").length + 1);
   });
 });
 

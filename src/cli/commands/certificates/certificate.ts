@@ -45,7 +45,7 @@ export function register(program: Command): void {
     .option("--source <id>", "the source; required if there are several")
     .action(({ source }: { source?: string }) =>
       withMirror(async ({ pool }) => {
-        for (const line of await readChain(pool, await chooseSource(pool, source))) printLine(line);
+        for await (const line of readChain(pool, await chooseSource(pool, source))) printLine(line);
       }),
     );
   certificate
