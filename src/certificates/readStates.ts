@@ -6,6 +6,7 @@ import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from "h
 import { ConfigurationError } from "../domain/errors.ts";
 import { CSV_SEPARATORS, restoreText } from "../orders/export/orderCsv.ts";
 import { readSnapshot } from "../wire/order.ts";
+import { CERTIFICATE_ENTRY } from "./statement.ts";
 import type { OrderState } from "../domain/order/order.ts";
 
 /** The columns of a file that the hash needs. */
@@ -33,9 +34,6 @@ export async function readStates(file: string): Promise<StatesOfFile> {
     throw new ConfigurationError(`The file ${file} cannot be read.`, { cause: error });
   }
 }
-
-/** The metadata of a Parquet file in which its certificate is. */
-export const CERTIFICATE_ENTRY = "order_mirror.certificate";
 
 /** The certificate that a daily file has; undefined for any other file. Throws ConfigurationError if it cannot be read. */
 export async function readCertificateOf(file: string): Promise<string | undefined> {

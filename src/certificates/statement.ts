@@ -4,6 +4,9 @@ import { openEnvelope } from "./envelope.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import { tryParseInstant } from "../domain/order/instant.ts";
 
+/** The metadata of a Parquet file in which its certificate is. */
+export const CERTIFICATE_ENTRY = "order_mirror.certificate";
+
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
 const DOCUMENT = "https://github.com/order-mirror/order-mirror/blob/main/docs/certificates.md";
 

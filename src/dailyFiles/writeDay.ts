@@ -4,12 +4,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { issueCertificate } from "../certificates/issue.ts";
 import type { StoredCertificate } from "../certificates/certificates.sql.ts";
 import type { SigningKeys } from "../certificates/signingKey.ts";
-import { readCertified } from "../certificates/statement.ts";
-import { CERTIFICATE_ENTRY } from "../certificates/readStates.ts";
+import { CERTIFICATE_ENTRY, readCertified } from "../certificates/statement.ts";
 import type { Pool } from "../database/database.ts";
 import { addSeconds } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import { beginParquetFile } from "../orders/export/parquetFile.ts";
 import { readBranches } from "./dailyFiles.sql.ts";
 import { makeOrderRow } from "./orderRow.ts";
 
@@ -40,6 +38,8 @@ export async function writeDay(asked: {
 }): Promise<WrittenDay> {
   const { pool, keys, sourceId, since, path, signal } = asked;
   const toRow = makeOrderRow(sourceId, await readBranches(pool, sourceId));
+  // Processes that write no file do not load it.
+  const { beginParquetFile } = await import("../orders/export/parquetFile.ts");
   const sum = createHash("sha256");
   let bytes = 0;
   const handle = await open(path, "wx", 0o640);

@@ -5,7 +5,6 @@ import { readOrderRows, readOrderTexts } from "./orderExport.sql.ts";
 import type { OrderFilter } from "../orderFilter.sql.ts";
 import { writeCsvHeader, writeCsvRows } from "./orderCsv.ts";
 import type { CsvOptions } from "./orderCsv.ts";
-import { beginParquetFile } from "./parquetFile.ts";
 
 export const EXPORT_FORMATS = ["csv", "ndjson", "parquet"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
@@ -45,6 +44,7 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
     }
     if (head !== "") await writeOut(out, head, signal);
   } else if (format === "parquet") {
+    const { beginParquetFile } = await import("./parquetFile.ts");
     const file = beginParquetFile((bytes) => writeOut(out, bytes, signal));
     for await (const rows of readOrderRows(pool, filter, "micros")) {
       signal.throwIfAborted();
