@@ -9,6 +9,7 @@ import type { Receiving } from "../../support/signing/receiving.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
 
 /** Senders give up after 3 to 5 s; the receiver after 2. */
+const GIVES_UP_AFTER_MS = 2_000;
 const ANSWER_LIMIT_MS = 2_700;
 const PATIENCE = { timeout: 60_000, interval: 50 };
 
@@ -52,11 +53,15 @@ async function listEventIds(pool: pg.Pool): Promise<string[]> {
   return rows.map((row) => row.event_id);
 }
 
-/** Status, Retry-After in seconds, and duration of the answer. */
+/** Status, Retry-After in seconds, and duration of the answer, less the delay of a timer that ran beside it. */
 async function measure(port: number): Promise<{ status: number; retryAfter: number; tookMs: number }> {
   const startedMs = performance.now();
+  const sinceMs = () => performance.now() - startedMs;
+  const fired = new Promise<number>((resolve) => setTimeout(() => resolve(sinceMs()), GIVES_UP_AFTER_MS));
   const answer = await post(port, makeBody());
-  const tookMs = performance.now() - startedMs;
+  const answeredMs = sinceMs();
+  const tookMs =
+    answeredMs < GIVES_UP_AFTER_MS ? answeredMs : answeredMs - ((await fired) - GIVES_UP_AFTER_MS);
   return { status: answer.status, retryAfter: Number(answer.headers.get("retry-after")), tookMs };
 }
 
