@@ -105,14 +105,25 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(code).toBe(75);
   });
 
-  it("a password that is not percent-encoded", TIMEOUT, async () => {
+  it(
+    "a host that does not exist, as a password that is not percent-encoded can name one",
+    TIMEOUT,
+    async () => {
+      const { port, pathname } = new URL(database.url);
+      const failure = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid:${port}${pathname}`);
+      expect(failure.sentence).toContain("cannot be reached (");
+      expect(failure.fix).toContain("In a password, write @ as %40");
+      expect(failure.code).toBe(75);
+    },
+  );
+
+  it("a password that ends the address early", TIMEOUT, async () => {
     const { port, pathname } = new URL(database.url);
-    const failure = await migrate(
-      `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`,
-    );
-    expect(failure.sentence).toContain("cannot be reached (");
-    expect(failure.fix).toContain("In a password, write @ as %40");
-    expect(failure.code).toBe(75);
+    const databaseUrl = `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`;
+    const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
+    expect(stderr).toMatch(/DATABASE_URL must look like .* in a password, write @ as %40/);
+    expect(stderr).not.toMatch(/nowhere|word@/);
+    expect(code).toBe(2);
   });
 
   it("a server without encryption when the address requires it", TIMEOUT, async () => {
