@@ -122,7 +122,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     const databaseUrl = `postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`;
     const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
     expect(stderr).toMatch(/DATABASE_URL must look like .* in a password, write @ as %40/);
-    expect(stderr).not.toMatch(/nowhere|word@/);
+    expect(stderr).not.toMatch(/nowhere|word@127/);
     expect(code).toBe(2);
   });
 
