@@ -1,3 +1,4 @@
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { RedisClient } from "../backends/connectRedis.ts";
@@ -10,6 +11,7 @@ const HINTS_KEPT_MAX = 1_000;
 /** Shorter than the time after which the connection is considered dead. */
 const WAIT_SECONDS = 5;
 const PAUSE_AFTER_ERROR_MS = 500;
+const CLOSE_DEADLINE_MS = 2_000;
 
 /** Hints through a list in Redis: each is taken by one waiting worker. */
 export function makeRedisHints(deps: {
@@ -48,10 +50,11 @@ function listenOn(
   });
   loop.start();
   return {
-    close() {
+    async close() {
       const ended = loop.stop();
       client.disconnect();
-      return ended;
+      // A cluster whose nodes are all gone forgets the command: its promise never settles.
+      await unlessLate(ended, CLOSE_DEADLINE_MS);
     },
   };
 }
