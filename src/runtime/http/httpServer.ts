@@ -6,6 +6,7 @@ import { makeLogSampler } from "../telemetry/logSampler.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { trackConnections } from "./connectionsByAddress.ts";
 import { oneAtATime } from "./oneAtATime.ts";
+import { makePipelinePace } from "./pipelinePace.ts";
 
 /** Limits of one server for its clients. Times are in milliseconds. */
 export interface ServerLimits {
@@ -27,7 +28,7 @@ export interface ServerLimits {
 }
 
 /** Requests that may wait behind another on their connection. Senders, browsers and load balancers let none wait. */
-const WAITING_MAX = 8;
+const WAITING_MAX = 2;
 const HEADER_BYTES_MAX = 16_384;
 const LOG_INTERVAL_MS = 10_000;
 
@@ -73,6 +74,7 @@ export function makeHttpServer(
     hasPipelined,
   } = oneAtATime(listener, {
     waitingMax: WAITING_MAX,
+    pace: makePipelinePace(deps.clock),
     floodHoldMs: pipelinedKeepAliveTimeout,
     onIdle: (socket) => void socket.setTimeout(pipelinedKeepAliveTimeout),
     onPipelined: (socket) => readInTurn(socket),

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { PipelinePace } from "./pipelinePace.ts";
 
 /** What a connection has sent while the answer to an earlier request is pending. */
 interface Waiting {
@@ -12,6 +13,8 @@ const HOLD_SPREAD = 0.2;
 
 interface OneAtATimeOptions {
   readonly waitingMax: number;
+  /** When requests of connections that pipeline are served. */
+  readonly pace: PipelinePace;
   /** How long a connection that sent too much is at least held, unread, before it is reset. */
   readonly floodHoldMs: number;
   /** Called when a connection pipelines, for the first time or again. */
@@ -31,7 +34,9 @@ interface OneAtATime {
 
 /**
  * Passes the requests of a connection to `listener` one after another. Node forwards a whole packet of them at the same
- * time, so that one connection could cause the work of hundreds, and unread answers could fill the memory.
+ * time, so that one connection could cause the work of hundreds, and unread answers could fill the memory. The first one is
+ * handled when its packet has been parsed: then it is known whether its connection pipelines. The requests of such
+ * connections are served at a pace that all of them share, because hundreds of them together would hold up the others.
  *
  * While a request waits behind another, nothing more is read from its connection: only requests of one read wait. When
  * more than `waitingMax` requests wait, which no sender needs, their connection gets no further answer and is reset after
@@ -39,7 +44,7 @@ interface OneAtATime {
  */
 export function oneAtATime(
   listener: RequestListener,
-  { waitingMax, floodHoldMs, onPipelined, onFlood, onIdle }: OneAtATimeOptions,
+  { waitingMax, pace, floodHoldMs, onPipelined, onFlood, onIdle }: OneAtATimeOptions,
 ): OneAtATime {
   const queues = new WeakMap<Socket, Waiting[]>();
   const pipelining = new WeakSet<Socket>();
@@ -51,13 +56,13 @@ export function oneAtATime(
     const queue = queues.get(socket);
     if (queue === undefined) {
       queues.set(socket, []);
-      serve({ request, response });
+      process.nextTick(begin, { request, response });
     } else if (queue.length < waitingMax) {
       pipelining.add(socket);
       queue.push({ request, response });
       // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
       if (queue.length === 1) {
-        process.nextTick(pauseWhileWaiting, socket);
+        process.nextTick(() => queue.length > 0 && socket.pause());
         onPipelined(socket);
       }
     } else hold(socket);
@@ -75,24 +80,27 @@ export function oneAtATime(
     onFlood();
   }
 
+  function begin(next: Waiting): void {
+    const { socket } = next.request;
+    if (!pipelining.has(socket)) serve(next);
+    else if (!pace(() => serve(next))) hold(socket);
+  }
+
   function serve({ request, response }: Waiting): void {
     const { socket } = request;
+    if (socket.destroyed || flooding.has(socket)) return;
     response.once("close", () => {
       if (socket.destroyed || flooding.has(socket)) return;
       const queue = queues.get(socket) ?? [];
       const next = queue.shift();
       // Before the last one is served, because its body may not have arrived yet.
       if (queue.length === 0) socket.resume();
-      if (next !== undefined) return serve(next);
+      if (next !== undefined) return begin(next);
       queues.delete(socket);
       // In the next tick, when Node has set its own time-out.
       if (pipelining.has(socket)) process.nextTick(onIdle, socket);
     });
     listener(request, response);
-  }
-
-  function pauseWhileWaiting(socket: Socket): void {
-    if ((queues.get(socket)?.length ?? 0) > 0) socket.pause();
   }
 
   return {

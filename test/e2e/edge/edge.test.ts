@@ -61,7 +61,7 @@ const middle = (values: readonly number[]) =>
 
 it.each([
   ["more than may wait on a connection", 200],
-  ["as much as may wait on a connection", 9],
+  ["as much as may wait on a connection", 3],
 ])("hundreds of connections that request %s and read nothing delay no event", async (_, pipelined) => {
   const web = await startWeb();
   const quietMs = await measureQuietMs();

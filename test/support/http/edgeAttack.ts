@@ -26,7 +26,7 @@ const FORGED_PER_SECOND = 5_000;
 const FLOOD_CONNECTIONS = 64;
 const UNREAD_CONNECTIONS = 300;
 /** As many as may wait on a connection, and far more: then it is reset. */
-const UNREAD_REQUESTS = [9, 200];
+const UNREAD_REQUESTS = [3, 200];
 const SLOW_CONNECTIONS = 100;
 const SILENT_CONNECTIONS = 1_000;
 const OPENED_TOGETHER = 50;
