@@ -6,8 +6,8 @@ import type { Standing } from "./standing.sql.ts";
 
 /** A source's state, together with its configuration. */
 export interface SourceFacts extends Standing {
-  /** The source has webhook secrets; if the configuration is unknown, it has ever received an event. */
-  readonly configured: boolean;
+  /** The source has webhook secrets. If the configuration is unknown: true after the first event, else null. */
+  readonly configured: boolean | null;
 }
 
 export interface QueueFacts {

@@ -1,6 +1,6 @@
 import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
 import { describeCount, perSource } from "./condition.ts";
-import type { Condition } from "./condition.ts";
+import type { Condition, SourceFacts } from "./condition.ts";
 
 /** Fewer forged calls than this, at an address that misses nothing, are not worth an alert. */
 const REFUSED_MIN = 3;
@@ -13,21 +13,37 @@ const LATE_MIN = 5;
 /** One or two may be events of a change that the provider took back. */
 const REFUTED_MIN = 3;
 
+const SECRET_REMEDY =
+  "Copy the endpoint's secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.";
+
+/** A wrong secret or scheme cannot explain that; a wrong clock, or a sender that repeats old calls, can. */
+const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: SourceFacts) =>
+  refusedSinceLastEvent === wrongTimesSinceLastEvent;
+
+/** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
+export function describeRefusals({ wrongSignatures, wrongTimes }: SourceFacts): string {
+  const calls = describeCount(wrongSignatures, "webhook call");
+  if (wrongTimes === 0) return `${calls} within 10 minutes had a wrong signature`;
+  if (wrongTimes === wrongSignatures)
+    return `${calls} within 10 minutes had a signing time too far from the web process's clock`;
+  return `${calls} within 10 minutes had a wrong signature or signing time`;
+}
+
 /** Conditions of webhooks and of the events they deliver. */
 export const EVENT_CONDITIONS: readonly Condition[] = [
   perSource({
     name: "OrderMirrorEventsWait",
     severity: "critical",
     area: "worker",
-    measures: "an event has waited for 6 minutes: no worker applies it",
+    measures: "an event has waited for 6 minutes: no worker applies it, or not fast enough",
     forSeconds: 360,
     noticedAfterSeconds: 30,
-    remedy: "Start `order-mirror worker`, or restart the one that hangs; nothing is lost.",
+    remedy: "Start `order-mirror worker`, or restart the one that hangs, or start another; nothing is lost.",
     page: "/ops/waiting",
     holds: ({ oldestPendingAt }) => oldestPendingAt !== null,
     since: ({ oldestPendingAt }) => oldestPendingAt,
     cause: ({ sourceId, pending }) =>
-      `${describeCount(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them.`,
+      `${describeCount(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them, or not fast enough.`,
   }),
   perSource({
     name: "OrderMirrorQuarantine",
@@ -46,8 +62,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     severity: "critical",
     area: "events",
     measures: "every signed webhook call is refused",
-    remedy:
-      "Copy the endpoint's secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.",
+    remedy: SECRET_REMEDY,
     page: "/ops/lost",
     // Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that
     // genuine events are refused.
@@ -55,21 +70,29 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
       (refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0) ||
       (refusedSinceLastEvent > 0 && lastEventAt === null),
     since: ({ firstRefusedAt }) => firstRefusedAt,
-    cause: ({ sourceId, refusedSinceLastEvent }) =>
-      `Every webhook of ${sourceId} is refused (${describeCount(refusedSinceLastEvent, "call")}): the secret or WEBHOOK_SCHEME is wrong.`,
+    cause: (source) => {
+      const { sourceId, refusedSinceLastEvent: calls } = source;
+      const why = isRefusedForTime(source)
+        ? "their signing times are too far from the web process's clock"
+        : "the secret or WEBHOOK_SCHEME is wrong";
+      return `Every webhook of ${sourceId} is refused (${describeCount(calls, "call")}): ${why}.`;
+    },
+    fix: (source) =>
+      isRefusedForTime(source)
+        ? "Run a time service (chrony, systemd-timesyncd) on the machine of the web process; `order-mirror doctor`, run there, compares its clock with the provider's."
+        : SECRET_REMEDY,
   }),
   perSource({
     name: "OrderMirrorBadSignatures",
     severity: "warning",
     area: "events",
-    measures: "more than 20 webhook calls within 10 minutes had a wrong signature",
+    measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
     remedy:
-      "After a rotation, copy the new secret. Otherwise somebody is sending forged calls; none of them is stored.",
+      "After a rotation, copy the new secret. Otherwise check the clock with `order-mirror doctor`, or somebody is sending forged calls; none of them is stored.",
     page: "/ops/lost",
     holds: ({ wrongSignatures }) => wrongSignatures > WRONG_SIGNATURES_MAX,
     since: ({ firstWrongSignatureAt }) => firstWrongSignatureAt,
-    cause: ({ sourceId, wrongSignatures }) =>
-      `${describeCount(wrongSignatures, "webhook call")} of ${sourceId} within 10 minutes had a wrong signature.`,
+    cause: (source) => `${source.sourceId}: ${describeRefusals(source)}.`,
   }),
   perSource({
     name: "OrderMirrorClaimsRefuted",
@@ -118,7 +141,8 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     remedy:
       "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
     page: "/ops/lost",
-    holds: ({ configured, lostSinceLastEvent }) => configured && lostSinceLastEvent >= STOPPED_AFTER_LOST,
+    holds: ({ configured, lostSinceLastEvent }) =>
+      configured === true && lostSinceLastEvent >= STOPPED_AFTER_LOST,
     since: ({ firstLostSinceLastEventAt }) => firstLostSinceLastEventAt,
     cause: ({ sourceId, lostSinceLastEvent }) =>
       `Webhooks of ${sourceId} have stopped: polling alone found the last ${describeCount(lostSinceLastEvent, "change")}.`,
@@ -132,7 +156,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy: "Polling has repaired the affected orders. Compare with the provider's delivery log.",
     page: "/ops/lost",
-    holds: (source) => source.configured && (lossRate(source) ?? 0) > LOSS_RATE_MAX,
+    holds: (source) => source.configured === true && (lossRate(source) ?? 0) > LOSS_RATE_MAX,
     since: ({ firstLostAt }) => firstLostAt,
     cause: (source) => {
       const { sourceId, lost, announced } = source;

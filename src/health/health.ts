@@ -41,6 +41,12 @@ const HOLD_MS = 4_000;
 /** SQLSTATE disk_full. */
 const DISK_FULL = "53100";
 
+/** A single look, for commands: see judge. Rejects with the database's error. */
+export async function readHealthOnce(deps: HealthDeps): Promise<Health> {
+  const facts = await readFacts(deps);
+  return { facts, ...judge(facts) };
+}
+
 /** Makes the one reader that all reports of a process use. */
 export function makeHealthReader(deps: HealthDeps): HealthReader {
   const { clock } = deps;
@@ -63,7 +69,7 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
     const source = watched.find(({ sourceId }) => sourceId === standing.sourceId);
     if (watched.length > 0 && source === undefined) return [];
     const configured =
-      source === undefined ? standing.lastEventAt !== null : source.webhookSecrets.length > 0;
+      source === undefined ? standing.lastEventAt !== null || null : source.webhookSecrets.length > 0;
     return [{ ...standing, configured }];
   });
   return {

@@ -26,11 +26,11 @@ export interface Judgement {
 export type FirstSeen = Map<string, Instant>;
 
 /**
- * Judges all conditions. The caller passes the same `firstSeen` each time; without it, an occurrence without a known
- * start begins now.
+ * Judges all conditions. A caller that judges repeatedly passes the same `firstSeen` each time. Without it, an occurrence
+ * without a known start is reported at once: a single look cannot see how long it has held.
  */
-export function judge(facts: Facts, firstSeen: FirstSeen = new Map()): Judgement {
-  const begun: Holding[] = [];
+export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
+  const begun: { readonly holding: Holding; readonly heldSeconds: number }[] = [];
   const unjudged: string[] = [];
   const seen = new Set<string>();
   for (const condition of CONDITIONS) {
@@ -39,20 +39,28 @@ export function judge(facts: Facts, firstSeen: FirstSeen = new Map()): Judgement
     for (const { subject, since, cause, remedy = condition.remedy } of findings ?? []) {
       const key = `${condition.name} ${subject}`;
       seen.add(key);
-      const beginning = since ?? firstSeen.get(key) ?? facts.now;
-      firstSeen.set(key, beginning);
-      begun.push({ condition, subject, since: beginning, cause, remedy });
+      const known = since ?? firstSeen?.get(key);
+      const isSingleLook = known === undefined && firstSeen === undefined;
+      const beginning = known ?? facts.now;
+      firstSeen?.set(key, beginning);
+      begun.push({
+        holding: { condition, subject, since: beginning, cause, remedy },
+        heldSeconds: isSingleLook ? Infinity : Number(facts.now - beginning) / Number(NANOS_PER_SECOND),
+      });
     }
   }
-  for (const key of firstSeen.keys()) if (!seen.has(key)) firstSeen.delete(key);
-  begun.sort(byUrgency);
-  const hasHeldFor = ({ since }: Holding, seconds: number) =>
-    Number(facts.now - since) / Number(NANOS_PER_SECOND) >= seconds;
-  const isDue = (each: Holding) => hasHeldFor(each, each.condition.forSeconds);
-  const isNoticed = (each: Holding) => hasHeldFor(each, each.condition.noticedAfterSeconds ?? Infinity);
+  for (const key of firstSeen?.keys() ?? []) if (!seen.has(key)) firstSeen?.delete(key);
+  const select = (isChosen: (condition: Condition, heldSeconds: number) => boolean) =>
+    begun
+      .filter(({ holding, heldSeconds }) => isChosen(holding.condition, heldSeconds))
+      .map(({ holding }) => holding)
+      .sort(byUrgency);
   return {
-    holding: begun.filter(isDue),
-    beginning: begun.filter((each) => !isDue(each) && isNoticed(each)),
+    holding: select(({ forSeconds }, held) => held >= forSeconds),
+    beginning: select(
+      ({ forSeconds, noticedAfterSeconds = Infinity }, held) =>
+        held < forSeconds && held >= noticedAfterSeconds,
+    ),
     unjudged,
   };
 }

@@ -88,11 +88,12 @@ export const POLL_CONDITIONS: readonly Condition[] = [
   failing("away", {
     name: "OrderMirrorProviderAway",
     severity: "warning",
-    measures: "the provider cannot be reached or answers 5xx",
+    measures: "the provider cannot be reached, or answers 5xx or unreadably",
     forSeconds: 600,
     noticedAfterSeconds: 0,
     remedy: "Check the provider's status page and wait; polling resumes where it left off.",
-    sentence: ({ sourceId, baseUrl }) => `The provider of ${sourceId} does not work (${baseUrl}).`,
+    sentence: ({ sourceId, baseUrl }) =>
+      `Polls of ${sourceId} get no usable answer from the provider (${baseUrl}).`,
   }),
   failing("slow", {
     name: "OrderMirrorProviderSlow",
@@ -117,7 +118,8 @@ export const POLL_CONDITIONS: readonly Condition[] = [
       pausedAt === null && (trouble === "rate_limited" || rateRefusals >= RATE_REFUSALS_MIN),
     since: ({ trouble, failingSince, firstRateRefusalAt }) =>
       trouble === "rate_limited" ? failingSince : firstRateRefusalAt,
-    cause: ({ sourceId }) => `The provider has no rate left for ${sourceId}: another program uses it up.`,
+    cause: ({ sourceId }) =>
+      `The provider keeps answering 429 for ${sourceId}: another program uses up its rate, or the limit is lower than documented.`,
   }),
   failing("other", {
     name: "OrderMirrorPollFailing",

@@ -102,7 +102,8 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "outgoing",
     measures: "changes were removed within the last day before webhooks were made of them",
-    remedy: "A changes.missed message listed them to the endpoint, which must read those orders again.",
+    remedy:
+      "The system behind the endpoint must read the orders again; a changes.missed message tells it between which positions.",
     page: "/ops/outgoing",
     holds: ({ newestMissedAt }, { now }) => now - (toInstant(newestMissedAt) ?? 0n) <= DAY_NANOS,
     since: ({ newestMissedAt }) => toInstant(newestMissedAt),

@@ -77,6 +77,8 @@ export interface Standing {
   readonly refetches: number;
   /** When the last event arrived; null if none ever did. */
   readonly lastEventAt: Instant | null;
+  /** The mirror has an order of it. */
+  readonly hasOrders: boolean;
   /** Changes that an event announced, in time or late, and changes that no event announced, since the beginning. */
   readonly announcedEver: number;
   readonly lostEver: number;
@@ -100,6 +102,8 @@ export interface Standing {
   readonly refutedReference: string | null;
   /** Signed calls to the webhook address since the last event whose signature did not verify, within two days. */
   readonly refusedSinceLastEvent: number;
+  /** Of those, the calls that were signed too long before or after the web process's clock. */
+  readonly wrongTimesSinceLastEvent: number;
   readonly firstRefusedAt: Instant | null;
   /**
    * Changes that reads found after the first of these calls, at least a minute ago: their events should have arrived by
@@ -109,7 +113,9 @@ export interface Standing {
   /** Calls to the webhook address in the last 10 minutes. */
   readonly calls: number;
   readonly slowCalls: number;
+  /** Whose signature did not verify; `wrongTimes` of them because of the time of signing. */
   readonly wrongSignatures: number;
+  readonly wrongTimes: number;
   readonly firstWrongSignatureAt: Instant | null;
   /** Of the last 5 minutes: answered 5xx. */
   readonly notStored: number;
@@ -164,6 +170,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   (select count(*)::int from (select from mirror.refetches r
     where r.source_id = s.source_id limit ${COUNT_MAX + 1}) asked) as refetches,
   mirror.nanos_of(event.last_at) as "lastEventAt",
+  exists (select from mirror.orders o where o.source_id = s.source_id) as "hasOrders",
   event.announced_ever as "announcedEver", lost.ever as "lostEver",
   delay.announced, delay.late, lost.of_day as lost, mirror.nanos_of(lost.first_of_day) as "firstLostAt",
   lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
@@ -173,11 +180,11 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   mirror.nanos_of(delay.first_late) as "firstLateHour",
   refuted.claims as "refutedClaims", mirror.nanos_of(refuted.first_at) as "firstRefutedClaimAt",
   refuted.reference as "refutedReference",
-  refused.calls as "refusedSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
+  refused.calls as "refusedSinceLastEvent", refused.wrong_times as "wrongTimesSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
   (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
     and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late') as "foundSinceRefused",
-  recent.calls, recent.slow as "slowCalls", recent.wrong_signatures as "wrongSignatures",
-  mirror.nanos_of(recent.first_wrong) as "firstWrongSignatureAt",
+  recent.calls, recent.slow as "slowCalls", recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
+  mirror.nanos_of(recent.first_refused) as "firstWrongSignatureAt",
   recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt"
 from chosen s
 left join mirror.poll_state poll using (source_id)
@@ -234,15 +241,18 @@ cross join lateral (
 cross join lateral (select min(failing_since) as failing_since, max(failure) as failure from mirror.daily_files f
   where f.source_id = s.source_id and failed_at > clock_timestamp() - interval '${RECENT_MINUTES} minutes') file
 cross join lateral (
-  select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at from mirror.webhook_calls w
-  where w.source_id = s.source_id and w.outcome = 'wrong_signature'
+  select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at,
+    coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times
+  from mirror.webhook_calls w
+  where w.source_id = s.source_id and w.outcome in ('wrong_signature', 'wrong_time')
     and w.minute >= greatest(date_trunc('minute', event.last_at), clock_timestamp() - interval '2 days')
     and w.last_at > coalesce(event.last_at, '-infinity')
 ) refused
 cross join lateral (
   select coalesce(sum(calls), 0)::int as calls, coalesce(sum(slow), 0)::int as slow,
-    coalesce(sum(calls) filter (where outcome = 'wrong_signature'), 0)::int as wrong_signatures,
-    min(minute) filter (where outcome = 'wrong_signature') as first_wrong,
+    coalesce(sum(calls) filter (where outcome in ('wrong_signature', 'wrong_time')), 0)::int as refused,
+    coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times,
+    min(minute) filter (where outcome in ('wrong_signature', 'wrong_time')) as first_refused,
     coalesce(sum(calls) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes'), 0)::int as not_stored,
     min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored
   from mirror.webhook_calls w

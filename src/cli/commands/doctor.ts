@@ -9,7 +9,7 @@ import { readConfig } from "../input/session.ts";
 import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
 
-const NAME_WIDTH = 17;
+const NAME_WIDTH = 18;
 
 interface Options {
   readonly url?: string;

@@ -4,6 +4,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks, lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { SourceFacts } from "../../health/condition.ts";
+import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
@@ -30,14 +31,15 @@ export function register(program: Command): void {
     .description("show what is wrong, and for each source how complete it is and what is waiting")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
-      const { sources, holding } = await withMirror(async (mirror) => {
+      const { sources, holding, beginning } = await withMirror(async (mirror) => {
         const health = await readHealth(mirror);
         const orders = await countMirroredOrders(mirror.pool);
         const shown = health.facts.sources.map((standing) => {
           const count = orders.get(standing.sourceId) ?? 0;
           return addDetails(mirror.pool, { standing, orders: count, holding: health.holding });
         });
-        return { sources: await Promise.all(shown), holding: health.holding };
+        const { holding, beginning } = health;
+        return { sources: await Promise.all(shown), holding, beginning };
       });
       if (options.json === true) {
         printJson(sources.map(toJson));
@@ -45,7 +47,7 @@ export function register(program: Command): void {
       }
       if (sources.length === 0) printNotice("No source is configured yet.");
       const paint = makePaint(process.stdout);
-      printVerdict(sources, holding, paint);
+      printVerdict({ sources, holding, beginning }, paint);
       for (const source of sources) printSource(source, paint);
     });
 }
@@ -77,14 +79,23 @@ async function addDetails(
   };
 }
 
-function printVerdict(sources: readonly ShownSource[], holding: readonly Holding[], paint: Paint): void {
+function printVerdict(
+  {
+    sources,
+    holding,
+    beginning,
+  }: Pick<Health, "holding" | "beginning"> & { sources: readonly ShownSource[] },
+  paint: Paint,
+): void {
   for (const { condition, cause, since, remedy } of holding) {
     const isCritical = condition.severity === "critical";
     const mark = isCritical ? paint("red", "✖") : paint("yellow", "!");
     printLine(`${mark} ${condition.severity}: ${cause} Since ${formatInstant(since, 0)}.`);
     printLine(`  fix: ${remedy}`);
   }
-  if (holding.length > 0 || sources.length === 0) return;
+  for (const { cause, since } of beginning)
+    printLine(`… Not a problem yet: ${cause} Since ${formatInstant(since, 0)}.`);
+  if (holding.length > 0 || beginning.length > 0 || sources.length === 0) return;
   const isProved = sources.every(({ standing }) => standing.safeThrough !== null);
   printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not everything is verified yet.");
 }
@@ -121,7 +132,10 @@ function describeMoment(moment: Instant | null, now: Instant): string {
 
 function describeExceptions({ exceptions }: SourceFacts, paint: Paint): string {
   if (exceptions === 0) return "none";
-  return paint("red", `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen but not read`);
+  return paint(
+    "red",
+    `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen but not read or confirmed`,
+  );
 }
 
 function describeBreaches({ breaches, lastBreachAt, now }: SourceFacts, paint: Paint): string {

@@ -2,6 +2,7 @@ import { formatInstant, instantFromMillis, millisFromInstant } from "../../domai
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { Area, SourceFacts } from "../../health/condition.ts";
+import { describeRefusals } from "../../health/eventConditions.ts";
 import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { formatSpan } from "../output/terminal.ts";
@@ -46,13 +47,13 @@ export const outgoingCheck = makeServerCheck("outgoing webhooks", "outgoing", ()
 export const eventsCheck = makeSourceCheck("events", "events", (source) => {
   const { sourceId, lost, lastEventAt, now, wrongSignatures } = source;
   const last = lastEventAt === null ? "" : describeAgo(now, lastEventAt);
-  const forged =
-    wrongSignatures === 0 ? "" : ` ${wrongSignatures} calls in the last 10 min had a wrong signature.`;
+  const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
   const health = judgeWebhooks(source);
   switch (health) {
     case "not-configured":
       return ok(`${sourceId}: polled only.`);
     case "never-seen":
+      if (source.configured === null) return ok(`${sourceId}: no event has ever arrived.`);
       return warning(
         `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
         `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,

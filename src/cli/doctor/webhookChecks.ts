@@ -16,7 +16,7 @@ export const endpointCheck: Check = {
     const { facts } = await patient.health();
     // If no source is configured, as in a demo, call those in the database.
     const isBare = patient.config.sources.length === 0;
-    const named = facts.sources.filter(({ configured }) => isBare || configured);
+    const named = facts.sources.filter(({ configured }) => isBare || configured === true);
     if (named.length === 0) return [ok("No source has webhook secrets; all are polled only.")];
     const remarks = await Promise.all(named.map(({ sourceId }) => callUnsigned(patient, sourceId, signal)));
     return remarks.flat();

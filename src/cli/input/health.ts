@@ -2,7 +2,7 @@ import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { QueueFacts } from "../../health/condition.ts";
-import { makeHealthReader } from "../../health/health.ts";
+import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { readQueueFacts } from "../../roles/serving/queueFacts.ts";
@@ -19,7 +19,7 @@ export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl
   const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
   const sources = () => config.sources;
   try {
-    return await makeHealthReader({ pool, replicaPool, clock: systemClock, sources, readQueues }).read();
+    return await readHealthOnce({ pool, replicaPool, clock: systemClock, sources, readQueues });
   } finally {
     await replicaPool?.end();
   }

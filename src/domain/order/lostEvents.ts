@@ -2,8 +2,11 @@ import type { Instant } from "./instant.ts";
 
 /** The record of the provider's webhooks for one source. */
 export interface WebhookRecord {
-  /** A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). */
-  readonly configured: boolean;
+  /**
+   * A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). Null: unknown here, and no
+   * event ever arrived.
+   */
+  readonly configured: boolean | null;
   /** When the last event arrived; null if none ever did. */
   readonly lastEventAt: Instant | null;
   /** Changes found by reads within the last 24 hours whose event did not arrive within the grace period. */
@@ -16,8 +19,8 @@ export interface WebhookRecord {
 
 /**
  * - `not-configured`: polled only, by choice.
- * - `never-seen`: an address is configured, but no event ever arrived: it is not entered at the provider, or the plan
- *   has no webhooks.
+ * - `never-seen`: no event ever arrived: the address is not entered at the provider, the plan has no webhooks, or nothing
+ *   has happened yet.
  * - `working`: events arrive, and none was lost within the last 24 hours.
  * - `losing`: events arrive, and some were lost.
  * - `stopped`: changes that used to be announced are found only by reads, one after another.
@@ -28,7 +31,7 @@ export type WebhookHealth = "not-configured" | "never-seen" | "working" | "losin
 export const STOPPED_AFTER_LOST = 3;
 
 export function judgeWebhooks(record: WebhookRecord): WebhookHealth {
-  if (!record.configured) return "not-configured";
+  if (record.configured === false) return "not-configured";
   if (record.lastEventAt === null) return "never-seen";
   if (record.lostSinceLastEvent >= STOPPED_AFTER_LOST) return "stopped";
   return record.lost > 0 ? "losing" : "working";

@@ -138,7 +138,7 @@ function renderExceptions({ exceptions, sourceId }: SourceView["standing"]): Htm
   const orders = exceptions === 1 ? "order that was" : "orders that were";
   return html`,
     <a href="/ops/quarantine${sourceQuery(sourceId)}"
-      >${renderAlert(`except for ${describeCount(exceptions)} ${orders} seen but not read`)}</a
+      >${renderAlert(`except for ${describeCount(exceptions)} ${orders} seen but not read or confirmed`)}</a
     >`;
 }
 

@@ -77,7 +77,17 @@ const TILES: readonly Tile[] = [
   {
     question: "Lost?",
     areas: ["events"],
-    otherwise: () => good("Webhooks arrive"),
+    otherwise: ({ sources }) => {
+      const silent = sources.filter(
+        ({ webhooks, standing }) => webhooks === "never-seen" && standing.hasOrders,
+      );
+      if (silent.length > 0)
+        return neither(`None yet for ${silent.map(({ standing }) => standing.sourceId).join(", ")}`);
+      const isReceiving = sources.some(({ standing }) => standing.lastEventAt !== null);
+      if (isReceiving) return good("Webhooks arrive");
+      const isPolledOnly = sources.every(({ webhooks }) => webhooks === "not-configured");
+      return isPolledOnly ? good("Polled only") : neither("None yet");
+    },
     address: "/ops/lost",
     detail: ({ sources }) => {
       const lost = sum(sources, (standing) => standing.lost);

@@ -97,7 +97,7 @@ function renderStanding(standing: Standing): Html {
     "Last event": renderInstant(lastEventAt),
     Gaps: link("gaps", gaps),
     "Proofs withdrawn": link("breaches", breaches),
-    "Orders seen but not read": link("quarantine", exceptions),
+    "Orders seen but not read or confirmed": link("quarantine", exceptions),
     "Events waiting": link("waiting", pending),
     "Re-reads waiting": link("refetches", refetches),
     "In quarantine": link("quarantine", quarantined),
@@ -126,7 +126,7 @@ function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBra
     "Configured here since": renderMinute(createdAt),
     "Configured key":
       refusedBranches === null
-        ? "of this organization"
+        ? "not seen to belong to another organization"
         : renderAlert(`of another organization, with the branches ${refusedBranches}`),
   });
 }

@@ -40,6 +40,8 @@ export function makeCallCounter(
 
 /** A call without a signature comes from a stranger, or from `doctor`: it says nothing about the secret. */
 function nameOutcome(outcome: CallEnd["outcome"], reason: CallEnd["reason"]): CallOutcome {
-  if (reason !== undefined) return reason === "signature_missing" ? "other" : "wrong_signature";
+  if (reason === "signature_missing") return "other";
+  if (reason === "timestamp_outside_tolerance") return "wrong_time";
+  if (reason !== undefined) return "wrong_signature";
   return OUTCOMES[outcome] ?? "other";
 }

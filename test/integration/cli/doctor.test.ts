@@ -285,6 +285,20 @@ describe("doctor", () => {
     ]);
   });
 
+  it("reports a wrong clock, not the secret, when calls are refused for their time of signing", async () => {
+    const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET }));
+    const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
+    const anHourAgo = Math.floor(Date.now() / 1_000) - 3_600;
+    expect(await sendEvent(url, { id: "evt_1", body: Buffer.from("{}"), signedAt: anHourAgo })).toBe(401);
+    await seeCalls("wrong_time", 1);
+    const { findings } = await run(env);
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(
+        /^events: Every webhook of live is refused \(1 call\): their signing times .*→ Run a time/,
+      ),
+    ]);
+  });
+
   it("does not report the secret when some events are accepted with it", async () => {
     const secrets = `${OTHER_SECRET},${WEBHOOK_SECRET}`;
     const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: secrets }));
@@ -302,7 +316,7 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([]);
     expect(findings.filter(({ check }) => check === "events")).toContainEqual(
       expect.objectContaining({
-        sentence: expect.stringContaining("1 calls in the last 10 min had a wrong"),
+        sentence: expect.stringContaining("1 webhook call within 10 minutes had a wrong signature."),
       }),
     );
   });
@@ -348,7 +362,7 @@ describe("doctor", () => {
     const fail = "last_error = 'the provider is down', trouble = 'away'";
     await pool.query(`update mirror.poll_state set ${fail}, failing_since = now() - interval '11 minutes'`);
     expect(troubles((await run()).findings)).toEqual([
-      expect.stringMatching(/^poller: The provider of live does not work .* the provider is down →/),
+      expect.stringMatching(/^poller: Polls of live get no usable answer .* the provider is down →/),
     ]);
     await pool.query(`update mirror.poll_state set last_error = null, trouble = null, failing_since = null,
       last_cycle_ended_at = now() - interval '1 hour'`);

@@ -10,7 +10,7 @@ import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import { openSurfaces } from "../../support/pages/surfaces.ts";
+import { openSurfaces, printStatus } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
@@ -79,6 +79,30 @@ it.each(FAULTS)(
 it("shows until when the mirror is complete while nothing is wrong", async () => {
   expect(await surfaces.look()).toEqual(everywhere());
   expect(await surfaces.readPage()).toMatch(/✔ All good\. Complete up to \d\d:\d\d \(1(?:&nbsp;|.)min/);
+});
+
+it("does not say that all is good while something begins to be wrong", async () => {
+  expect(await printStatus(env)).toMatch(/^✔ All good\.\n/);
+  await run(
+    poll(
+      "last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '1 minute'",
+    ),
+  );
+  expect(await surfaces.readPage()).toContain("Not a problem yet: Polls of live get no usable answer");
+  const status = await printStatus(env);
+  expect(status).toMatch(/^… Not a problem yet: Polls of live get no usable answer .*Since .*\n/);
+  expect(status).not.toContain("All good");
+});
+
+it("reports everywhere, and commands at once, that a replica does not answer", async () => {
+  const url = `postgres://nobody@127.0.0.1:${await findFreePort()}/nothing`;
+  const away = await openSurfaces({ ...env, DATABASE_READ_URL: url });
+  onTestFinished(() => away.close());
+  const { status, doctor } = await away.look();
+  expect({ status, doctor }).toEqual({
+    status: ["warning OrderMirrorReplicaBehind"],
+    doctor: ["warning OrderMirrorReplicaBehind"],
+  });
 });
 
 it("reports everywhere that all webhooks are refused while polling finds their changes", async () => {

@@ -68,7 +68,7 @@ const STATES: readonly State[] = [
   {
     name: "no worker runs",
     statement: fault("EventsWait"),
-    verdict: /^✖ 1 event of live waits: no worker applies them\. for 7 min \d+ s$/,
+    verdict: /^✖ 1 event of live waits: no worker applies them, or not fast enough\. for 7 min \d+ s$/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "✖ Stuck", "… Not at this pace"],
   },
   {

@@ -21,6 +21,7 @@ export interface Deviation {
 const words = (text: string) => text.split(" ");
 const isOrderPage = ({ target }: CorpusRequest) => /^\/v1\/orders(?:\?|$)/.test(target);
 const isWrite = ({ method }: CorpusRequest) => ["POST", "PUT", "PATCH", "DELETE"].includes(method);
+const OUR_ADDRESS = /^\/v1\/(?:changes|reconcile|certificates|orders\.)/;
 const always = () => true;
 const nothing = (): ComparedAnswer => ({ status: 0, headers: {}, body: "" });
 const without =
@@ -39,11 +40,13 @@ export const DEVIATIONS: readonly Deviation[] = [
     reduce: without("ratelimit", "ratelimit-policy"),
   },
   {
-    what: "more headers: `X-Safe-Through`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
+    what: "more headers: `X-Safe-Through`, `X-Safe-Through-Exceptions`, `X-Stale-Seconds`, `X-Waited`, `X-Mirrored`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
     why: "they say what only a mirror can say; clients ignore unknown headers",
     concerns: always,
     reduce: without(
-      ...words("x-safe-through x-safe-through-exceptions x-stale-seconds x-branches-as-of x-mirrored etag"),
+      ...words(
+        "x-safe-through x-safe-through-exceptions x-stale-seconds x-branches-as-of x-mirrored x-waited etag",
+      ),
       ...words("link x-request-id vary x-content-type-options content-security-policy referrer-policy"),
       ...words("strict-transport-security x-frame-options x-dns-prefetch-control x-download-options"),
       ...words(
@@ -80,7 +83,7 @@ export const DEVIATIONS: readonly Deviation[] = [
     reduce: nothing,
   },
   {
-    what: "parameters of our own: `fleet`, `scheduleMode`, `externalOrderIdPrefix`, `firstSeenSince`, `cursor`, `revisions`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
+    what: "parameters of our own: `fleet`, `scheduleMode`, `externalOrderIdPrefix`, `firstSeenSince`, `cursor`, `revisions`, `complete`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
     why: "the provider ignores unknown parameters, and refuses this `sort`",
     concerns: (request) =>
       isOrderPage(request) &&
@@ -97,15 +100,15 @@ export const DEVIATIONS: readonly Deviation[] = [
     }),
   },
   {
-    what: "addresses of our own: `/v1/changes`, `/v1/orders.csv`, `/v1/orders.ndjson`, `/v1/orders.parquet`",
+    what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/reconcile`, `/v1/certificates` and its days, `/v1/orders.csv`, `/v1/orders.ndjson`, `/v1/orders.parquet`",
     why: "the provider has nothing there",
-    concerns: ({ target }) => /^\/v1\/(?:changes|orders\.)/.test(target),
+    concerns: ({ target }) => OUR_ADDRESS.test(target),
     reduce: nothing,
   },
   {
     what: "writes outside the contract: 404 `not_forwarded`",
     why: "its message tells the operator of `WRITE_THROUGH_PATHS`; a token must not reach what was not meant",
-    concerns: (request) => isWrite(request) && !/^\/v1\/(?:changes|orders\.)/.test(request.target),
+    concerns: (request) => isWrite(request) && !OUR_ADDRESS.test(request.target),
     reduce: (answer) => (answer.status === 404 ? { ...answer, headers: {}, body: "" } : answer),
   },
   {

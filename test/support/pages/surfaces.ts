@@ -108,8 +108,13 @@ function findAll(text: string, pattern: RegExp, join = (groups: string[]) => gro
   return tidy([...text.matchAll(pattern)].map(([, ...groups]) => join(groups)));
 }
 
-/** `order-mirror status --json`, in this process. */
 async function readStatus(env: Record<string, string>): Promise<Said> {
+  const sources = JSON.parse(await printStatus(env, "--json")) as Conditions[];
+  return tidy(sources.flatMap(readConditions));
+}
+
+/** What `order-mirror status` prints, in this process. */
+export async function printStatus(env: Record<string, string>, ...options: string[]): Promise<string> {
   const before = { ...ENVIRONMENT };
   const printed: string[] = [];
   const writing = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
@@ -120,7 +125,7 @@ async function readStatus(env: Record<string, string>): Promise<Said> {
     Object.assign(ENVIRONMENT, env);
     const program = new Command().exitOverride();
     addStatusCommand(program);
-    await program.parseAsync(["node", "order-mirror", "status", "--json"]);
+    await program.parseAsync(["node", "order-mirror", "status", ...options]);
   } finally {
     writing.mockRestore();
     for (const name of Object.keys(env)) {
@@ -128,8 +133,7 @@ async function readStatus(env: Record<string, string>): Promise<Said> {
       else ENVIRONMENT[name] = before[name];
     }
   }
-  const sources = JSON.parse(printed.join("")) as Conditions[];
-  return tidy(sources.flatMap(readConditions));
+  return printed.join("");
 }
 
 async function readDoctor(env: Record<string, string>): Promise<Said> {

@@ -4,14 +4,14 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 
 export const WEBHOOK_SECRET = `whsec_${Buffer.from("a secret of thirty-two bytes!!!!").toString("base64")}`;
 
-/** Sends one signed event. Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
+/** Sends one signed event, signed now or at `signedAt` (seconds since 1970). Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
 export function sendEvent(
   url: string,
-  event: { id: string; body: Buffer },
+  event: { id: string; body: Buffer; signedAt?: number },
   secret = WEBHOOK_SECRET,
 ): Promise<number | null> {
   const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
-  const nowSeconds = Math.floor(Date.now() / 1_000);
+  const nowSeconds = event.signedAt ?? Math.floor(Date.now() / 1_000);
   const headers = sign({ id: event.id, body: event.body, nowSeconds });
   return new Promise((resolve) => {
     const sending = request(url, {

@@ -1,6 +1,11 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { ENDPOINTS } from "../../../src/api/openapiEndpoints.ts";
+import { pageSchema } from "../../../src/orders/orderQuery.ts";
+import { waitSchema } from "../../../src/orders/orderRoutes.ts";
+import { CONTRACT_ENDPOINTS } from "../../../src/wire/endpoints.ts";
+import { listParametersSchema } from "../../../src/wire/listParameters.ts";
 import { DEVIATIONS } from "../../support/contract/deviations.ts";
 
 const TEXT = readFileSync(path.resolve(import.meta.dirname, "../../../docs/assumptions.md"), "utf8");
@@ -14,4 +19,16 @@ it("lists exactly the differences between the mirror's answers and the provider'
   expect(cells.map(([, what, why]) => ({ what, why }))).toEqual(
     DEVIATIONS.map(({ what, why }) => ({ what, why })),
   );
+});
+
+it("names every address and every parameter of our own", () => {
+  const named = DEVIATIONS.map(({ what }) => what).join(" ");
+  const theirPaths = new Set<string>(
+    CONTRACT_ENDPOINTS.map(({ path }) => path.replaceAll(/:(\w+)/g, "{$1}")),
+  );
+  const ours = ENDPOINTS.map(({ path }) => path).filter((address) => !theirPaths.has(address));
+  expect(ours.filter((address) => !named.includes(`\`${address.replace("/{day}", "")}\``))).toEqual([]);
+  const theirs = new Set(Object.keys(listParametersSchema.shape));
+  const parameters = [...Object.keys(pageSchema.shape), ...Object.keys(waitSchema.shape)];
+  expect(parameters.filter((name) => !theirs.has(name) && !named.includes(`\`${name}\``))).toEqual([]);
 });

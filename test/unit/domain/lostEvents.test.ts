@@ -15,6 +15,7 @@ describe("judgeWebhooks", () => {
     [{}, "working"],
     [{ configured: false, lastEventAt: null }, "not-configured"],
     [{ lastEventAt: null, announced: 0 }, "never-seen"],
+    [{ configured: null, lastEventAt: null }, "never-seen"],
     [{ lost: 1 }, "losing"],
     [{ lost: 2, lostSinceLastEvent: STOPPED_AFTER_LOST - 1 }, "losing"],
     [{ lost: 3, lostSinceLastEvent: STOPPED_AFTER_LOST }, "stopped"],

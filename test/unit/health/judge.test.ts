@@ -109,6 +109,26 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   expect(firing(wrong)).toEqual([name]);
 });
 
+it("tells a wrong clock from a wrong secret", () => {
+  const say = (source: Partial<SourceFacts>) =>
+    judge(makeFacts(source)).holding.map(({ cause, remedy }) => `${cause} ${remedy}`);
+  expect(say(deaf)).toEqual([expect.stringMatching(/: the secret or WEBHOOK_SCHEME is wrong\. Copy/)]);
+  expect(say({ ...deaf, wrongTimesSinceLastEvent: 2 })).toEqual([expect.stringContaining("the secret or")]);
+  expect(say({ ...deaf, wrongTimesSinceLastEvent: 3 })).toEqual([
+    expect.stringMatching(/\(3 calls\): their signing times are too far from .* clock\. Run a time service/),
+  ]);
+  const refused = { wrongSignatures: 21, firstWrongSignatureAt: ago(60) };
+  expect(say(refused)).toEqual([
+    expect.stringContaining("21 webhook calls within 10 minutes had a wrong signature."),
+  ]);
+  expect(say({ ...refused, wrongTimes: 1 })).toEqual([
+    expect.stringContaining("21 webhook calls within 10 minutes had a wrong signature or signing time."),
+  ]);
+  expect(say({ ...refused, wrongTimes: 21 })).toEqual([
+    expect.stringContaining("had a signing time too far from the web process's clock."),
+  ]);
+});
+
 const endpoint = {
   endpointId: "erp",
   sourceIds: ["live"],
@@ -176,6 +196,17 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
 ])("tells what is fine from what is not: %s", (name, fine, wrong) => {
   expect(firing({}, fine)).toEqual([]);
   expect(firing({}, wrong)).toEqual([name]);
+});
+
+it("reports what has no known start at once to a single look, and later to a watcher", () => {
+  const away = makeFacts({}, { replica: { lastCycleEndedAt: undefined } });
+  const names = (judgement: ReturnType<typeof judge>) =>
+    judgement.holding.map(({ condition }) => condition.name);
+  expect(names(judge(away))).toEqual(["OrderMirrorReplicaBehind"]);
+  const firstSeen = new Map();
+  expect(names(judge(away, firstSeen))).toEqual([]);
+  const later = { ...away, now: ago(-120) };
+  expect(names(judge(later, firstSeen))).toEqual(["OrderMirrorReplicaBehind"]);
 });
 
 it("reports only the pause while polling is paused", () => {

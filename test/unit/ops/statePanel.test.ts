@@ -182,8 +182,8 @@ describe("the state of a source", () => {
     [
       "when a poll has failed",
       { standing: { trouble: "away", lastError: "502", failingSince: ago(20) } },
-      "… Not a problem yet: The provider of live does not work",
-      "Able to catch up? … Interrupted live: the provider cannot be reached or answers 5xx",
+      "… Not a problem yet: Polls of live get no usable answer from the provider",
+      "Able to catch up? … Interrupted live: the provider cannot be reached, or answers 5xx or unreadably",
     ],
     [
       "while more arrives than is decided",
@@ -196,6 +196,18 @@ describe("the state of a source", () => {
     expect(text).toContain(verdict);
     expect(text).toContain(tile);
     expect(text).not.toContain("All good");
+  });
+
+  it("says that webhooks arrive only of sources that have received one", () => {
+    expect(show()).toContain("Lost? ✔ Webhooks arrive");
+    const silent = show({ webhooks: "never-seen", standing: { lastEventAt: null } });
+    expect(silent).toContain("Lost? … None yet for live");
+    expect(silent).not.toContain("All good");
+    const idle = { lastEventAt: null, hasOrders: false, announced: 0 };
+    expect(show({ webhooks: "never-seen", standing: idle })).toContain("Lost? … None yet none was due");
+    const polled = show({ webhooks: "not-configured", standing: { configured: false, lastEventAt: null } });
+    expect(polled).toContain("Lost? ✔ Polled only");
+    expect(polled).toContain("All good");
   });
 
   it("estimates the time to catch up from the pace, the request rate and the progress of tasks", () => {
