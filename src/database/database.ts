@@ -93,7 +93,6 @@ export function makePool(options: PoolOptions): Pool {
   return pool;
 }
 
-/** How columns arrive from every pool. */
 export function makeTypes(): pg.TypeOverrides {
   const types = new pg.TypeOverrides();
   types.setTypeParser(TIMESTAMPTZ_OID, asText);
@@ -101,7 +100,6 @@ export function makeTypes(): pg.TypeOverrides {
   return types;
 }
 
-/** Runs `use` with a pool that ends with it. */
 export async function withPool<Result>(
   options: PoolOptions,
   use: (pool: Pool) => Promise<Result>,

@@ -2,7 +2,6 @@ import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import type { OrderMirrorError } from "../domain/errors.ts";
 import { sqlState } from "./databaseErrors.ts";
 
-/** The details that the explanation can use. */
 interface Failure {
   /** `Postgres at HOST`, or `Postgres` if the address is not known. */
   readonly server: string;
@@ -16,7 +15,6 @@ interface Failure {
 interface Explanation {
   readonly sentence: string;
   readonly fix: string;
-  /** It may disappear without action. */
   readonly passes?: true;
 }
 

@@ -72,10 +72,7 @@ export async function acquireLease(
   return row && { name, holder, fence: BigInt(row.fence) };
 }
 
-/**
- * Extends the lease to `ttlMs` from now; returns false if another holder has taken over. An expired lease is not
- * revived.
- */
+/** Extends the lease to `ttlMs` from now; false if it expired or another holder has taken over. */
 export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: number }): Promise<boolean> {
   const result = await pool.query(
     `update mirror.leases set expires_at = clock_timestamp() + $4 * interval '1 millisecond'

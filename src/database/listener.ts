@@ -4,7 +4,6 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Queryable } from "./database.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 
-/** How soon a broken connection is noticed. */
 const LISTEN_EVERY_MS = 5_000;
 const PAUSE_AFTER_ERROR_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -29,10 +28,7 @@ export interface Listener {
   readonly close: () => Promise<void>;
 }
 
-/**
- * Listens for notifications of Postgres on a separate connection, and connects again until it is closed. What is sent
- * while it is not connected is lost.
- */
+/** Listens on its own connection, and reconnects until closed. What is sent in between is lost. */
 export function startListener(options: ListenerOptions): Listener {
   const { databaseUrl, applicationName, listen, onNotification, onError, clock } = options;
 

@@ -37,9 +37,7 @@ export async function mayEndLongReads(pool: Pool): Promise<boolean> {
   return rows[0]?.permitted === true;
 }
 
-/**
- * Ends the sessions of reporting tools (members of order_mirror_reader) whose transaction is older than `secondsMax`.
- */
+/** Ends sessions of order_mirror_reader's members whose transaction is older than `secondsMax`. */
 export async function endLongReads(pool: Pool, secondsMax: number): Promise<LongReads> {
   const { rows } = await pool.query<LongReads>(END_LONG_READS, [secondsMax]);
   return rows[0] ?? { ended: 0, permitted: false };

@@ -6,3 +6,12 @@ export function tryParseJson(text: string): unknown {
     return undefined;
   }
 }
+
+/** A part of an address without its percent signs; undefined if they are malformed. */
+export function tryDecode(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
+}

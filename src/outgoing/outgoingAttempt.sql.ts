@@ -178,7 +178,6 @@ export async function claimDue(
   return { claims, isHeld: first !== undefined && (claims.length === first.room || first.postponed > 0) };
 }
 
-/** How an attempt ended. */
 export interface AttemptEnd {
   readonly attemptId: string;
   /** A status or the kind of an error; shown to people. */

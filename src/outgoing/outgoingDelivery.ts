@@ -7,7 +7,6 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { writeMessage } from "./outgoingMessage.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 
-/** How an endpoint answered. */
 export type SendResult = {
   /** From the request to the head of the answer, or to the failure. */
   readonly durationMs: number;
@@ -16,7 +15,6 @@ export type SendResult = {
       readonly kind: "answered";
       readonly status: number;
       readonly retryAfterMs: number | null;
-      /** The first bytes of the body. */
       readonly beginning: Buffer;
     }
   /** No answer; `code` names the kind of failure, never what was sent. */

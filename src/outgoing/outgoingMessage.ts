@@ -32,17 +32,13 @@ export function writeMessage(
   return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim, fields);
 }
 
-/** What a message shows of an order; null: nothing. */
 export const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | null>> = {
   all: (order) => order,
   redacted: redactOrder,
   thin: () => null,
 };
 
-/**
- * In the format of Standard Webhooks: `type`, `timestamp` (our time of the change), `source`, and `data`, the change as
- * in the feed.
- */
+/** In the format of Standard Webhooks: `timestamp` is our time of the change, `data` as in the feed. */
 function writeChanged(
   { epoch, type, change }: Sent<ClaimedDelivery>,
   fields: OutgoingFields,
@@ -50,7 +46,6 @@ function writeChanged(
   return wrapChange({ ...change, type, text: writeChange(change, epoch, SHOWN_ORDER[fields]) });
 }
 
-/** The message about a change whose JSON is `text`. */
 export function wrapChange(change: WrittenChange): OutgoingMessage {
   const { type, text, changedAt, sourceId, reference, revision, version, verdict } = change;
   const head = JSON.stringify({ type, timestamp: formatInstant(changedAt), source: sourceId });

@@ -2,7 +2,6 @@ import type { OutgoingType } from "../domain/order/outgoing.ts";
 import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
-/** The changes that an endpoint wants, by source. */
 export interface OutgoingSubscription {
   readonly endpointId: string;
   readonly sourceId: string;
@@ -17,7 +16,6 @@ export interface PlannedDeliveries {
   readonly read: number;
   /** True if changes were removed before the endpoint was notified of them; one of the deliveries reports it. */
   readonly missed: boolean;
-  /** Deliveries that were made. */
   readonly planned: number;
 }
 

@@ -5,7 +5,6 @@ import type { Pool } from "../database/database.ts";
 export const DELIVERY_STATES = ["pending", "dead", "delivered"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** A message for an endpoint. */
 export interface Delivery {
   readonly deliveryId: string;
   readonly endpointId: string;
@@ -62,7 +61,6 @@ export async function findDelivery(
   return rows[0];
 }
 
-/** One attempt to send a message. */
 export interface Attempt {
   readonly attemptId: string;
   readonly deliveryId: string;

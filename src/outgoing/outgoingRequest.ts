@@ -14,7 +14,6 @@ export interface PostOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly timeoutMs: number;
-  /** Whether the endpoint may be in a private network. */
   readonly allowPrivate: boolean;
   readonly signal?: AbortSignal | undefined;
 }

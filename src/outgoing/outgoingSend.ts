@@ -11,7 +11,6 @@ import { postOutgoing, readBeginning } from "./outgoingRequest.ts";
 const TIMEOUT_MS = 15_000;
 const MILLIS_PER_SECOND = 1_000;
 
-/** The headers that sign a message; see signature/sign.ts. */
 export type Sign = (message: OutgoingMessage & { nowSeconds: number }) => Record<string, string>;
 
 /**

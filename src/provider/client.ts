@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
@@ -25,6 +26,7 @@ import type {
   ValidateAddressResponse,
   WireAddress,
 } from "../wire/api.ts";
+import type { listParametersSchema } from "../wire/listParameters.ts";
 import { readListed, readPage } from "../wire/page.ts";
 import type { RawPage } from "../wire/page.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
@@ -47,25 +49,13 @@ import type {
   SendRequest,
 } from "./http/request.ts";
 
+type ListParameters = z.output<typeof listParametersSchema>;
+
 /**
  * Filters of GET /v1/orders (spec). Periods are half-open: `…Since` and `…From` are inclusive, `…Until` is exclusive.
+ * `updatedSince` and `updatedUntil` are given together; `limit` is 1 to 200, and the provider's default is 50.
  */
-export interface ListOrdersQuery {
-  /** The spec refuses updatedSince without updatedUntil and vice versa. */
-  readonly updatedSince?: Instant | undefined;
-  readonly updatedUntil?: Instant | undefined;
-  readonly pickupFrom?: Instant | undefined;
-  readonly pickupUntil?: Instant | undefined;
-  readonly deliveryFrom?: Instant | undefined;
-  readonly deliveryUntil?: Instant | undefined;
-  readonly status?: string | undefined;
-  /** Reference or id, including closed branches. */
-  readonly branch?: string | undefined;
-  readonly sort?: "updatedAt" | "pickupTime" | undefined;
-  /** 1 to 200; the provider's default is 50. */
-  readonly limit?: number | undefined;
-  readonly offset?: number | undefined;
-}
+export type ListOrdersQuery = { readonly [Name in keyof ListParameters]?: ListParameters[Name] | undefined };
 
 /** A page with the exact text of every order in it. */
 export interface OrdersPage extends RawPage {
@@ -100,16 +90,11 @@ export interface ProviderClient extends OrderSource {
   getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   /** GET /v1/orders: one page. */
   listOrders(query: ListOrdersQuery, options?: RequestOptions): Promise<OrdersPage>;
-  /**
-   * POST /v1/orders/{reference}/cancel. After an unknown outcome the order is read before the request is sent again.
-   */
+  /** POST /v1/orders/{reference}/cancel. Sent again only after the order was read. */
   cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   /** PATCH /v1/orders/{reference}. Assumed, because the spec does not show how orders are changed. Sent once. */
   updateOrder(reference: string, changes: UpdateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
-  /**
-   * POST /v1/test/orders/{reference}/advance, for test keys only. Sent once: each call moves the order to the next
-   * status.
-   */
+  /** POST /v1/test/orders/{reference}/advance, for test keys. Sent once: each call moves the order. */
   advanceTestOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   /** POST /v1/addresses/validate. An inaccurate address is an answer, not an error. */
   validateAddress(address: WireAddress, options?: RequestOptions): Promise<ValidateAddressResponse>;
@@ -182,7 +167,6 @@ type OrderRequests = Pick<
   "createOrder" | "getOrder" | "cancelOrder" | "updateOrder" | "advanceTestOrder"
 >;
 
-/** The endpoints that answer with one order. */
 function makeOrderRequests(send: SendRequest): OrderRequests {
   const ask = async (request: ProviderRequest, options: RequestOptions = {}) =>
     readOrderAnswer(`${request.method} ${request.route}`, await send(request, options));

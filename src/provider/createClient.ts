@@ -27,10 +27,7 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The provider's key, or a mirror's token. */
   readonly apiKey: string;
-  /**
-   * False for a mirror, whose reads have no rate limits; a 429 and the headers of answers are respected anyway. Default
-   * true: the rates of the spec.
-   */
+  /** Default true: the rates of the spec. False for a mirror, whose reads have no limits. */
   readonly paced?: boolean;
   /** Per request, in milliseconds, excluding the wait for its turn; default 15,000. */
   readonly deadlineMs?: number;

@@ -25,6 +25,7 @@ export interface AnswerFacts {
  */
 export abstract class ProviderError extends SourceError {
   readonly failure: SourceFailure = "refused";
+  readonly retry: Retry = "never";
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
@@ -49,19 +50,16 @@ export abstract class ProviderError extends SourceError {
 export class InvalidApiKeyError extends ProviderError {
   override readonly name = "InvalidApiKeyError";
   override readonly failure = "key_refused";
-  override readonly retry = "never";
 }
 
 /** 402: the subscription is unpaid or canceled; reads still work. */
 export class SubscriptionInactiveError extends ProviderError {
   override readonly name = "SubscriptionInactiveError";
-  override readonly retry = "never";
 }
 
 /** 403: the plan lacks the feature. */
 export class FeatureNotAvailableError extends ProviderError {
   override readonly name = "FeatureNotAvailableError";
-  override readonly retry = "never";
 }
 
 /**
@@ -71,37 +69,31 @@ export class FeatureNotAvailableError extends ProviderError {
 export class OrderNotFoundError extends ProviderError {
   override readonly name = "OrderNotFoundError";
   override readonly failure = "not_found";
-  override readonly retry = "never";
 }
 
 /** 409: an order with this externalOrderId exists already. */
 export class DuplicateExternalOrderIdError extends ProviderError {
   override readonly name = "DuplicateExternalOrderIdError";
-  override readonly retry = "never";
 }
 
 /** 422: the branch has no primary connection to a fleet zone. */
 export class BranchNotConnectedError extends ProviderError {
   override readonly name = "BranchNotConnectedError";
-  override readonly retry = "never";
 }
 
 /** 422: past the last status in which the business can cancel, or already cancelled. */
 export class OrderNotCancellableError extends ProviderError {
   override readonly name = "OrderNotCancellableError";
-  override readonly retry = "never";
 }
 
 /** No courier shift covers the order. */
 export class NoShiftCoverageError extends ProviderError {
   override readonly name = "NoShiftCoverageError";
-  override readonly retry = "never";
 }
 
 /** `address_not_found`, `address_ambiguous` or `address_low_confidence`: see `code`. */
 export class AddressRefusedError extends ProviderError {
   override readonly name = "AddressRefusedError";
-  override readonly retry = "never";
 }
 
 /** 429. `policy` is the exceeded policy, null if the provider did not name it. */
@@ -127,13 +119,11 @@ export class RateLimitedError extends ProviderError {
 /** Any other 4xx, or one whose body has no readable code. */
 export class ProviderRefusedError extends ProviderError {
   override readonly name = "ProviderRefusedError";
-  override readonly retry = "never";
 }
 
 /** A 3xx: following it would hand the API key to another address. */
 export class ProviderRedirectError extends ProviderError {
   override readonly name = "ProviderRedirectError";
-  override readonly retry = "never";
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
+import { tryDecode, tryParseJson } from "../domain/parseJson.ts";
 import { expectWaitMs } from "./rate/budget.ts";
 import type { ProviderClientDeps } from "./client.ts";
 import { RateLimitedError } from "./errors.ts";
@@ -38,7 +39,6 @@ export interface ForwardedAnswer extends RawAnswer {
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
 export interface ForwardDeps extends ProviderClientDeps {
-  /** The maximum wait for its turn. */
   readonly waitMaxMs?: number;
 }
 
@@ -136,7 +136,7 @@ function recognize({ method, path, bytes }: Pick<ForwardedRequest, "method" | "p
     const externalOrderId = readExternalOrderId(bytes);
     return { ...other, kind: "create", route, policy: "geocoding", externalOrderId };
   }
-  const reference = decode(CANCEL.exec(route)?.[1] ?? "");
+  const reference = tryDecode(CANCEL.exec(route)?.[1] ?? "") ?? "";
   return reference === ""
     ? other
     : { ...other, kind: "cancel", route: "/v1/orders/{reference}/cancel", reference };
@@ -144,21 +144,9 @@ function recognize({ method, path, bytes }: Pick<ForwardedRequest, "method" | "p
 
 /** Undefined if it is absent or the body is invalid: then the provider will refuse it. */
 function readExternalOrderId(bytes: Uint8Array | undefined): string | undefined {
-  try {
-    const body: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    const id = typeof body === "object" && body !== null && "externalOrderId" in body && body.externalOrderId;
-    return typeof id === "string" ? id : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function decode(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return "";
-  }
+  const body = tryParseJson(new TextDecoder().decode(bytes));
+  const id = typeof body === "object" && body !== null && "externalOrderId" in body && body.externalOrderId;
+  return typeof id === "string" ? id : undefined;
 }
 
 function makeCrowdedError(endpoint: string, policy: PolicyName, waitMs: number): RateLimitedError {

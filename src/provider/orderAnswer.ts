@@ -8,7 +8,6 @@ import { ProviderUnavailableError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
 import type { ProviderAnswer } from "./http/request.ts";
 
-/** The answer of an endpoint that returns one order. */
 export interface OrderAnswer {
   /** Parsed as leniently as the mirror reads, with the exact text. */
   readonly snapshot: Snapshot;

@@ -33,7 +33,6 @@ export interface RefusedAnswer {
   readonly refusal: ProviderRefusal;
   /** From Retry-After, bounded; null if a 5xx has none. */
   readonly retryAfterMs: number | null;
-  /** The exceeded policy of a 429. */
   readonly policy: string | null;
   readonly answer?: RawAnswer | undefined;
 }

@@ -20,10 +20,7 @@ import { openRedisBackend } from "./backends/redisBackend.ts";
 import { loadJobTracing } from "./traceJobs.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
-/**
- * Between two jobs, and before the first: by then the events were applied because of a hint, and one job stands for
- * many.
- */
+/** Before and between jobs: by then a hint has had the events applied, and one job stands for many. */
 const JOB_PAUSE_MS = 100;
 /** Between two hints, in milliseconds: the minimum, the maximum (one per event), and the maximum under overload. */
 const HINT_PAUSE_MS = { min: 1, busy: 5, full: 20 } as const;
@@ -51,10 +48,7 @@ export interface ApplyQueue {
    * finds it.
    */
   readonly notify: (seqs: readonly number[]) => void;
-  /**
-   * Runs `apply` for each hint that this process receives. A failed hint, or one that arrives under overload, is left
-   * to its job.
-   */
+  /** Runs `apply` for each hint. A failed one, or one that arrives under overload, is left to its job. */
   readonly listen: (apply: (hint: Hint) => Promise<void>) => Consumer;
   /**
    * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
@@ -62,7 +56,6 @@ export interface ApplyQueue {
    * is unavailable; an unavailable Redis is waited for.
    */
   readonly consume: (apply: (seqs: readonly number[]) => Promise<void>) => Promise<Consumer>;
-  /** For the ops pages. */
   readonly bull: Queue<ApplyJob, void>;
   /** The problems of the queue's server; answers within 5 s. */
   readonly check: () => Promise<readonly QueueProblem[]>;

@@ -41,10 +41,7 @@ export interface ConsumeDeps {
   readonly workerOptions?: Omit<WorkerOptions, "connection"> | undefined;
 }
 
-/**
- * Starts a worker that runs `apply` for every job. Throws UnavailableError if the queue is in Postgres and Postgres is
- * unavailable.
- */
+/** Runs `apply` for every job. Throws UnavailableError if the queue's Postgres is unavailable. */
 export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
   const { backend, apply, clock, logger, workerOptions = {} } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });

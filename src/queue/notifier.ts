@@ -20,9 +20,7 @@ export interface Notifier {
 /** Called with the number of events without a message, and the reason. */
 type OnForgotten = (events: number, reason: string, error?: unknown) => void;
 
-/** What a notifier sends, and when. */
 export interface NotifierOptions {
-  /** The name of the span for sending. */
   readonly name: string;
   readonly send: (seqs: readonly number[]) => Promise<void>;
   /** The maximum number of positions in one message. */

@@ -18,7 +18,6 @@ export interface DoubtfulInput {
   readonly mention: Exclude<Mention, "named" | "none">;
 }
 
-/** What was found of an order, or erased. */
 export interface ErasureReport extends ErasureCount {
   readonly doubtful: readonly DoubtfulInput[];
 }

@@ -8,7 +8,6 @@ import { inTransaction } from "../database/transaction.ts";
 export interface ErasureCount {
   /** Observations in the history with content. */
   readonly observations: number;
-  /** Events in the inbox. */
   readonly events: number;
   /** Input in quarantine that names the order. */
   readonly quarantined: number;
@@ -21,7 +20,6 @@ export interface ErasureSubject {
 
 /** Input that has no reference but nevertheless belongs to the order. */
 export interface NamingInput {
-  /** Positions in the inbox. */
   readonly events: readonly string[];
   /** Numbers in quarantine, of what reads brought. */
   readonly quarantined: readonly string[];
@@ -97,7 +95,6 @@ const CONCERNED = `
     where source_id = $1 and (reference = $2 or quarantine_id = any ($4::bigint[]) or inbox_seq in (select seq from events))
   )`;
 
-/** What an erasure of this order would affect now. */
 export async function countErasure(
   pool: Pool,
   { sourceId, reference }: ErasureSubject,

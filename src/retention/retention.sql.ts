@@ -1,10 +1,8 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 
-/** One step of a pass. */
 export interface RetentionStep {
   readonly removed: number;
-  /** Rows that were examined. */
   readonly looked: number;
   /** True when nothing more is to be done now. */
   readonly over: boolean;
@@ -13,7 +11,6 @@ export interface RetentionStep {
 interface StepQuery {
   /** Rows of this instant and later stay, by the database's clock. */
   readonly cutoff: Instant;
-  /** How many rows a step examines. */
   readonly limit: number;
 }
 

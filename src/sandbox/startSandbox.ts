@@ -27,7 +27,6 @@ import type { SandboxState } from "./world/sandboxState.ts";
 import { makeTraffic } from "./fleet/traffic.ts";
 import { setWebhook } from "./events/webhooks.ts";
 import { makeTaskLoop } from "./fleet/taskLoop.ts";
-import { makeSandboxTasks } from "./fleet/sandboxTasks.ts";
 import { saveClock, createWorld, readWorld } from "./world/world.sql.ts";
 import { releaseDeliveries } from "./events/delivery.sql.ts";
 import type { World } from "./world/world.sql.ts";
@@ -121,8 +120,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   const traffic = makeTraffic(state);
   const faultTimer = makeFaultTimer(state);
   const deliverer = makeDeliverer({ state, systemClock, signal });
-  const tasks = makeSandboxTasks({ state, traffic, faultTimer, deliverer });
-  const loop = makeTaskLoop({ state, tasks, systemClock, signal });
+  const loop = makeTaskLoop({ state, traffic, faultTimer, deliverer, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
     stopping.abort(new Error("the sandbox stops"));
@@ -226,10 +224,7 @@ async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOpt
 
 const SEED_DEFAULT = 1;
 
-/**
- * Opens the world in the database, or creates one. Without `seed` an existing world is kept; a different seed rebuilds
- * it.
- */
+/** Opens the database's world, or creates one; a `seed` other than its own rebuilds it. */
 async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
   const known = await readWorld(pool);
   if (known && (seed === undefined || seed === known.seed)) {

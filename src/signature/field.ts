@@ -9,7 +9,6 @@ import type { TemplateScheme } from "./scheme.ts";
 const SIGNATURES_MAX = 8;
 const FIELD_LENGTH_MAX = 4_096;
 
-/** Place of the signature or the token. */
 export function fieldPlace({ header, query }: { header: string | null; query: string | null }): Place {
   return header === null ? { query: query ?? "" } : { header };
 }

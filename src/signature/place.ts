@@ -1,3 +1,4 @@
+import { tryDecode } from "../domain/parseJson.ts";
 import type { SignedRequest } from "./claim.ts";
 
 /** Place of a value in a request: a header, a parameter of the address, or a part of the signature's own field. */
@@ -39,15 +40,8 @@ export function queryWithout(query: string | undefined, parameter: string | null
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 }
 
-/** Removes the quotes around a value. */
 export function unquote(text: string): string {
   return text.length >= 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text;
 }
 
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
+const decode = (text: string) => tryDecode(text) ?? text;

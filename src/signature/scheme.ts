@@ -48,7 +48,6 @@ const templateSchema = z.strictObject({
   prefixOn: z.enum(["each", "first"]).default("each"),
   /** The signed bytes; see `template.ts` for the names in braces. */
   signed: z.string().max(512).default("{body}"),
-  /** Place of the time of signing. */
   timestamp: z
     .union([
       z.strictObject({ header: headerName, unit }),
@@ -70,7 +69,6 @@ const jwtSchema = z.strictObject({
   prefix: z.string().max(32).default(""),
   bodyClaim: z.string().min(1).max(64),
   bodyHash: z.enum(BODY_HASHES).default("sha256"),
-  /** Encoding of the hash in the claim. */
   encoding: z.enum(ENCODINGS).default("hex"),
   /** Claim that limits the token's lifetime: when it was issued, or when it expires. Null: none, and a replay looks new. */
   timeClaim: z.enum(["iat", "exp"]).nullable().default("iat"),

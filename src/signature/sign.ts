@@ -8,7 +8,6 @@ import { readSigningKey } from "./secrets.ts";
 import { fillTemplate, parseTemplate } from "./template.ts";
 import { formatTimestamp } from "./timestamp.ts";
 
-/** What a sender wants to sign. */
 export interface Signable {
   /** The event's id. It is also used for every other signed value that `values` does not name. */
   readonly id: string;

@@ -23,7 +23,6 @@ export type TemplatePart =
   | { readonly place: Place }
   | { readonly body: BodyForm };
 
-/** Content type of a form. */
 export const FORM_TYPE = /^application\/x-www-form-urlencoded(?:$|[ ;])/i;
 const TOKEN = /\{([^{}]*)\}|([^{}]+)|([{}])/g;
 const KNOWN =

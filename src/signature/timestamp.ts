@@ -1,11 +1,10 @@
-import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/order/instant.ts";
+import { formatInstant, instantFromMillis, parseHttpDate, tryParseInstant } from "../domain/order/instant.ts";
 
 export const TIMESTAMP_UNITS = ["s", "ms", "iso", "http"] as const;
 export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
 
 /** Lenient parsing would accept "1614265330abc" as a time, although a different text was signed. */
 const DIGITS = /^(0|[1-9]\d{0,14})$/;
-const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 const NANOS_PER_SECOND = 1e9;
 
 type TimestampRefusal = "timestamp_malformed" | "timestamp_outside_tolerance";
@@ -33,13 +32,9 @@ export function formatTimestamp(nowSeconds: number, unit: TimestampUnit): string
 
 /** The time of signing in seconds since 1970, or undefined when it is not written in that unit. */
 export function parseSeconds(text: string, unit: TimestampUnit): number | undefined {
-  if (unit === "iso") {
-    const instant = tryParseInstant(text);
+  if (unit === "iso" || unit === "http") {
+    const instant = unit === "iso" ? tryParseInstant(text) : (parseHttpDate(text) ?? undefined);
     return instant === undefined ? undefined : Number(instant) / NANOS_PER_SECOND;
-  }
-  if (unit === "http") {
-    const millis = HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN;
-    return Number.isNaN(millis) ? undefined : millis / 1_000;
   }
   if (!DIGITS.test(text)) return undefined;
   return unit === "ms" ? Number(text) / 1_000 : Number(text);

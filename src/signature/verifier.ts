@@ -91,7 +91,6 @@ export function needsUrl(scheme: Scheme): boolean {
   return scheme.form === "http-message" && messageNeedsUrl(scheme);
 }
 
-/** How requests of a scheme are read. */
 export function makeReader(scheme: Scheme, options: FormOptions): ReadRequest {
   if (scheme.form === "template") return readTemplate(scheme, options);
   if (scheme.form === "jwt") return readJwt(scheme);

@@ -72,7 +72,6 @@ const branchSchema = z.looseObject({
   connectedZones: z.array(z.looseObject({ code: z.string(), name: z.string(), isPrimary: z.boolean() })),
 });
 
-/** Answer of GET /v1/branches. */
 export const listBranchesResponseSchema = z.looseObject({
   data: z.array(branchSchema),
   hasMore: z.boolean(),

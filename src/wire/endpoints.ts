@@ -1,3 +1,5 @@
+import { tryDecode } from "../domain/parseJson.ts";
+
 /** The endpoints of the spec. Assumed: PATCH, because the spec does not show how to change an order. */
 export const CONTRACT_ENDPOINTS = [
   { name: "createOrder", method: "POST", path: "/v1/orders" },
@@ -41,10 +43,7 @@ export function matchEndpoint<Endpoint extends { readonly method: string; readon
   };
 }
 
-/**
- * The decoded `:name` segments of `path` if it matches `pattern`; undefined otherwise, and if such a segment is empty
- * or cannot be decoded.
- */
+/** The decoded `:name` segments; undefined if `path` does not match, or one is empty or malformed. */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
   const wanted = pattern.split("/");
   const given = path.split("/");
@@ -53,20 +52,12 @@ export function matchPath(pattern: string, path: string): Readonly<Record<string
   for (const [index, segment] of wanted.entries()) {
     const part = given[index] ?? "";
     if (segment.startsWith(":")) {
-      const decoded = decode(part);
+      const decoded = tryDecode(part);
       if (decoded === undefined || decoded === "") return undefined;
       params[segment.slice(1)] = decoded;
     } else if (segment !== part) return undefined;
   }
   return params;
-}
-
-function decode(segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Path and parameters of a request's target, as sent: `..` is a segment like any other. */

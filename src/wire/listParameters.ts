@@ -34,7 +34,6 @@ export const timeParameter = z
 
 const name = z.string({ error: ONCE_RULE });
 
-/** What selects orders (spec, "list orders"). */
 export const listFilterSchema = z.object({
   updatedSince: timeParameter
     .optional()
@@ -50,7 +49,6 @@ export const listFilterSchema = z.object({
   branch: name.optional().describe("A branch's reference or id; closed branches too."),
 });
 
-/** What cuts a list into pages. */
 export const pageParameters = {
   limit: wholeNumber({ min: 1, max: LIMIT_MAX })
     .default(LIMIT_DEFAULT)
@@ -58,7 +56,6 @@ export const pageParameters = {
   offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional().describe("How many orders to skip. Default 0."),
 };
 
-/** The parameters of GET /v1/orders at the provider. */
 export const listParametersSchema = listFilterSchema.extend({
   sort: oneOf(["updatedAt", "pickupTime"]).optional().describe("Ascending. Default updatedAt."),
   ...pageParameters,

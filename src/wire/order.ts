@@ -109,10 +109,10 @@ function readFields(reference: string, order: Members): OrderFields {
   };
 }
 
-type Members = Readonly<Record<string, unknown>>;
+export type Members = Readonly<Record<string, unknown>>;
 
 /** The members of a JSON object; none of anything else. */
-function membersOf(value: unknown): Members {
+export function membersOf(value: unknown): Members {
   return typeof value === "object" && value !== null ? (value as Members) : {};
 }
 

@@ -87,7 +87,6 @@ export function completeRanges(
 
 const stateHash = z.string().describe("SHA-256 of the order's canonical JSON (RFC 8785), in hexadecimal.");
 
-/** The answer. */
 export const reconciledSchema = z.object({
   position: z.string().describe("For `after` of the change feed: the answer has every change up to here."),
   differing: z.array(

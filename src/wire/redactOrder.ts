@@ -1,4 +1,6 @@
 import { tryParseInstant } from "../domain/order/instant.ts";
+import { membersOf } from "./order.ts";
+import type { Members } from "./order.ts";
 
 /** A value of JSON that has no parts. */
 type Plain = string | number | boolean | null;
@@ -21,12 +23,6 @@ export function redactOrder(raw: string): string {
     ...pickTimes(order, ["pickupTime", "deliveryTime", "realPickupTime", "realDeliveryTime", "updatedAt"]),
     branch: pick(membersOf(order["branch"]), ["id", "reference"]),
   });
-}
-
-type Members = Readonly<Record<string, unknown>>;
-
-function membersOf(value: unknown): Members {
-  return typeof value === "object" && value !== null ? (value as Members) : {};
 }
 
 /** Only plain values: an object in the place of a text may be anything. */

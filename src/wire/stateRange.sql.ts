@@ -4,7 +4,6 @@ export function sumColumns(hash: string, salt: string): string {
     bit_xor(('x' || encode(substring(sha256(${salt} || ${hash}) for 16), 'hex'))::bit(128))::text as sum`;
 }
 
-/** The result of sumColumns. */
 export interface SumRow {
   readonly count: number;
   /** 128 binary digits; null if there are no states. */

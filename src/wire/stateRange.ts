@@ -11,7 +11,6 @@ export interface StateBound {
   readonly hash: string;
 }
 
-/** A half-open range of states. */
 export interface StateRange {
   /** Inclusive. */
   readonly since: StateBound;

@@ -36,8 +36,8 @@ export function register(program: Command): void {
       const demo = await findRunningDemo(config.dataDir);
       const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
       const report = await askSandbox<ScenarioReport>(sandboxUrl, {
-        path: `/scenarios/${encodeURIComponent(name)}`,
-        body: { ...options.option, ...(options.order === undefined ? {} : { reference: options.order }) },
+        path: "/scenarios",
+        body: { ...options.option, scenario: name, reference: options.order },
       });
       if (options.json === true) printJson(report);
       else printReport(report);

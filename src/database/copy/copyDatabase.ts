@@ -143,7 +143,6 @@ function assertSameColumns(tables: readonly Table[], before: readonly Table[]): 
   }
 }
 
-/** The number of rows. */
 async function compareTable(old: pg.ClientBase, fresh: pg.ClientBase, table: Table): Promise<number> {
   const before = await readExtent(old, table);
   const after = await readExtent(fresh, table);

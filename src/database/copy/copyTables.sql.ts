@@ -4,7 +4,6 @@ import { beginSnapshot, readInBatches } from "../snapshot.sql.ts";
 /** A table, by its quoted name with its schema. */
 export interface Table {
   readonly name: string;
-  /** Each column with its type, in order. */
   readonly columns: readonly string[];
   /** Quoted names of the columns that take values: all but generated ones. */
   readonly written: readonly string[];
@@ -20,7 +19,6 @@ export interface Extent {
 /** Rows per batch: few enough for memory even when they are the largest, with bodies of 1 MB. */
 const BATCH = 100;
 
-/** All tables of these schemas. */
 export async function listTables(client: pg.ClientBase, schemas: readonly string[]): Promise<Table[]> {
   const { rows } = await client.query<Table>(
     `select c.oid::regclass::text as name,
@@ -89,7 +87,6 @@ export async function* readRows(client: pg.ClientBase, { name }: Table): AsyncGe
   }
 }
 
-/** Inserts rows as readRows gives them. */
 export async function insertRows(
   client: pg.ClientBase,
   { name, written }: Table,

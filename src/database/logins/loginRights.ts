@@ -21,9 +21,7 @@ export interface LoginRights {
   readonly lacking: readonly string[];
 }
 
-/**
- * Compares the rights of the login of `pool` with those that config/postgres-roles.sql grants to the groups in `needs`.
- */
+/** Compares the login's rights with those that config/postgres-roles.sql grants to the groups in `needs`. */
 export async function examineLogin(pool: Pool, needs: readonly Group[]): Promise<LoginRights> {
   const login = await readLogin(pool);
   if (login.isOwner) return { ...login, missingGroups: [], lacking: [] };

@@ -9,7 +9,6 @@ export interface LoginFacts {
   readonly groups: readonly string[];
 }
 
-/** The current login and its rights. */
 export async function readLogin(pool: Pool): Promise<LoginFacts> {
   const { rows } = await pool.query<LoginFacts>(
     `select current_user as login,

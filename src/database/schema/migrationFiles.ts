@@ -6,15 +6,11 @@ import { fileURLToPath } from "node:url";
 /** The folder `migrations` next to `src` and `dist`. */
 const DIRECTORY = fileURLToPath(new URL("../../../migrations", import.meta.url));
 const FILE = /^\d{4}_[a-z0-9_]+\.sql$/;
-/**
- * A migration that removes something that older programs use names the oldest program that still runs: `-- oldest
- * program 1.4.0`.
- */
+/** Stands in a migration that removes something that older programs use: `-- oldest program 1.4.0`. */
 const OLDEST_PROGRAM = /^-- oldest program (\d+\.\d+\.\d+)$/m;
 
 /** A numbered SQL file that brings the schema one step forward. */
 export interface Migration {
-  /** The file name without its extension. */
   readonly name: string;
   readonly sql: string;
   /** SHA-256 of its text, in hex, independent of line endings. */

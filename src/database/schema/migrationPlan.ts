@@ -1,6 +1,5 @@
 import type { Migration } from "./migrationFiles.ts";
 
-/** What a table lock blocks while its migration runs. */
 export type Blocks = "reads and writes" | "writes" | "nothing";
 /** The work under the lock: none that grows with the table, or reading, indexing or rewriting all of it. */
 export type Work = "none" | "scan" | "index" | "rewrite";
@@ -43,7 +42,6 @@ export function planMigrations(migrations: readonly Migration[]): readonly Plann
   });
 }
 
-/** The table or index that a statement creates. */
 function listCreated(statement: string): string[] {
   const [, table] = /^create (?:unlogged )?table (?:if not exists )?([\w.]+)/.exec(statement) ?? [];
   if (table !== undefined) return [table];

@@ -22,7 +22,6 @@ export async function lockMigrations(client: pg.ClientBase): Promise<void> {
   await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
 }
 
-/** Whether a session is migrating this database now. */
 export async function isMigrating(client: pg.ClientBase): Promise<boolean> {
   const { rows } = await client.query<{ migrating: boolean }>(
     `select exists (

@@ -148,7 +148,6 @@ export async function examineSchema(
 
 export interface MigrationPlan {
   readonly migrations: readonly PlannedMigration[];
-  /** Sizes of the tables that are locked. */
   readonly sizes: ReadonlyMap<string, TableSize>;
   readonly findings: SchemaState["findings"];
 }

@@ -20,6 +20,8 @@ const INSTANT_MAX = 2n ** 63n - 1n;
 const ISO_8601 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
 const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /**
@@ -64,6 +66,17 @@ export function tryParseBound(text: string): Instant | undefined {
   if (instant === undefined) return undefined;
   if (instant < INSTANT_MIN) return INSTANT_MIN;
   return instant > INSTANT_MAX ? INSTANT_MAX : instant;
+}
+
+/**
+ * The instant of an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`; null for anything else. The two obsolete formats
+ * of RFC 9110 are not supported: no current server sends them, and two-digit years are ambiguous.
+ */
+export function parseHttpDate(text: string): Instant | null {
+  const millis = HTTP_DATE.test(text) ? Date.parse(text) : Number.NaN;
+  // A day that does not exist would become another one.
+  if (Number.isNaN(millis) || new Date(millis).toUTCString().slice(5) !== text.slice(5)) return null;
+  return instantFromMillis(millis);
 }
 
 function unlessInvalid(parse: () => bigint): bigint | undefined {
@@ -136,14 +149,9 @@ function isTime({ hour, minute, second }: { hour: number; minute: number; second
   return hour <= 23 && minute <= 59 && second <= 60;
 }
 
-/** Days since 1970-01-01 in the proleptic Gregorian calendar; counts from 1 March so that leap days come last. */
+/** Days since 1970-01-01. `Date.UTC` takes a year below 100 for one of the 1900s; the calendar repeats every 400. */
 function daysSinceEpoch({ year, month, day }: CivilDate): number {
-  const shifted = month <= 2 ? year - 1 : year;
-  const era = Math.floor(shifted / 400);
-  const yearOfEra = shifted - era * 400;
-  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
-  return era * 146_097 + dayOfEra - 719_468;
+  return Date.UTC(year + 400, month - 1, day) / 86_400_000 - 146_097;
 }
 
 function quote(text: string): string {

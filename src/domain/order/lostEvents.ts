@@ -1,6 +1,5 @@
 import type { Instant } from "./instant.ts";
 
-/** The record of the provider's webhooks for one source. */
 export interface WebhookRecord {
   /**
    * A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). Null: unknown here, and no

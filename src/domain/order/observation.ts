@@ -3,7 +3,6 @@ import type { Instant } from "./instant.ts";
 import { lifeCycleRank } from "./order.ts";
 import type { Snapshot } from "./order.ts";
 
-/** How a snapshot was obtained. */
 export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
 export type Via = (typeof VIAS)[number];
 
@@ -21,9 +20,7 @@ export interface OrderKey {
   readonly gone: boolean;
   /** The provider's `updatedAt`. */
   readonly version: Instant;
-  /**
-   * True for a read whose request started after the version's instant plus the settle time, by the provider's clock.
-   */
+  /** True for a read that started later than `version` plus the settle time, by the provider's clock. */
   readonly settled: boolean;
   /** Provider-clock instant at which the read's request started, or the event's `created`; never our own time. */
   readonly observedAt: Instant;
@@ -40,10 +37,7 @@ export interface Observation {
   readonly key: OrderKey;
 }
 
-/**
- * The minimum distance between a read's request and its horizon, in seconds: the slowest change that we expect of a
- * provider.
- */
+/** From a read's request to its horizon, at least: the slowest change that we expect of a provider. */
 export const HORIZON_SECONDS_MIN = 900;
 
 /** How far an observation reaches: a read up to its horizon, a claim up to its own version. */

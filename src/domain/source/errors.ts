@@ -1,10 +1,8 @@
 import { OrderMirrorError } from "../errors.ts";
 
-/** Why a source did not deliver. */
 export type SourceFailure =
   /** Concerns every request. */
   | "key_refused"
-  /** Concerns one order. */
   | "not_found"
   /** Of the moment. */
   | "rate_limited"
@@ -12,7 +10,6 @@ export type SourceFailure =
   | "unavailable"
   /** Concerns one answer. */
   | "unreadable"
-  /** Any other refusal. */
   | "refused";
 
 /** Base class of what an OrderSource throws for a request. */

@@ -26,7 +26,6 @@ export interface UnreadableOrder {
   readonly reference: string | null;
 }
 
-/** An element of a page. */
 export type ListedOrder =
   | { readonly kind: "order"; readonly snapshot: Snapshot }
   | ({ readonly kind: "unreadable" } & UnreadableOrder);
@@ -43,7 +42,6 @@ export interface WindowPage {
   readonly rate: string;
 }
 
-/** One order, read singly. */
 export interface OrderRead {
   readonly snapshot: Snapshot;
   /** The source's time at which the request started, a lower bound. */
@@ -100,13 +98,11 @@ export type SourceEvent = {
 } & (
   | {
       readonly kind: "order";
-      /** Undefined if it cannot be read. */
       readonly created: Instant | undefined;
       /** Null if the event does not say. */
       readonly livemode: boolean | null;
       readonly snapshot: Snapshot;
     }
-  /** Not about an order. */
   | { readonly kind: "other" }
   | {
       readonly kind: "unreadable";

@@ -6,9 +6,7 @@
  * requests.
  */
 
-/**
- * At most `requestsMax` requests in any `windowMs`, evenly spaced: at least `windowMs / requestsMax` apart, rounded up.
- */
+/** At most `requestsMax` in any `windowMs`, evenly spaced: `windowMs / requestsMax` apart, rounded up. */
 export interface RateRule {
   readonly requestsMax: number;
   readonly windowMs: number;
@@ -21,9 +19,7 @@ interface RequestSpan {
   readonly endedAtMs: number | null;
 }
 
-/**
- * What the provider says is left until `resetsAtMs`, minus what we have sent since the request whose answer said so.
- */
+/** What the provider says is left until `resetsAtMs`, minus what was sent since that request. */
 interface Claim {
   readonly requestId: number;
   readonly remaining: number;
@@ -44,10 +40,7 @@ export interface PolicyUsage {
   readonly blockedUntilMs: number;
 }
 
-/**
- * The default share of a limit that we use; the rest is for other users of the organization's keys and for clock
- * differences.
- */
+/** Our share of a limit by default; the rest is for other users of the keys, and clock differences. */
 export const SHARE_DEFAULT = 0.9;
 
 /** Longer windows are not tracked request by request; the provider's remaining count is used anyway. */
@@ -63,10 +56,7 @@ export function unusedPolicy(rule: RateRule, share = SHARE_DEFAULT): PolicyUsage
   return { rule, share, declared: null, spans: [], claim: null, blockedUntilMs: Number.NEGATIVE_INFINITY };
 }
 
-/**
- * The earliest instant, not before `nowMs`, at which the next request may start. Infinity if that depends on the end of
- * a request under way.
- */
+/** When the next request may start, `nowMs` at the earliest; Infinity if that depends on one under way. */
 export function nextAllowedAt(usage: PolicyUsage, nowMs: number): number {
   const claimed = usage.claim !== null && usage.claim.remaining <= 0 ? usage.claim.resetsAtMs : nowMs;
   return Math.max(nowMs, usage.blockedUntilMs, claimed, ...rules(usage).map((rule) => freeAt(usage, rule)));

@@ -17,30 +17,8 @@ export interface ArrivalCount {
 export const ARRIVAL_AGE_MAX_SECONDS = 21_600;
 /** The ages that are distinguished, in seconds; each includes the ages down to the previous one. */
 const ARRIVAL_BOUNDS = [
-  0,
-  1,
-  2,
-  3,
-  5,
-  7,
-  10,
-  15,
-  20,
-  30,
-  45,
-  60,
-  90,
-  120,
-  180,
-  300,
-  600,
-  1_200,
-  1_800,
-  3_600,
-  7_200,
-  14_400,
-  ARRIVAL_AGE_MAX_SECONDS,
-] as const;
+  0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400,
+];
 
 /** The bound under which an age is counted; the last one for any greater age. */
 export function boundOf(ageSeconds: number): number {
@@ -81,9 +59,7 @@ export function lateTailSeconds(counts: readonly ArrivalCount[]): number {
 export const LOOKBACK_MIN_SECONDS = 900;
 const LOOKBACK_MAX_SECONDS = 14_400;
 
-/**
- * How far back the delayed sweep looks occasionally: twice the age at which the latest change was seen, within bounds.
- */
+/** How far the delayed sweep looks back occasionally: twice the age of the latest change, within bounds. */
 export function lookbackFor(tailSeconds: number): number {
   return Math.min(Math.max(LOOKBACK_MIN_SECONDS, 2 * tailSeconds), LOOKBACK_MAX_SECONDS);
 }

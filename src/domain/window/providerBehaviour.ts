@@ -21,7 +21,6 @@ const PRECISIONS = [
   [1n, "nanosecond"],
 ] as const;
 
-/** What a single page shows. */
 export function measurePage({
   rows,
   hasMore,

@@ -65,7 +65,6 @@ export interface WalkPage {
   /** Every element as served, readable or not. */
   readonly rows: readonly WalkRow[];
   readonly hasMore: boolean;
-  /** The limit that the provider reports. */
   readonly limit: number;
 }
 

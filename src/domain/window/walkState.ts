@@ -4,10 +4,7 @@ import type { Walk } from "./walk.ts";
 /** Increment when Walk changes: a walk in another format is started again. */
 const FORMAT = 2;
 
-/**
- * The walk as JSON, with instants as text and without its seen keys: those grow with each page and are stored page by
- * page.
- */
+/** The walk as JSON, without its seen keys: those grow with each page and are stored page by page. */
 export function encodeWalk(walk: Walk): string {
   const rest = { ...walk, seen: undefined, fresh: undefined };
   return JSON.stringify({ format: FORMAT, complete: walk.seen.complete, walk: rest }, toPlain);

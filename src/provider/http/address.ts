@@ -22,7 +22,6 @@ export function makeAddress(options: {
   baseUrl: string;
   /** Null: nothing authorizes the requests; for a mirror that trusts its own machine. */
   apiKey: string | null;
-  /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined;
 }): ProviderAddress {
   const { baseUrl, apiKey } = options;

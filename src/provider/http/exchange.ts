@@ -4,7 +4,7 @@ import type { Permit } from "../rate/budget.ts";
 import { describeError } from "../../runtime/telemetry/errorFields.ts";
 import { DeadlineReached } from "../../runtime/lifecycle/abort.ts";
 import { ProviderError, ProviderUnavailableError } from "../errors.ts";
-import { parseHttpDate } from "./httpDate.ts";
+import { parseHttpDate } from "../../domain/order/instant.ts";
 import { policiesOf } from "../rate/policies.ts";
 import type { PolicyName } from "../rate/policies.ts";
 import type { ProviderClock } from "../rate/providerClock.ts";

@@ -1,3 +1,4 @@
+import { tryParseJson } from "../../domain/parseJson.ts";
 import { readBytes } from "../../runtime/http/readBytes.ts";
 
 /** Larger than any page of the spec's 200 orders; reading further would only fill the memory. */
@@ -22,12 +23,9 @@ export async function readJsonBody(response: Response): Promise<{ text: string; 
   const bytes = await readBytes(response.body, BODY_BYTES_MAX);
   if (bytes === undefined) throw new UnreadableBodyError(`the body exceeds ${BODY_BYTES_MAX} bytes`);
   const text = decode(bytes);
-  try {
-    return { text, value: JSON.parse(text) };
-  } catch {
-    // Without a cause: the message of JSON.parse quotes the body.
-    throw new UnreadableBodyError("the body is not JSON");
-  }
+  const value = tryParseJson(text);
+  if (value === undefined) throw new UnreadableBodyError("the body is not JSON");
+  return { text, value };
 }
 
 /** Releases the connection without reading further. */

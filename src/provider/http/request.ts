@@ -43,7 +43,6 @@ export interface ProviderAnswer {
 /** Sends one request, once. Throws a ProviderError, or the reason of the caller's signal. */
 export type SendRequest = (request: ProviderRequest, options: RequestOptions) => Promise<ProviderAnswer>;
 
-/** How a request ended. */
 export interface Answered {
   /** Such as `GET /v1/orders/{reference}`: the route, without the order's name. */
   readonly endpoint: string;

@@ -138,7 +138,6 @@ interface Line {
   waiting(lane: PolicyName): Readonly<Record<Priority, number>>;
 }
 
-/** The waiting requests, one queue per lane. */
 function makeLine(): Line {
   const lanes = mapPolicies(() => new PriorityQueue());
   // The queue does not reveal its head.

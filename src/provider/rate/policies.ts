@@ -21,10 +21,7 @@ export const NO_LIMITS: typeof SPEC_LIMITS = {
   geocoding: UNLIMITED,
 };
 
-/**
- * Half of the limit for all requests: if writes are forwarded, the poller and the web process do not know of each
- * other.
- */
+/** Half of the limit for all requests: with writes forwarded, two processes do not know of each other. */
 export const HALF_LIMITS: typeof SPEC_LIMITS = {
   ...SPEC_LIMITS,
   sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },

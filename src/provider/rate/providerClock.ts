@@ -1,7 +1,6 @@
-import { addSeconds, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import { addSeconds, NANOS_PER_SECOND, parseHttpDate } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { parseHttpDate } from "../http/httpDate.ts";
 
 /** Without a `Date` header there is only the local clock; with a larger error than this, claims become false. */
 const LOCAL_CLOCK_ERROR_SECONDS = 30;

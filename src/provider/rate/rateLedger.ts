@@ -15,7 +15,6 @@ import type { PolicyName } from "./policies.ts";
 import type { Priority } from "../../domain/source/orderSource.ts";
 import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";
 
-/** The rate information in an answer. */
 export interface RateLesson extends RateAnswer {
   /** The wait required by a 429; null for any other answer. */
   readonly refusedForMs: number | null;

@@ -1,5 +1,4 @@
-import { parseHttpDate } from "../http/httpDate.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
+import { millisFromInstant, parseHttpDate } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
 /** Shorter waits than this are taken for a mistake: they would turn a refusal into a hot loop. */

@@ -4,19 +4,14 @@ import type { Hints } from "../hints/hints.ts";
 
 export type JobProcessor<Content> = Processor<Content, void>;
 
-/** A problem of the queue's server, with its remedy. */
 export interface QueueProblem {
   readonly problem: string;
   readonly fix: string;
 }
 
-/**
- * Called with every error on a connection of the queue, including transient ones. Without a listener BullMQ and ioredis
- * would print them.
- */
+/** Gets every error of a connection, even transient ones; BullMQ and ioredis would print them otherwise. */
 export type OnQueueError = (error: Error) => void;
 
-/** A worker and its connections. */
 interface OpenWorker<Content> {
   readonly worker: Worker<Content, void>;
   /** Breaks the worker's connections without waiting; for a worker that does not end. */
@@ -24,7 +19,6 @@ interface OpenWorker<Content> {
 }
 
 export interface BackendDeps {
-  /** Name of the queue. */
   readonly name: string;
   readonly options: Omit<QueueOptions, "connection">;
   readonly onError: OnQueueError;
@@ -39,9 +33,7 @@ export interface BackendDeps {
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
   readonly hints: Hints;
-  /**
-   * False if a job or a hint could not be delivered now; checked before every attempt, so that none has to time out.
-   */
+  /** False if nothing could be delivered now; checked before every attempt, so that none has to time out. */
   isReachable(): boolean;
   openWorker(
     process: JobProcessor<Content>,

@@ -88,10 +88,7 @@ function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string;
   return prepareStatements(pool);
 }
 
-/**
- * Prepares statements: BullMQ's few dozen fixed ones would be parsed and planned each time, a quarter of a job's cost
- * in Postgres.
- */
+/** BullMQ's fixed statements would be planned each time, a quarter of a job's cost in Postgres. */
 function prepareStatements(pool: pg.Pool): pg.Pool {
   const query = pool.query.bind(pool) as (statement: pg.QueryConfig) => Promise<unknown>;
   const names = new Map<string, string>();

@@ -8,13 +8,11 @@ export const HINT_SEQS_MAX = 200;
  * the same events follows it.
  */
 export interface Hint {
-  /** Inbox positions. */
   readonly seqs: readonly number[];
   /** The sender's position in its trace, as the header of W3C Trace Context; absent without tracing. */
   readonly traceparent?: string | undefined;
 }
 
-/** The path of hints from receivers to workers. */
 export interface Hints {
   /** Sends a hint to one of the listening workers, if there is one. Rejects if it could not be delivered. */
   readonly send: (hint: Hint) => Promise<void>;

@@ -46,9 +46,7 @@ export function provideCredentials(config: Config): Provided {
   return { config: withStored(config, all), made: hasMade ? made : undefined, file };
 }
 
-/**
- * A missing METRICS_TOKEN alone creates nothing: nobody can then read the metrics, and that does not justify a file.
- */
+/** A missing METRICS_TOKEN alone does not justify a file: nobody can then read the metrics. */
 function isLacking(config: Config): boolean {
   return config.apiTokens.length === 0 || needsOpsPassword(config);
 }

@@ -22,7 +22,6 @@ const place = text.refine(
   "must be a folder, or the https:// address of a bucket without a user, a query or a fragment",
 );
 
-/** Variables of the daily files. */
 export const DAILY_FILES_VARIABLES = {
   DAILY_FILES: {
     schema: place,
@@ -41,7 +40,6 @@ export const DAILY_FILES_VARIABLES = {
 
 type DailyFilesValues = ValuesOf<typeof DAILY_FILES_VARIABLES>;
 
-/** The settings; null if no files are written. */
 export function makeDailyFiles(values: DailyFilesValues): DailyFiles | null {
   const { DAILY_FILES: to, DAILY_FILES_ACCESS_KEY_ID: accessKeyId } = values;
   const { DAILY_FILES_SECRET_ACCESS_KEY: secretAccessKey, DAILY_FILES_REGION: region } = values;

@@ -24,7 +24,6 @@ export interface Environment {
 /** The environment of this process; nothing else reads it. */
 export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 
-/** The default name of the `.env` file. */
 export const ENV_FILE = ".env";
 const SECRET_FILE_BYTES_MAX = 65_536;
 

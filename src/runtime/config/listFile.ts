@@ -5,10 +5,7 @@ import { hideLogin } from "../../domain/hideLogin.ts";
 import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import { describeReadError, readSecretFile } from "./environment.ts";
 
-/**
- * The elements of the JSON list in the file that a variable names. If the file is invalid, returns no elements and adds
- * a problem for each mistake.
- */
+/** The elements of the JSON list in a variable's file; of an invalid one none, with a problem per mistake. */
 export function readListFile<Element extends z.ZodType>(options: {
   variable: string;
   file: string;

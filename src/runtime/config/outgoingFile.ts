@@ -12,7 +12,6 @@ import { list, webAddress } from "./variableSchemas.ts";
 export interface OutgoingWebhook {
   readonly endpointId: string;
   readonly url: string;
-  /** Whether its address may be in a private network. */
   readonly allowPrivate: boolean;
   /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
   readonly secrets: readonly string[];
@@ -110,10 +109,7 @@ function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme
   ];
 }
 
-/**
- * Orders contain names and addresses of people, so they are sent encrypted, and into a private network only if its host
- * is named.
- */
+/** Orders name people: they are sent encrypted, and into a private network only if its host is named. */
 function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhookSchema>): string | undefined {
   const url = new URL(text);
   if (url.protocol === "http:" && !namesThisMachine(url.host))

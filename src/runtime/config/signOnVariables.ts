@@ -138,7 +138,6 @@ export function makeAddressCheck(addresses: readonly string[]): (address: string
 
 type SignOnValues = ValuesOf<typeof SIGN_ON_VARIABLES & Pick<typeof ACCESS_VARIABLES, "PUBLIC_URL">>;
 
-/** Single sign-on as configured; null if it is not. */
 export function makeSignOn(values: SignOnValues): SignOn | null {
   const { OPS_PROXY_ADDRESSES: addresses, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET } = values;
   const publicUrl = values.PUBLIC_URL?.[0];

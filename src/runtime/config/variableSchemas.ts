@@ -8,7 +8,6 @@ import { findPathProblem } from "../http/forwardedPaths.ts";
 export interface Variable {
   /** Parses the text, trimmed and not empty. Messages are worded to follow "NAME …". */
   readonly schema: z.ZodType<unknown, string>;
-  /** The text to use if it is not set. */
   readonly default?: string;
   /** True if its value must not be shown; NAME_FILE can then supply it. */
   readonly secret?: true;
@@ -86,10 +85,7 @@ export const databaseUrl = text
 /** TLS modes that the driver treats as verify-full, with a warning of eight lines each time. */
 const TAKEN_FOR_VERIFY_FULL = ["prefer", "require", "verify-ca"];
 
-/**
- * The address with the TLS mode that is in force: every encrypted mode also verifies, unless `uselibpqcompat` says
- * otherwise.
- */
+/** The address with the TLS mode in force: every encrypted one verifies, unless `uselibpqcompat` is set. */
 function nameVerification(value: string): string {
   const url = new URL(value);
   const mode = url.searchParams.get("sslmode");

@@ -245,7 +245,6 @@ export type Values = ValuesOf<typeof VARIABLES>;
 
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
 
-/** The table entry of a variable. */
 export function describeVariable(name: VariableName): Variable {
   return VARIABLES[name];
 }

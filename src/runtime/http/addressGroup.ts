@@ -1,7 +1,4 @@
-/**
- * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, because its owner has all of its
- * addresses.
- */
+/** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which has one owner. */
 export function addressGroup(address: string): string {
   if (!address.includes(":") || address.includes(".")) return address;
   const [head = "", tail] = address.split("::", 2);

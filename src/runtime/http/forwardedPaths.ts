@@ -1,3 +1,5 @@
+import { tryDecode } from "../../domain/parseJson.ts";
+
 /** Every write of the provider's contract; others are forwarded only if they are listed. */
 const CONTRACT = [
   "POST /v1/orders",
@@ -39,7 +41,7 @@ export function makePathGate(more: readonly string[]): (method: string, target: 
         each.segments.every((expected, index) => {
           const segment = segments[index] ?? "";
           return expected.startsWith("{")
-            ? isPlain(segment) && !ADMINISTRATIVE_NAMES.has(segment)
+            ? isPlain(segment) && !ADMINISTRATIVE_NAME.test(segment)
             : segment === expected;
         }),
     );
@@ -47,21 +49,9 @@ export function makePathGate(more: readonly string[]): (method: string, target: 
 }
 
 /** Names of sub-resources that would fit where a reference is expected. */
-const ADMINISTRATIVE_NAMES = new Set([
-  "keys",
-  "api-keys",
-  "api_keys",
-  "webhooks",
-  "webhook-endpoints",
-  "webhook_endpoints",
-]);
+const ADMINISTRATIVE_NAME = /^(?:(?:api[-_])?keys|webhooks|webhook[-_]endpoints)$/;
 
 function isPlain(segment: string): boolean {
-  let decoded: string;
-  try {
-    decoded = decodeURIComponent(segment);
-  } catch {
-    return false;
-  }
+  const decoded = tryDecode(segment) ?? "";
   return decoded !== "" && decoded !== "." && decoded !== ".." && !/[/\\;%\p{Cc}]/u.test(decoded);
 }

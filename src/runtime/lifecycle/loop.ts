@@ -11,7 +11,6 @@ export interface LoopOptions {
   readonly onError: (error: unknown, failures: number) => void;
   /** The pause after an error: `minMs`, doubled with each further one, up to `maxMs`. Default `everyMs`, constant. */
   readonly backoff?: { readonly minMs: number; readonly maxMs: number };
-  /** Pauses before the first run as well. */
   readonly pausesFirst?: boolean;
   readonly clock: Clock;
 }

@@ -32,7 +32,6 @@ export interface ShutdownOptions {
   readonly host?: ShutdownHost;
 }
 
-/** The part of `process` that is used. */
 export interface ShutdownHost {
   readonly pid: number;
   on(event: string, listener: (cause: unknown) => void): unknown;

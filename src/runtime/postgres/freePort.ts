@@ -5,10 +5,7 @@ export async function findFreePort(): Promise<number> {
   return listenBriefly("127.0.0.1", 0);
 }
 
-/**
- * `wanted`, or a free port if another program listens there or it is one of `besides`. Other problems with the port
- * show when it is used.
- */
+/** `wanted`, or a free port if it is one of `besides` or taken; other problems show when it is used. */
 export async function chooseFreePort(
   host: string,
   wanted: number,

@@ -19,7 +19,6 @@ import { runServerProgram } from "./serverAccount.ts";
 import type { ServerUser } from "./serverAccount.ts";
 import { describeServerFailure } from "./serverFailure.ts";
 
-/** Paths of the server programs. */
 export interface PostgresBinaries {
   readonly postgres: string;
   readonly pg_ctl: string;

@@ -16,7 +16,6 @@ const COPIED_CLUSTER = "postgres-copied";
 /** Within the cluster. */
 export const SERVER_LOG = "server.log";
 
-/** The paths below the data folder. */
 export interface PostgresFolder {
   readonly root: string;
   readonly cluster: string;
@@ -30,10 +29,7 @@ export interface PostgresFolder {
   readonly users: string;
 }
 
-/**
- * The folder, created if missing. Throws ConfigurationError when it cannot be used, holds something else, or belongs
- * to another account.
- */
+/** The folder, created if missing. Throws ConfigurationError when it cannot be used or is not ours. */
 export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
   const root = await openDataFolder(dataDir);
   const cluster = path.join(root, CLUSTER);
@@ -99,10 +95,7 @@ export function holdsCluster(dataDir: string): boolean {
   return [CLUSTER, COPIED_CLUSTER].some((name) => isCluster(path.join(dataDir, name)));
 }
 
-/**
- * Makes the connection string of the database `postgres`, as superuser, for a port. Throws ConfigurationError when
- * the folder holds no password.
- */
+/** Makes connection strings as superuser, by port. Throws ConfigurationError when there is no password. */
 export async function readConnection(folder: PostgresFolder): Promise<(port: number) => string> {
   const secret = encodeURIComponent(await readPassword(folder));
   return (port) => `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`;

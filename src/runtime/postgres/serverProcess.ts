@@ -47,18 +47,12 @@ export async function startServer(
     const settings = listSettings(options, port);
     const flags = settings.map((setting) => `-c ${setting}`).join(" ");
     const log = await openLog(serverLog);
-    const args = [
-      "start",
-      "-D",
-      cluster,
-      "-l",
-      path.join(cluster, SERVER_LOG),
-      "-w",
-      "-t",
-      String(START_TIMEOUT_SECONDS),
-    ];
+    const args = ["start", "-D", cluster, "-w", "-t", String(START_TIMEOUT_SECONDS), "-o", flags];
     try {
-      await runServerProgram(binaries.pg_ctl, [...args, "-o", flags], { folder, user });
+      await runServerProgram(binaries.pg_ctl, [...args, "-l", path.join(cluster, SERVER_LOG)], {
+        folder,
+        user,
+      });
       return port;
     } catch (error) {
       const written = await log.readNew();

@@ -5,10 +5,7 @@
  */
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}/gu;
 
-/**
- * The text with control characters written as `\u001b`. Line breaks too, unless `lines` keeps them. The result is still
- * valid JSON.
- */
+/** Writes control characters as `\u001b`, line breaks too unless `lines` keeps them. JSON stays valid. */
 export function escapeControls(text: string, { lines = false } = {}): string {
   return text.replace(CONTROLS, (character) =>
     lines && (character === "\n" || character === "\t")

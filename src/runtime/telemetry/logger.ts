@@ -14,7 +14,6 @@ export type LogFormat = "json" | "pretty";
 export interface LoggerOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
-  /** The role of this process, in every line. */
   readonly service: string;
   /** Default stderr, as results go to stdout. A stream is for tests. */
   readonly destination?: LogStream | undefined;

@@ -14,7 +14,6 @@ export type Observe = (name: ObservedName, value: number, labels?: Labels) => vo
 
 /** The metrics of this process, and the callbacks that read values on request. */
 export interface Metrics {
-  /** Adds `amount`, 1 by default. */
   count(name: CounterName, labels: Labels, amount?: number): void;
   record(name: HistogramName, value: number, labels?: Labels): void;
   /** `collect` runs at each collection; metrics that it does not observe are not shown. It must be fast. */

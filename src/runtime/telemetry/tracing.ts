@@ -19,12 +19,8 @@ type Work<Result> = (note: Note) => Promise<Result>;
 export interface Tracing {
   /** Runs the work within a span, which ends with it; of an error only its type and code are recorded. */
   inSpan<Result>(name: string, options: SpanOptions, work: Work<Result>): Promise<Result>;
-  /** The position of this work in its trace. */
   here(): TracePoint;
-  /**
-   * The position of this work, for another process: the header `traceparent` of W3C Trace Context; undefined outside of
-   * spans.
-   */
+  /** This position for another process, as the header `traceparent`; undefined outside of spans. */
   carry(): string | undefined;
   /** The point from `carry`; any other text gives one that continues nothing. */
   carried(traceparent: string): TracePoint;

@@ -18,7 +18,6 @@ export interface ApiAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** One endpoint of the spec. */
 export interface Endpoint {
   /** The name used by the fault `onlyEndpoints` and by the journal. */
   readonly name: EndpointName;

@@ -94,7 +94,6 @@ export function makeUnreadableAnswer(state: SandboxState): (code: string | undef
   };
 }
 
-/** The body as sent, with its `request_id`. */
 function writeBody({ decisions }: SandboxState, { body }: ApiAnswer, requestId: string): string {
   const { error } = body as { error?: { code: string; message: string } };
   const shapes = {
@@ -177,7 +176,6 @@ function namesOf(plan: RequestFaults): string[] {
     .map(([name]) => name);
 }
 
-/** The effect of the current faults on one request. */
 interface RequestFaults {
   readonly latencyMs: number;
   readonly dropBefore: boolean;

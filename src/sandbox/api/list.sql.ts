@@ -1,24 +1,18 @@
-import type { Instant } from "../../domain/order/instant.ts";
+import type { z } from "zod";
+import type { listParametersSchema } from "../../wire/listParameters.ts";
 import type { Connection } from "../world/database.ts";
 import type { Faults } from "../control/faults.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { ORDER_FIELDS } from "./order.sql.ts";
 
+type ListParameters = z.output<typeof listParametersSchema>;
+
 /** The parameters of GET /v1/orders; undefined means no restriction. */
-export interface SandboxOrderFilter {
+export interface SandboxOrderFilter extends Omit<ListParameters, "status" | "branch"> {
   readonly organizationId: string;
   readonly livemode: boolean;
-  readonly updatedSince?: Instant | undefined;
-  readonly updatedUntil?: Instant | undefined;
-  readonly pickupFrom?: Instant | undefined;
-  readonly pickupUntil?: Instant | undefined;
-  readonly deliveryFrom?: Instant | undefined;
-  readonly deliveryUntil?: Instant | undefined;
   readonly status: Status | undefined;
   readonly branchId: string | undefined;
-  readonly sort: "updatedAt" | "pickupTime";
-  readonly limit: number;
-  readonly offset: number;
 }
 
 type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;
@@ -54,11 +48,11 @@ export async function readOrders(
   restrict("delivery_time", until, filter.deliveryUntil);
   restrict("status", "=", filter.status);
   restrict("branch_id", "=", filter.branchId);
-  values.push(filter.limit, filter.offset);
+  values.push(filter.limit, filter.offset ?? 0);
   const { rows } = await connection.query<OrderRow>(
     `select ${ORDER_FIELDS} from sandbox.orders
      where ${conditions.join(" and ")}
-     order by ${writeOrder(SORT_COLUMNS[filter.sort], faults)}
+     order by ${writeOrder(SORT_COLUMNS[filter.sort ?? "updatedAt"], faults)}
      limit $${values.length - 1} offset $${values.length}`,
     values,
   );

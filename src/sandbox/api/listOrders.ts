@@ -23,10 +23,7 @@ export async function listOrders(state: SandboxState, request: ApiRequest): Prom
   const limit = Math.min(filter.limit, faults.listLimitMax);
   // Reads one row more than requested to see whether there are more.
   const rows = await readOrders(state.pool, { ...filter, limit: limit + 1 }, faults);
-  const { directory, utcOffsetMinutes, decisions } = state;
-  const data = rows
-    .slice(0, limit)
-    .map((row) => showOrder(row, { directory, faults, utcOffsetMinutes, decisions }));
+  const data = rows.slice(0, limit).map((row) => showOrder(state, row));
   return { status: 200, body: { data, hasMore: rows.length > limit, limit, offset: filter.offset } };
 }
 
@@ -64,12 +61,10 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
   return Promise.resolve({ status: 200, body: { data: page, hasMore: offset + page.length < data.length } });
 }
 
-/** Reads the query. Throws RefusedRequestError. */
 function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
   const {
     status,
     branch,
-    sort = "updatedAt",
     offset = 0,
     ...asked
   } = parseParameters(
@@ -84,7 +79,6 @@ function readFilter(state: SandboxState, { caller, query }: ApiRequest): Sandbox
     livemode: caller.livemode,
     status: status === undefined ? undefined : readStatus(status),
     branchId: branch === undefined ? undefined : findBranchId(state, organizationId, branch),
-    sort,
     offset,
   };
 }

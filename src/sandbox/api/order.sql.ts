@@ -2,7 +2,6 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 import type { OrderRow } from "./orderRow.ts";
 
-/** Maps fields of OrderRow to columns. */
 const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
   number: "number",
   organizationId: "organization_id",
@@ -55,9 +54,7 @@ export async function putOrders(connection: Connection, rows: readonly OrderRow[
   );
 }
 
-/**
- * Stores the new state of an order for putLateChanges; it never becomes visible before an earlier change of that order.
- */
+/** Stores a state for putLateChanges; it never becomes visible before an earlier one of its order. */
 export async function insertLateChange(
   connection: Connection,
   row: OrderRow,
@@ -132,7 +129,6 @@ export async function readOrder(connection: Connection, order: OrderName): Promi
   return rows[0];
 }
 
-/** The order that has this externalOrderId already. */
 export async function readOrderByExternalId(
   connection: Connection,
   order: OrderName,

@@ -36,7 +36,6 @@ export interface ChangePlan extends DeliveryPlan {
   readonly restMs?: number | undefined;
 }
 
-/** An order that has not been stored yet. */
 export type NewOrder = Omit<
   OrderRow,
   "number" | "reference" | "status" | "createdAt" | "updatedAt" | "realPickup" | "realDelivery" | "nextMoveAt"
@@ -45,9 +44,7 @@ export type NewOrder = Omit<
 /** Fields that the business may change; see changeOrder. */
 export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & ReturnType<typeof describeRoute>>;
 
-/**
- * Stores new orders with their charges, in the caller's transaction.
- */
+/** Stores new orders with their charges, in the caller's transaction. */
 export async function addOrders(
   state: SandboxState,
   connection: Connection,

@@ -1,9 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { WireOrder } from "../../wire/order.ts";
-import type { Decisions } from "../world/decisions.ts";
-import type { Directory } from "../world/directory.ts";
-import type { Faults, Granularity } from "../control/faults.ts";
+import type { Granularity } from "../control/faults.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
 import { formatTime } from "../world/times.ts";
 
 /** In life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
@@ -24,7 +23,6 @@ export function nextStatus(status: Status): Status | undefined {
 /** Who created the order; only orders of the sandbox's own traffic have random accidents. */
 export type Origin = "api" | "traffic" | "seed";
 
-/** An order as the provider holds it. */
 export interface OrderRow {
   readonly number: bigint;
   readonly organizationId: string;
@@ -55,22 +53,16 @@ export interface OrderRow {
   readonly nextMoveAt: Instant | null;
 }
 
-/** What is needed to show an order in an answer or an event. */
-export interface Showing {
-  readonly directory: Directory;
-  readonly faults: Faults;
-  readonly utcOffsetMinutes: number;
-  readonly decisions: Decisions;
-}
-
 /** The order object (spec, "Resources and their fields"), without request_id. */
-export function showOrder(row: OrderRow, showing: Showing, granularity?: Granularity): WireOrder {
-  const { directory, faults, utcOffsetMinutes, decisions } = showing;
+export function showOrder(
+  { directory, faults, utcOffsetMinutes, decisions }: SandboxState,
+  row: OrderRow,
+  granularity: Granularity = faults.current().timestampGranularity,
+): WireOrder {
   const branch = directory.branchById(row.branchId);
   const zone = directory.zoneByCode(row.zoneCode);
   const planned = (instant: Instant) => formatTime(instant, "s", utcOffsetMinutes);
-  const exact = (instant: Instant) =>
-    formatTime(instant, granularity ?? faults.timestampGranularity, utcOffsetMinutes);
+  const exact = (instant: Instant) => formatTime(instant, granularity, utcOffsetMinutes);
   return {
     reference: row.reference,
     externalOrderId: row.externalOrderId,

@@ -21,7 +21,6 @@ export interface RateLimiter {
   readonly reset: () => void;
 }
 
-/** The result of one policy for one request. */
 interface Count {
   readonly exceeded: boolean;
   readonly remaining: number;

@@ -131,9 +131,7 @@ function keepAddress(row: OrderRow) {
 
 /** The order object as an answer; the caller adds request_id. */
 export function showAnswer(state: SandboxState, row: OrderRow, status = 200): ApiAnswer {
-  const { directory, utcOffsetMinutes, decisions } = state;
-  const body = showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes, decisions });
-  return { status, body };
+  return { status, body: showOrder(state, row) };
 }
 
 function nameOrder({ caller, reference }: ApiRequest): OrderName {

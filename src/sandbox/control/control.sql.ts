@@ -1,6 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
-import type { SentAs } from "../events/event.sql.ts";
+import type { EventRow } from "../events/event.sql.ts";
 import type { OrderRow } from "../api/orderRow.ts";
 import { ORDER_FIELDS } from "../api/order.sql.ts";
 
@@ -17,7 +17,6 @@ export async function readOrdersAfter(
   return rows;
 }
 
-/** The most recently changed orders of one organization. */
 export async function readNewestOrders(
   connection: Connection,
   organizationId: string,
@@ -34,15 +33,7 @@ export async function readNewestOrders(
   return rows;
 }
 
-export interface EventView {
-  readonly eventNumber: bigint;
-  readonly eventId: string;
-  readonly organizationId: string;
-  readonly livemode: boolean;
-  readonly reference: string;
-  readonly type: string;
-  readonly created: Instant;
-  readonly sentAs: SentAs;
+export interface EventView extends Omit<EventRow, "body"> {
   readonly deliveries: readonly DeliveryView[];
 }
 

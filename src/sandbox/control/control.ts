@@ -9,7 +9,6 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "../fleet/traffic.ts";
 import type { TaskLoop } from "../fleet/taskLoop.ts";
 
-/** The dependencies of the control interface. */
 export interface ControlDeps {
   readonly state: SandboxState;
   readonly loop: TaskLoop;
@@ -21,7 +20,6 @@ export interface ControlDeps {
   readonly mirrorPageOf?: ((order: { mode: Mode; reference: string }) => string) | undefined;
 }
 
-/** One action of the control interface. */
 export interface Control {
   readonly method: "GET" | "POST" | "DELETE";
   /** Below /_sandbox; `:name` matches one path segment. */

@@ -45,9 +45,7 @@ export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
       },
     ),
     control(["POST", "/keys", "Adds an API key"], keySchema, async ({ organization, mode, apiKey }) => {
-      if (!state.directory.findOrganization(organization)) {
-        throw refused(404, "not_found", "There is no such organization.");
-      }
+      state.directory.getOrganization(organization);
       const made = apiKey ?? `dos_${mode}_${randomBytes(8).toString("hex")}`;
       const livemode = mode === "live";
       if (!made.includes(`_${mode}_`)) {

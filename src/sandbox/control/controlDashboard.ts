@@ -3,7 +3,7 @@ import { z } from "zod";
 import { applyChange, control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { isUuid, PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
-import type { Branch, StoredBranch } from "../world/directory.ts";
+import type { Branch } from "../world/directory.ts";
 import { ALL_DAY } from "../seed/seedWorld.ts";
 import { geocode } from "../places/geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
@@ -64,7 +64,7 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
       ["POST", "/organizations/:organization", "Plan and subscription"],
       organizationSchema,
       async ({ plan, subscription }, { organization = "" }) => {
-        assertOrganization(state, organization);
+        state.directory.getOrganization(organization);
         await applyChange(state, ({ organizations }) => ({
           organizations: organizations.map((each) =>
             each.organizationId === organization
@@ -72,7 +72,7 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
               : each,
           ),
         }));
-        return state.directory.findOrganization(organization);
+        return state.directory.getOrganization(organization);
       },
     ),
     control(
@@ -104,7 +104,6 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
   ];
 }
 
-/** New organizations, zones and branches. */
 function makeAdditions(state: SandboxState): readonly Control[] {
   const { directory } = state;
   return [
@@ -125,7 +124,7 @@ function makeAdditions(state: SandboxState): readonly Control[] {
       ["POST", "/zones", "Adds a zone, in which couriers of a fleet work all day"],
       newZoneSchema,
       async ({ zone: code, name: shown = code, fleet: fleetId, owner = null }) => {
-        if (owner !== null) assertOrganization(state, owner);
+        if (owner !== null) directory.getOrganization(owner);
         await applyChange(state, ({ fleets, zones }) => {
           assertFree(zones.some((each) => each.code === code));
           const known = fleets.find((each) => each.fleetId === fleetId);
@@ -142,7 +141,7 @@ function makeAdditions(state: SandboxState): readonly Control[] {
     ),
     control(["POST", "/branches", "Adds a branch"], newBranchSchema, async (given) => {
       const { organization: organizationId, name: shown, reference = null, zones, ...address } = given;
-      assertOrganization(state, organizationId);
+      directory.getOrganization(organizationId);
       for (const zone of zones) assertZone(state, zone);
       assertFreeReference(state, { organizationId, branchId: null, reference });
       const found = geocode(address);
@@ -154,11 +153,7 @@ function makeAdditions(state: SandboxState): readonly Control[] {
         address,
         coordinates: found.valid ? found.coordinates : null,
         closed: false,
-        connections: [...new Set(zones)].map((zoneCode, place) => ({
-          zoneCode,
-          isPrimary: place === 0,
-          active: true,
-        })),
+        connections: [...new Set(zones)].map((zoneCode, place) => ({ zoneCode, isPrimary: place === 0 })),
       };
       await applyChange(state, ({ branches }) => ({ branches: [...branches, branch] }));
       return directory.branchById(branch.branchId);
@@ -176,16 +171,7 @@ function assertFree(isTaken: boolean): void {
   if (isTaken) throw refused(409, "name_taken", "There is one of that name already.");
 }
 
-function assertOrganization(state: SandboxState, organizationId: string): void {
-  if (!state.directory.findOrganization(organizationId))
-    throw refused(404, "not_found", "There is no such organization.");
-}
-
-function changeBranch(
-  state: SandboxState,
-  branch: StoredBranch,
-  change: z.infer<typeof branchSchema>,
-): StoredBranch {
+function changeBranch(state: SandboxState, branch: Branch, change: z.infer<typeof branchSchema>): Branch {
   const { organizationId, branchId } = branch;
   const { closed = branch.closed, located, primary, connect, reference = branch.reference } = change;
   assertFreeReference(state, { organizationId, branchId, reference });
@@ -194,8 +180,7 @@ function changeBranch(
   let { connections } = branch;
   if (primary === null || primary === "none") {
     // No other becomes primary (spec, "Branch object").
-    const end = { isPrimary: false, active: false };
-    connections = connections.map((each) => (each.isPrimary ? { ...each, ...end } : each));
+    connections = connections.filter((each) => !each.isPrimary);
   } else if (primary !== undefined) {
     assertZone(state, primary);
     const others = connections.map((each) => ({ ...each, isPrimary: false }));
@@ -214,15 +199,14 @@ function changeBranch(
   };
 }
 
-/** Connects a zone, or reconnects it in its place. */
+/** Connects a zone; one that is connected keeps its place. */
 function connectZone(
-  connections: StoredBranch["connections"],
-  zone: { zoneCode: string; isPrimary: boolean },
-): StoredBranch["connections"] {
-  const connection = { ...zone, active: true };
+  connections: Branch["connections"],
+  zone: Branch["connections"][number],
+): Branch["connections"] {
   return connections.some(({ zoneCode }) => zoneCode === zone.zoneCode)
-    ? connections.map((each) => (each.zoneCode === zone.zoneCode ? connection : each))
-    : [...connections, connection];
+    ? connections.map((each) => (each.zoneCode === zone.zoneCode ? zone : each))
+    : [...connections, zone];
 }
 
 function assertFreeReference(

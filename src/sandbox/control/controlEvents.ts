@@ -2,15 +2,13 @@ import { z } from "zod";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { readAttempts, readEvents } from "./control.sql.ts";
-import { resendEvent } from "../events/resendEvent.ts";
+import { resendEvent } from "../events/emitEvents.ts";
 import { runScenario } from "./runScenario.ts";
-import { SCENARIOS } from "./scenarios.ts";
 
 const EVENTS_DEFAULT = 50;
 const EVENTS_MAX = 5_000;
 const none = z.strictObject({});
 
-/** Events with their deliveries, and the scenarios. */
 export function makeEventControls({ state, faultTimer }: ControlDeps): readonly Control[] {
   return [
     control(
@@ -29,21 +27,10 @@ export function makeEventControls({ state, faultTimer }: ControlDeps): readonly 
       state.wake();
       return { deliveries: sent };
     }),
-    control(["GET", "/scenarios", "The scenarios that can be triggered"], none, () =>
-      Promise.resolve(
-        SCENARIOS.map(({ name, summary, expect, options }) => ({ name, summary, expect, options })),
-      ),
-    ),
     control(
       ["POST", "/scenarios", "Triggers a scenario: its name, a reference and its options"],
       z.looseObject({ scenario: z.string().max(100), reference: z.string().max(255).optional() }),
       ({ scenario, reference, ...options }) =>
-        runScenario(state, faultTimer, { name: scenario, reference, options }),
-    ),
-    control(
-      ["POST", "/scenarios/:scenario", "Triggers a scenario: reference and its options"],
-      z.looseObject({ reference: z.string().max(255).optional() }),
-      ({ reference, ...options }, { scenario = "" }) =>
         runScenario(state, faultTimer, { name: scenario, reference, options }),
     ),
   ];

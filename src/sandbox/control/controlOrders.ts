@@ -104,7 +104,7 @@ async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>
   });
   const last = rows.at(-1);
   return {
-    orders: rows.map((row) => show(state, row)),
+    orders: rows.map((row) => showOrder(state, row)),
     next: last && rows.length === limit ? String(last.number) : null,
   };
 }
@@ -113,7 +113,7 @@ async function showOne(state: SandboxState, reference: string): Promise<unknown>
   const row = await readAnyOrder(state.pool, reference);
   if (!row) throw refused(404, "order_not_found", "No order has this reference.");
   return {
-    order: show(state, row),
+    order: showOrder(state, row),
     charged: await readCharge(state.pool, row.number),
     events: await readEvents(state.pool, { reference, limit: EVENTS_SHOWN }),
   };
@@ -133,10 +133,5 @@ async function changeStatus(
     return after ?? before;
   });
   state.wake();
-  return show(state, row);
-}
-
-function show(state: SandboxState, row: OrderRow) {
-  const { directory, utcOffsetMinutes, decisions } = state;
-  return showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes, decisions });
+  return showOrder(state, row);
 }

@@ -3,7 +3,6 @@ import type { Faults, FaultsPatch } from "./faults.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** Faults that end automatically. */
 export interface FaultTimer {
   /** Applies `patch` for `ms`; then its faults return to their previous values. */
   readonly setFor: (patch: FaultsPatch, ms: number) => void;

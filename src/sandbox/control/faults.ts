@@ -5,7 +5,7 @@ import { CONTRACT_ENDPOINTS } from "../../wire/endpoints.ts";
 export const ENDPOINT_NAMES = CONTRACT_ENDPOINTS.map(({ name }) => name);
 
 /** Form values are text; an empty field counts as absent. */
-const share = z.coerce.number().min(0).max(1);
+const share = z.coerce.number().min(0).max(1).default(0);
 const delayMs = z.coerce.number().int().min(0).max(86_400_000);
 const offsetMs = z.coerce.number().int().min(-86_400_000).max(86_400_000);
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
@@ -21,40 +21,55 @@ export const faultsSchema = z.strictObject({
   loseShare: share.describe("Events that are never sent"),
   duplicateShare: share.describe("Events that are sent twice"),
   delayShare: share.describe("Events that are sent late"),
-  delayMs: delayMs.describe("How late, in ms"),
+  delayMs: delayMs.default(5_000).describe("How late, in ms"),
   /** These are delayed by a random part of `reorderWindowMs`. */
   reorderShare: share.describe("Events that later ones overtake"),
-  reorderWindowMs: delayMs.describe("Within how many ms"),
+  reorderWindowMs: delayMs.default(5_000).describe("Within how many ms"),
   /** On every attempt while this is on. */
   corruptShare: share.describe("Events with a wrong signature"),
   /** Their event is on time. */
   lateCommitShare: share.describe("Changes that readers see late"),
-  lateCommitMs: delayMs.describe("How late, in ms"),
+  lateCommitMs: delayMs.default(3_000).describe("How late, in ms"),
   /** The Date header and every timestamp. */
-  clockSkewMs: offsetMs.describe("Provider's clock ahead by, in ms"),
+  clockSkewMs: offsetMs.default(0).describe("Provider's clock ahead by, in ms"),
   /** The Date header stays right. */
   misstampShare: share.describe("Changes with a wrong updatedAt"),
-  misstampMs: offsetMs.describe("Ahead by, in ms"),
+  misstampMs: offsetMs.default(60_000).describe("Ahead by, in ms"),
   /** As after a wrong timestamp or a clock that was set back. */
-  versionsMayDecrease: flag.describe("May an order's updatedAt fall?"),
-  timestampGranularity: z.enum(GRANULARITIES).describe("Finest unit of timestamps"),
-  eventTimestampGranularity: z.enum(["same", ...GRANULARITIES]).describe("The same in events"),
-  listOrder: z.enum(["ascending", "descending", "unsorted"]).describe("Sorting of order lists"),
+  versionsMayDecrease: flag.default(false).describe("May an order's updatedAt fall?"),
+  timestampGranularity: z.enum(GRANULARITIES).default("ms").describe("Finest unit of timestamps"),
+  eventTimestampGranularity: z
+    .enum(["same", ...GRANULARITIES])
+    .default("same")
+    .describe("The same in events"),
+  listOrder: z
+    .enum(["ascending", "descending", "unsorted"])
+    .default("ascending")
+    .describe("Sorting of order lists"),
   /** `random`: in another order with every request. */
-  listTies: z.enum(["stable", "random"]).describe("Orders with equal timestamps"),
-  listBounds: z.enum(["half-open", "inclusive", "exclusive"]).describe("Bounds of since and until"),
+  listTies: z.enum(["stable", "random"]).default("stable").describe("Orders with equal timestamps"),
+  listBounds: z
+    .enum(["half-open", "inclusive", "exclusive"])
+    .default("half-open")
+    .describe("Bounds of since and until"),
   /** A larger `limit` is silently reduced to this. */
-  listLimitMax: z.coerce.number().int().min(1).max(200).describe("Most orders on a page"),
+  listLimitMax: z.coerce.number().int().min(1).max(200).default(200).describe("Most orders on a page"),
   /** Although the budget is not used up. */
   refuseShare: share.describe("Requests answered with 429"),
-  refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600).describe("Retry-After of these, in s"),
+  refuseRetryAfterSeconds: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(3_600)
+    .default(5)
+    .describe("Retry-After of these, in s"),
   /** Before any work. */
   failShare: share.describe("Requests that fail"),
   /** Always; lists show them. */
   brokenOrderShare: share.describe("Orders whose single read fails"),
-  failStatus: z.coerce.number().int().min(500).max(599).describe("Status of a failure"),
-  latencyMs: delayMs.describe("Latency of each answer, in ms"),
-  latencyJitterMs: delayMs.describe("And up to this much more, in ms"),
+  failStatus: z.coerce.number().int().min(500).max(599).default(503).describe("Status of a failure"),
+  latencyMs: delayMs.default(0).describe("Latency of each answer, in ms"),
+  latencyJitterMs: delayMs.default(0).describe("And up to this much more, in ms"),
   /** Half-way in the JSON, with a matching Content-Length. */
   truncateShare: share.describe("Answers that are cut off"),
   dropBeforeShare: share.describe("Connections closed before the work"),
@@ -65,44 +80,18 @@ export const faultsSchema = z.strictObject({
     .string()
     .max(255)
     .refine(namesEndpoints, "names of endpoints, comma separated, or all")
+    .default("all")
     .describe("Only at these endpoints, or all"),
 });
 export type Faults = Readonly<z.infer<typeof faultsSchema>>;
 
-export const NO_FAULTS: Faults = Object.freeze({
-  loseShare: 0,
-  duplicateShare: 0,
-  delayShare: 0,
-  delayMs: 5_000,
-  reorderShare: 0,
-  reorderWindowMs: 5_000,
-  corruptShare: 0,
-  lateCommitShare: 0,
-  lateCommitMs: 3_000,
-  clockSkewMs: 0,
-  misstampShare: 0,
-  misstampMs: 60_000,
-  versionsMayDecrease: false,
-  timestampGranularity: "ms",
-  eventTimestampGranularity: "same",
-  listOrder: "ascending",
-  listTies: "stable",
-  listBounds: "half-open",
-  listLimitMax: 200,
-  refuseShare: 0,
-  refuseRetryAfterSeconds: 5,
-  failShare: 0,
-  brokenOrderShare: 0,
-  failStatus: 503,
-  latencyMs: 0,
-  latencyJitterMs: 0,
-  truncateShare: 0,
-  dropBeforeShare: 0,
-  dropAfterShare: 0,
-  onlyEndpoints: "all",
-});
+export const NO_FAULTS: Faults = Object.freeze(faultsSchema.parse({}));
 
-/** Whether request faults apply to this endpoint. */
+/** The faults that differ from their default. */
+export function listChanged(faults: Faults): (keyof Faults)[] {
+  return (Object.keys(NO_FAULTS) as (keyof Faults)[]).filter((name) => faults[name] !== NO_FAULTS[name]);
+}
+
 export function hitsEndpoint({ onlyEndpoints }: Pick<Faults, "onlyEndpoints">, endpoint: string): boolean {
   return onlyEndpoints === "all" || splitNames(onlyEndpoints).includes(endpoint);
 }
@@ -116,21 +105,17 @@ function splitNames(text: string): string[] {
   return text.split(",").map((name) => name.trim());
 }
 
-export const faultsPatchSchema = faultsSchema.partial();
 export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
-/** The current faults; one instance per sandbox. */
 export interface FaultSwitches {
   readonly current: () => Faults;
-  /** Changes the named faults and keeps the others. */
   readonly set: (patch: FaultsPatch) => Faults;
   /** Resets to NO_FAULTS, not to the sandbox's initial faults. */
   readonly clear: () => Faults;
 }
 
 export function makeFaultSwitches(initial: FaultsPatch = {}): FaultSwitches {
-  const merge = (base: Faults, patch: FaultsPatch): Faults =>
-    faultsSchema.parse({ ...base, ...faultsPatchSchema.parse(patch) });
+  const merge = (base: Faults, patch: FaultsPatch): Faults => faultsSchema.parse({ ...base, ...patch });
   let faults = merge(NO_FAULTS, initial);
   return {
     current: () => faults,

@@ -4,7 +4,7 @@ import type { FaultTimer } from "./faultTimer.ts";
 import { moveOrders, patchOrder } from "../api/orderBook.ts";
 import type { OrderRow } from "../api/orderRow.ts";
 import { readAnyOrder, readLateChange } from "../api/order.sql.ts";
-import { resendEvent } from "../events/resendEvent.ts";
+import { resendEvent } from "../events/emitEvents.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import type { Scenario, ScenarioOptions, ScenarioStep } from "./scenarios.ts";
@@ -26,15 +26,11 @@ export interface ScenarioReport {
   readonly summary: string;
   readonly expect: string;
   readonly options: ScenarioOptions;
-  /** The order's status before and after. */
   readonly from: string;
   readonly to: string;
 }
 
-/**
- * Runs a scenario on one order. Throws RefusedRequestError for an unknown scenario, order or option, and for an order
- * with too few statuses left; then nothing has happened.
- */
+/** Throws RefusedRequestError for an unknown or unsuitable scenario, order or option, before anything happens. */
 export async function runScenario(
   state: SandboxState,
   faultTimer: FaultTimer,

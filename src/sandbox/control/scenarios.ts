@@ -20,7 +20,6 @@ export interface Scenario {
   readonly summary: string;
   /** How a correct mirror reacts. */
   readonly expect: string;
-  /** Numeric options with their defaults. */
   readonly options: ScenarioOptions;
   readonly steps: (options: ScenarioOptions) => readonly ScenarioStep[];
 }
@@ -29,6 +28,11 @@ const move = (plan: ChangePlan = {}): ScenarioStep => ({ kind: "move", plan });
 /** Longer than the polling interval: the event of the next status would otherwise reveal the lost one. */
 const REST_MS = 60_000;
 const STORM_MS = 20_000;
+/** Faults for a while, during which the order moves on without an event. */
+const storm = (patch: FaultsPatch, forMs = STORM_MS): readonly ScenarioStep[] => [
+  { kind: "faults", patch, forMs },
+  move({ lose: true }),
+];
 
 export const SCENARIOS: readonly Scenario[] = [
   {
@@ -130,20 +134,14 @@ export const SCENARIOS: readonly Scenario[] = [
     summary: "All requests are answered with 429 for a while; meanwhile the order moves on without an event.",
     expect: "Polling waits as long as the answer asks, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
-    steps: ({ forMs = STORM_MS, share }) => [
-      { kind: "faults", patch: { refuseShare: share, refuseRetryAfterSeconds: 5 }, forMs },
-      move({ lose: true }),
-    ],
+    steps: ({ forMs, share }) => storm({ refuseShare: share, refuseRetryAfterSeconds: 5 }, forMs),
   },
   {
     name: "server-error-storm",
     summary: "All requests are answered with 503 for a while; meanwhile the order moves on without an event.",
     expect: "Polling backs off, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
-    steps: ({ forMs = STORM_MS, share }) => [
-      { kind: "faults", patch: { failShare: share, failStatus: 503 }, forMs },
-      move({ lose: true }),
-    ],
+    steps: ({ forMs, share }) => storm({ failShare: share, failStatus: 503 }, forMs),
   },
   {
     name: "broken-answers",
@@ -151,30 +149,21 @@ export const SCENARIOS: readonly Scenario[] = [
       "Answers of the order list are cut off half-way for a while; meanwhile the order moves on without an event.",
     expect: "A broken page is discarded; the window is read again.",
     options: { forMs: STORM_MS, share: 0.5 },
-    steps: ({ forMs = STORM_MS, share }) => [
-      { kind: "faults", patch: { truncateShare: share, onlyEndpoints: "listOrders" }, forMs },
-      move({ lose: true }),
-    ],
+    steps: ({ forMs, share }) => storm({ truncateShare: share, onlyEndpoints: "listOrders" }, forMs),
   },
   {
     name: "slow-provider",
     summary: "Every answer is slow for a while; meanwhile the order moves on without an event.",
     expect: "Requests time out or wait, but never pile up.",
     options: { forMs: STORM_MS, latencyMs: 4_000 },
-    steps: ({ forMs = STORM_MS, latencyMs }) => [
-      { kind: "faults", patch: { latencyMs }, forMs },
-      move({ lose: true }),
-    ],
+    steps: ({ forMs, latencyMs }) => storm({ latencyMs }, forMs),
   },
   {
     name: "clock-ahead",
     summary: "The provider's clock is ahead for a while; the order moves on without an event.",
     expect: "Windows follow the provider's clock; the skew is shown.",
     options: { forMs: STORM_MS, skewMs: 30_000 },
-    steps: ({ forMs = STORM_MS, skewMs }) => [
-      { kind: "faults", patch: { clockSkewMs: skewMs }, forMs },
-      move({ lose: true }),
-    ],
+    steps: ({ forMs, skewMs }) => storm({ clockSkewMs: skewMs }, forMs),
   },
   {
     name: "webhook-chaos",

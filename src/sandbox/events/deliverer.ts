@@ -1,8 +1,14 @@
+import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { loadScheme } from "../../signature/scheme.ts";
+import { makeSigner } from "../../signature/sign.ts";
+import { chance } from "../world/chance.ts";
+import { MARK } from "../world/mark.ts";
+import { addMillis } from "../world/sandboxClock.ts";
+import { shownTime } from "../world/sandboxState.ts";
 import { recordDelivery, takeDueDeliveries } from "./delivery.sql.ts";
 import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
-import { sendDelivery } from "./sendDelivery.ts";
 
 /** Sends events, several concurrently. */
 export interface Deliverer {
@@ -65,4 +71,85 @@ export function makeDeliverer(deps: {
     },
     drain: async () => (await Promise.all(underWay)).length,
   };
+}
+
+/** Assumed: the spec shows no timeout, no retry schedule and no success codes. */
+const ATTEMPT_TIMEOUT_MS = 10_000;
+const RETRY_FACTOR = 4;
+const ATTEMPTS_MAX = 8;
+
+/**
+ * Attempts one delivery: a signed POST of the event, successful if answered with 2xx within ten seconds. Redirects are
+ * not followed. After a failure it is due again after `retryBaseMs` times 4 for each earlier attempt: with 5 s that is
+ * 5 s, 20 s, 80 s, 5 min, 21 min, 85 min and 6 h; after the eighth attempt it has failed.
+ */
+async function sendDelivery(
+  state: SandboxState,
+  delivery: DueSandboxDelivery,
+  options: { systemClock: Clock; signal: AbortSignal },
+): Promise<AttemptResult> {
+  const startedMs = options.systemClock.monotonicMs();
+  // A downgrade stops events immediately (spec, "Events"), including pending retries.
+  const hasPlan = state.directory.findOrganization(delivery.organizationId)?.plan === "advanced";
+  const { status, error } = hasPlan
+    ? await post(state, delivery, options.signal)
+    : { status: null, error: "no_plan" };
+  const received = status !== null && status >= 200 && status < 300;
+  const waitMs = state.dials.retryBaseMs * RETRY_FACTOR ** delivery.attempts;
+  const unsuccessful = !hasPlan || delivery.attempts + 1 >= ATTEMPTS_MAX ? "failed" : "pending";
+  const now = state.clock.now();
+  return {
+    deliveryId: delivery.deliveryId,
+    attemptedAt: now,
+    durationMs: Math.round(options.systemClock.monotonicMs() - startedMs),
+    status,
+    error,
+    state: received ? "delivered" : unsuccessful,
+    dueAt: addMillis(now, waitMs),
+  };
+}
+
+async function post(
+  state: SandboxState,
+  delivery: DueSandboxDelivery,
+  signal: AbortSignal,
+): Promise<{ status: number | null; error: string | null }> {
+  try {
+    const body = Buffer.from(delivery.body, "utf8");
+    const response = await fetch(delivery.url, {
+      method: "POST",
+      headers: { ...MARK, "content-type": "application/json", ...signDelivery(state, delivery, body) },
+      body,
+      redirect: "manual",
+      signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)]),
+    });
+    await response.body?.cancel();
+    return { status: response.status, error: null };
+  } catch (error) {
+    return { status: null, error: nameFailure(error) };
+  }
+}
+
+function signDelivery(
+  state: SandboxState,
+  delivery: DueSandboxDelivery,
+  body: Buffer,
+): Record<string, string> {
+  const { clock, dials, faults } = state;
+  const { corruptShare } = faults.current();
+  const isCorrupt = delivery.corrupt || chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;
+  const sign = makeSigner({
+    scheme: loadScheme(delivery.scheme),
+    secret: delivery.secret,
+    url: delivery.url,
+  });
+  const nowSeconds = Math.floor(millisFromInstant(shownTime(clock.now(), faults.current())) / 1_000);
+  // Signing other bytes gives a well-formed signature that cannot verify.
+  const signed = isCorrupt ? Buffer.concat([body, Buffer.from(" ")]) : body;
+  return sign({ id: delivery.eventId, body: signed, nowSeconds });
+}
+
+function nameFailure(error: unknown): string {
+  const { name, cause } = error as Error & { cause?: { code?: unknown } };
+  return typeof cause?.code === "string" ? cause.code : name;
 }

@@ -1,7 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 
-/** A delivery that is due now. */
 export interface DueSandboxDelivery {
   readonly deliveryId: bigint;
   readonly eventId: string;
@@ -55,7 +54,6 @@ export async function takeDueDeliveries(
   return rows;
 }
 
-/** Records the result of an attempt. */
 export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
   const { deliveryId, attemptedAt, durationMs, status, error, state, dueAt } = result;
   await connection.query(

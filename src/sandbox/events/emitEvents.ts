@@ -6,14 +6,13 @@ import type { WebhookEndpoint, EventRow, NewDelivery, SentAs } from "./event.sql
 import type { Faults } from "../control/faults.ts";
 import { showOrder } from "../api/orderRow.ts";
 import type { OrderRow, Status } from "../api/orderRow.ts";
+import { refused } from "../api/errors.ts";
+import { readEventOwner } from "../control/control.sql.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { formatTime } from "../world/times.ts";
 
-/**
- * The event of each status. Assumed: all names except order.picked_up and order.cancelled, which the spec shows; and
- * that creating or changing an order sends no event: see decisions.ts.
- */
+/** Assumed: all but order.picked_up and order.cancelled; and that a creation or change sends none. */
 const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
   arrived_for_pickup: "order.arrived_for_pickup",
   picked_up: "order.picked_up",
@@ -146,15 +145,38 @@ function writeEnvelope(
   state: SandboxState,
   { eventId, type, row, at }: { eventId: string; type: string; row: OrderRow; at: Instant },
 ): string {
-  const { directory, utcOffsetMinutes, decisions } = state;
-  const faults = state.faults.current();
-  const own = faults.eventTimestampGranularity;
-  const granularity = own === "same" ? faults.timestampGranularity : own;
+  const { eventTimestampGranularity: own, timestampGranularity } = state.faults.current();
+  const granularity = own === "same" ? timestampGranularity : own;
   return JSON.stringify({
     id: eventId,
     type,
-    created: formatTime(at, granularity, utcOffsetMinutes),
+    created: formatTime(at, granularity, state.utcOffsetMinutes),
     livemode: row.livemode,
-    data: showOrder(row, { directory, faults, utcOffsetMinutes, decisions }, granularity),
+    data: showOrder(state, row, granularity),
   });
+}
+
+/**
+ * Sends an event again, unchanged, to each endpoint of its mode, even one that was lost or refused before. Returns the
+ * number of endpoints. Throws feature_not_available if the plan no longer has webhooks.
+ */
+export async function resendEvent(
+  state: SandboxState,
+  connection: Connection,
+  eventId: string,
+): Promise<number> {
+  const owner = await readEventOwner(connection, eventId);
+  if (!owner) throw refused(404, "event_not_found", "There is no such event.");
+  if (state.directory.findOrganization(owner.organizationId)?.plan !== "advanced") {
+    throw refused(403, "feature_not_available", "The plan has no webhooks.");
+  }
+  const receivers = (await readEndpoints(connection)).filter(
+    (endpoint) => endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode,
+  );
+  const dueAt = state.clock.now();
+  await insertDeliveries(
+    connection,
+    receivers.map(({ endpointId }) => ({ eventId, endpointId, reason: "resend", corrupt: false, dueAt })),
+  );
+  return receivers.length;
 }

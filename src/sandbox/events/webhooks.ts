@@ -28,9 +28,7 @@ export interface WebhookRequest {
  */
 export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<WebhookEndpoint> {
   const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = request;
-  const plan = state.directory.findOrganization(organizationId)?.plan;
-  if (plan === undefined) throw refused(404, "not_found", "There is no such organization.");
-  if (plan !== "advanced") {
+  if (state.directory.getOrganization(organizationId).plan !== "advanced") {
     throw refused(403, "feature_not_available", "The plan has no webhooks.");
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {

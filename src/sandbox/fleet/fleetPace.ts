@@ -14,10 +14,7 @@ const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
 /** The actual stay is 60 % to 140 % of that. */
 const STAY_SPREAD = 0.8;
 
-/**
- * When the fleet takes the order's next step, at least `restMs` from now; null for test orders, finished orders and a
- * stopped fleet.
- */
+/** When the fleet takes the next step, at least `restMs` from now; null if it takes none. */
 export function planNextMove(
   row: OrderRow,
   state: Pick<SandboxState, "clock" | "dials">,

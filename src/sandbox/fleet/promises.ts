@@ -11,7 +11,6 @@ const TRIPS_MAX = 10_000;
 
 type Trip = Parameters<typeof resolveTimes>[0];
 
-/** The times that quotes have promised. */
 export interface Promises {
   /**
    * The times of a trip: those of its last quote for five minutes, so that an order gets what was quoted (spec, "POST

@@ -2,18 +2,24 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
+import { putLateChanges } from "../api/order.sql.ts";
+import type { FaultTimer } from "../control/faultTimer.ts";
+import { readDueTimes } from "../events/delivery.sql.ts";
+import type { Deliverer } from "../events/deliverer.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
-import type { Scope, SandboxTasks } from "./sandboxTasks.ts";
 import { saveClock } from "../world/world.sql.ts";
+import { moveDueOrders } from "./fleet.ts";
+import type { Traffic } from "./traffic.ts";
 
-/** Runs the tasks. On a virtual clock they run only after something was done or the clock was advanced. */
+/**
+ * Automatic activity: late changes become visible, the business orders, the fleet moves, events are sent. On a virtual
+ * clock it runs only after something was done or the clock was advanced.
+ */
 export interface TaskLoop {
   /** Call when something may be due. */
   readonly wake: () => void;
-  /**
-   * Virtual only: advances the clock by `ms` and runs everything that falls due on the way, each at its own instant.
-   */
+  /** Virtual only: advances by `ms` and runs everything due on the way, each at its own instant. */
   readonly advance: (ms: number) => Promise<void>;
   /** Resolves when nothing is due and nothing is under way. */
   readonly idle: () => Promise<void>;
@@ -27,7 +33,9 @@ type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 interface LoopDeps {
   readonly state: SandboxState;
-  readonly tasks: SandboxTasks;
+  readonly traffic: Traffic;
+  readonly faultTimer: FaultTimer;
+  readonly deliverer: Deliverer;
   readonly systemClock: Clock;
   readonly signal: AbortSignal;
 }
@@ -35,7 +43,7 @@ interface LoopDeps {
 const IDLE_MS = 1_000;
 
 export function makeTaskLoop(deps: LoopDeps): TaskLoop {
-  const { state, tasks, systemClock, signal } = deps;
+  const { state, deliverer, systemClock, signal } = deps;
   const inTurn = makeTurns();
   // A virtual world only changes when its clock is advanced; otherwise it would depend on the timing of this loop.
   const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
@@ -63,11 +71,11 @@ export function makeTaskLoop(deps: LoopDeps): TaskLoop {
       }),
     idle: async () => {
       do await runAllDue();
-      while ((await tasks.drain()) > 0);
+      while ((await deliverer.drain()) > 0);
     },
     end: async () => {
       await loop.stop();
-      await tasks.drain();
+      await deliverer.drain();
     },
   };
 }
@@ -82,12 +90,44 @@ function makeTurns(): InTurn {
   };
 }
 
-/** Returns when the next task is due. */
-async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<Instant | null> {
+/** With `deliveries` the world itself stays unchanged. */
+type Scope = "all" | "deliveries";
+
+/** Returns when the next task is due, null if none is. */
+async function runWhileDue(deps: LoopDeps, scope: Scope): Promise<Instant | null> {
   for (;;) {
-    const { done, dueAt } = await tasks.runOnce(scope);
-    if (!done || signal.aborted) return dueAt;
+    const { done, dueAt } = await runOnce(deps, scope);
+    if (!done || deps.signal.aborted) return dueAt;
   }
+}
+
+/**
+ * Does what is due now, at most one batch; deliveries are only started. Returns whether anything was done, and when the
+ * next thing was due as far as known before.
+ */
+async function runOnce({ state, traffic, faultTimer, deliverer }: LoopDeps, scope: Scope) {
+  const due = await readDueTimes(state.pool);
+  const delivery = deliverer.isFull() ? null : due.delivery;
+  const own = [faultTimer.dueAt(), due.lateChange, traffic.dueAt(), due.move];
+  const dueAt = earliest(scope === "all" ? [...own, delivery] : [delivery]);
+  const now = state.clock.now();
+  const isDue = (instant: Instant | null) => instant !== null && instant <= now;
+  if (!isDue(dueAt)) return { done: false, dueAt };
+  if (scope === "all") {
+    faultTimer.run();
+    if (isDue(due.lateChange)) await state.write((connection) => putLateChanges(connection, now));
+    await traffic.run();
+    if (isDue(due.move)) await moveDueOrders(state);
+  }
+  if (isDue(delivery)) await deliverer.begin();
+  return { done: true, dueAt };
+}
+
+function earliest(instants: readonly (Instant | null)[]): Instant | null {
+  return instants.reduce<Instant | null>(
+    (first, instant) => (instant !== null && (first === null || instant < first) ? instant : first),
+    null,
+  );
 }
 
 /** Milliseconds until `dueAt`, if waiting helps: a virtual clock does not advance meanwhile. */

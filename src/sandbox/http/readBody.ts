@@ -17,10 +17,7 @@ export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_M
   return bytes.toString("utf8");
 }
 
-/**
- * The parsed JSON body, undefined if there is none. Assumed: the Content-Type is ignored, and a body that is not JSON
- * gets 400.
- */
+/** The JSON body, undefined if there is none. Assumed: no Content-Type is needed, and bad JSON gets 400. */
 export async function readBody(request: IncomingMessage): Promise<unknown> {
   const text = await readText(request);
   if (text.trim() === "") return undefined;

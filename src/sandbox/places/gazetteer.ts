@@ -8,10 +8,7 @@ export interface Street {
   readonly houses: number;
 }
 
-/**
- * All streets of the sandbox. Kerkstraat in Amsterdam and Dorpsstraat in Utrecht exist twice: without the right
- * postcode they are ambiguous.
- */
+/** Kerkstraat in Amsterdam and Dorpsstraat in Utrecht are ambiguous without the right postcode. */
 export const GAZETTEER: readonly Street[] = [
   place("Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800),
   place("Herengracht", "Amsterdam", "1016 BR", 52.3702, 4.8883, 600),

@@ -19,10 +19,7 @@ interface Route {
   readonly times: ResolvedTimes;
 }
 
-/**
- * Checks and routes an order (spec, "POST /v1/orders"); stores only the result of an address search. Throws
- * RefusedRequestError with the code of the first problem.
- */
+/** Checks and routes an order; stores only a search's result. Throws RefusedRequestError. */
 export async function routeOrder(
   state: SandboxState,
   organizationId: string,
@@ -44,7 +41,6 @@ export async function routeOrder(
   };
 }
 
-/** The fields of an order that its route determines. */
 export function describeRoute(route: Route) {
   const { branch, zone, address, coordinates, distanceKm, times } = route;
   return {

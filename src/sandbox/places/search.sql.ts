@@ -12,12 +12,7 @@ export async function readSearch(
     `select result from sandbox.searches where organization_id = $1 and search_key = $2`,
     [organizationId, key],
   );
-  const result = rows[0]?.result;
-  if (result?.valid !== true) return result;
-  // jsonb does not keep the order of members, and the first answer must not differ from later ones.
-  const { street, city, postcode } = result.normalized;
-  const { latitude, longitude } = result.coordinates;
-  return { ...result, coordinates: { latitude, longitude }, normalized: { street, city, postcode } };
+  return rows[0]?.result;
 }
 
 /** Stores a result; each row is one search that the organization paid for. */

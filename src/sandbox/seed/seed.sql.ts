@@ -13,13 +13,16 @@ export interface Way {
   readonly distance_km: number;
 }
 
-export interface PastOrders {
+/** An invented past: `count` orders, created at even intervals in [since, until). */
+export interface PastRequest {
   readonly organizationId: string;
   readonly livemode: boolean;
   readonly count: number;
   readonly since: Instant;
   readonly until: Instant;
-  /** Whether the fleet will move the open orders. */
+}
+
+interface PastOrders extends PastRequest {
   readonly moves: boolean;
   readonly now: Instant;
   readonly seed: number;

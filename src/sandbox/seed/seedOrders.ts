@@ -4,19 +4,10 @@ import type { Connection } from "../world/database.ts";
 import { GAZETTEER } from "../places/gazetteer.ts";
 import { ORDER_INDEXES } from "../world/schema.ts";
 import { insertPastOrders } from "./seed.sql.ts";
-import type { Way } from "./seed.sql.ts";
+import type { PastRequest, Way } from "./seed.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { measureDistance } from "../fleet/schedule.ts";
 import { canTakeOrders } from "../fleet/traffic.ts";
-
-/** An invented past: `count` orders, created at even intervals in [since, until). */
-export interface PastRequest {
-  readonly organizationId: string;
-  readonly livemode: boolean;
-  readonly count: number;
-  readonly since: Instant;
-  readonly until: Instant;
-}
 
 /** From this count on, rebuilding the indexes is faster than updating them row by row. */
 const REINDEX_COUNT_MIN = 50_000;
@@ -34,7 +25,16 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
   return state.write(async (connection) => {
     const reindexes = request.count >= REINDEX_COUNT_MIN;
     if (reindexes) await dropIndexes(connection);
-    const made = await insertPast(state, connection, request);
+    const { seed, fleetSpeed } = state.dials;
+    const made = await insertPastOrders(connection, {
+      ...request,
+      moves: request.livemode && fleetSpeed > 0,
+      now: state.clock.now(),
+      seed,
+      lifeSeconds: LIFE_SECONDS,
+      stayNanos: BigInt(Math.round(STAY_NANOS / Math.max(fleetSpeed, SPEED_MIN))),
+      ways: listWays(state, request.organizationId),
+    });
     if (reindexes) await createIndexes(connection);
     return made;
   });
@@ -48,29 +48,6 @@ async function createIndexes(connection: Connection): Promise<void> {
   await connection.query("set local maintenance_work_mem = '256MB'");
   for (const statement of Object.values(ORDER_INDEXES)) await connection.query(statement);
   await connection.query("analyze sandbox.orders");
-}
-
-async function insertPast(
-  state: SandboxState,
-  connection: Connection,
-  request: PastRequest,
-): Promise<number> {
-  const { organizationId, livemode, count, since, until } = request;
-  const { seed, fleetSpeed } = state.dials;
-  const ways = listWays(state, organizationId);
-  return insertPastOrders(connection, {
-    organizationId,
-    livemode,
-    count,
-    since,
-    until,
-    moves: livemode && fleetSpeed > 0,
-    now: state.clock.now(),
-    seed,
-    lifeSeconds: LIFE_SECONDS,
-    stayNanos: BigInt(Math.round(STAY_NANOS / Math.max(fleetSpeed, SPEED_MIN))),
-    ways,
-  });
 }
 
 /** Every street that the gazetteer knows near a branch that takes orders. */

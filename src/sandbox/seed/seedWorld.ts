@@ -1,5 +1,5 @@
 import { makeUuid } from "../world/chance.ts";
-import type { DirectoryContent, Fleet, Organization, StoredBranch, Zone } from "../world/directory.ts";
+import type { Branch, DirectoryContent, Fleet, Organization, Zone } from "../world/directory.ts";
 import { geocode } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
 
@@ -45,7 +45,7 @@ const BRANCHES = [
   branch("sandbox", "eigen-bezorging", "Delft", ["Markt 12", "Delft", "2611 GS"], ["OWN-1"]),
   {
     ...branch("sandbox", "den-haag", "Den Haag", ["Noordeinde 33", "Den Haag", "2514 GA"], []),
-    connections: [{ zoneCode: "HAG-1", isPrimary: false, active: true }],
+    connections: [{ zoneCode: "HAG-1", isPrimary: false }],
   },
   {
     ...branch("sandbox", "leiden", "Leiden (closed)", ["Breestraat 70", "Leiden", "2311 CS"], ["HAG-1"]),
@@ -90,7 +90,7 @@ function branch(
   name: string,
   [street = "", city = "", postcode = ""]: readonly string[],
   zones: readonly string[],
-): Omit<StoredBranch, "branchId"> {
+): Omit<Branch, "branchId"> {
   const address = { street, city, postcode };
   const found = geocode(address);
   if (!found.valid) throw new TypeError("a seeded branch must have an address that can be geocoded");
@@ -101,6 +101,6 @@ function branch(
     address,
     coordinates: found.coordinates,
     closed: false,
-    connections: zones.map((zoneCode, place) => ({ zoneCode, isPrimary: place === 0, active: true })),
+    connections: zones.map((zoneCode, place) => ({ zoneCode, isPrimary: place === 0 })),
   };
 }

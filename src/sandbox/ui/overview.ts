@@ -2,8 +2,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { ControlDeps } from "../control/control.ts";
 import { readFigures } from "../control/control.sql.ts";
 import { readEndpoints } from "../events/event.sql.ts";
-import { NO_FAULTS } from "../control/faults.ts";
-import type { Faults } from "../control/faults.ts";
+import { listChanged } from "../control/faults.ts";
 
 /** The content of the control page and of GET /_sandbox/state. */
 export async function readOverview({ state, journal }: ControlDeps) {
@@ -17,7 +16,7 @@ export async function readOverview({ state, journal }: ControlDeps) {
     speed: dials.fleetSpeed,
     ordersPerMinute: dials.ordersPerMinute,
     retryBaseMs: dials.retryBaseMs,
-    faults: listFaultsOn(faults.current()),
+    faults: Object.fromEntries(listChanged(faults.current()).map((name) => [name, faults.current()[name]])),
     organizations: directory.organizations().map((organization) => ({
       ...organization,
       ...figures.find((each) => each.organizationId === organization.organizationId),
@@ -33,12 +32,4 @@ export async function readOverview({ state, journal }: ControlDeps) {
     })),
     requests: journal.counts(),
   };
-}
-
-/** The faults that differ from their default. */
-function listFaultsOn(faults: Faults): Partial<Faults> {
-  const names = Object.keys(NO_FAULTS) as (keyof Faults)[];
-  return Object.fromEntries(
-    names.filter((name) => faults[name] !== NO_FAULTS[name]).map((name) => [name, faults[name]]),
-  );
 }

@@ -1,5 +1,5 @@
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
-import { faultsSchema, NO_FAULTS } from "../control/faults.ts";
+import { faultsSchema, listChanged, NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
 import { renderGood, renderWarning } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -72,8 +72,7 @@ export function renderScenarios(): Html {
 }
 
 export function renderFaults(faults: Faults): Html {
-  const names = Object.keys(NO_FAULTS) as (keyof Faults)[];
-  const changed = names.filter((name) => faults[name] !== NO_FAULTS[name]);
+  const changed = listChanged(faults);
   return html`<h2>Faults</h2>
     <p>
       ${
@@ -84,7 +83,7 @@ export function renderFaults(faults: Faults): Html {
       <span class="dim">Shares are between 0 and 1.</span>
     </p>
     <form class="row dials" method="post" action="/_sandbox/faults">
-      ${names.map((name) => renderFault(name, faults))}
+      ${(Object.keys(NO_FAULTS) as (keyof Faults)[]).map((name) => renderFault(name, faults))}
       <button class="main">Apply</button>
     </form>`;
 }
@@ -170,7 +169,7 @@ function renderFault(name: keyof Faults, faults: Faults): Html {
 function renderDial(name: keyof Faults, faults: Faults): Html {
   const value = String(faults[name]);
   const look = faults[name] === NO_FAULTS[name] ? "" : "on";
-  const field = faultsSchema.shape[name];
+  const field = faultsSchema.shape[name].unwrap();
   if ("options" in field && field.options.every((option) => typeof option === "string")) {
     return renderChoice(name, field.options, value, look, wordsOf(name));
   }

@@ -10,9 +10,7 @@ export type Connection = Pick<pg.ClientBase, "query">;
 const CONNECTIONS_MAX = 9;
 const INT8_OID = 20;
 
-/**
- * The sandbox's own pool: it shares no code with the product that it tests. `bigint` columns are returned as bigint.
- */
+/** It shares no code with the product that it tests. `bigint` columns are returned as bigint. */
 export function makeSandboxPool(databaseUrl: string): Pool {
   const types = new pg.TypeOverrides();
   types.setTypeParser(INT8_OID, BigInt);

@@ -2,6 +2,7 @@ import type { Coordinates } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
 import type { Connection } from "./database.ts";
 import { readContent } from "./world.sql.ts";
+import { refused } from "../api/errors.ts";
 
 /** What the provider's dashboard sets; stored as one document. */
 export interface DirectoryContent {
@@ -10,7 +11,7 @@ export interface DirectoryContent {
   readonly fleets: readonly Fleet[];
   readonly zones: readonly Zone[];
   /** In list order, those of all organizations. */
-  readonly branches: readonly StoredBranch[];
+  readonly branches: readonly Branch[];
 }
 
 interface Key {
@@ -47,11 +48,6 @@ export interface Zone {
   readonly fleetOwnerId: string | null;
 }
 
-interface ZoneConnection {
-  readonly zoneCode: string;
-  readonly isPrimary: boolean;
-}
-
 export interface Branch {
   readonly branchId: string;
   readonly organizationId: string;
@@ -61,12 +57,7 @@ export interface Branch {
   /** Null: the main address has no coordinates, so the branch cannot take orders. */
   readonly coordinates: Coordinates | null;
   readonly closed: boolean;
-  readonly connections: readonly ZoneConnection[];
-}
-
-export interface StoredBranch extends Branch {
-  /** An inactive one is no longer in `connectedZones`; its zone is not accepted as zoneCode. */
-  readonly connections: readonly (ZoneConnection & { readonly active: boolean })[];
+  readonly connections: readonly { readonly zoneCode: string; readonly isPrimary: boolean }[];
 }
 
 /** The owner of a key at the moment of a request or an event. */
@@ -84,6 +75,8 @@ export interface Directory {
   readonly findCaller: (apiKey: string) => Caller | undefined;
   readonly organizations: () => readonly Organization[];
   readonly findOrganization: (organizationId: string) => Organization | undefined;
+  /** Throws not_found. */
+  readonly getOrganization: (organizationId: string) => Organization;
   /** In list order, including closed ones. */
   readonly branchesOf: (organizationId: string) => readonly Branch[];
   /** A UUID is an id, anything else a case-sensitive reference (spec, "Branch object"). */
@@ -111,7 +104,7 @@ export function makeDirectory(): Directory {
   return {
     reload: async (connection) => {
       content = await readContent(connection);
-      branches = new Map(content.branches.map((branch) => [branch.branchId, showBranch(branch)]));
+      branches = new Map(content.branches.map((branch) => [branch.branchId, branch]));
       zones = new Map(content.zones.map((zone) => [zone.code, zone]));
       keys = new Map(content.keys.map((key) => [key.apiKey, key]));
     },
@@ -122,6 +115,11 @@ export function makeDirectory(): Directory {
     },
     organizations: () => content.organizations,
     findOrganization,
+    getOrganization: (organizationId) => {
+      const organization = findOrganization(organizationId);
+      if (!organization) throw refused(404, "not_found", "There is no such organization.");
+      return organization;
+    },
     branchesOf,
     findBranch: (organizationId, branch) => {
       const id = branch.toLowerCase();
@@ -133,11 +131,6 @@ export function makeDirectory(): Directory {
     zones: () => content.zones,
     zoneByCode: (code) => mustFind(zones, code),
   };
-}
-
-function showBranch({ connections, ...branch }: StoredBranch): Branch {
-  const active = connections.filter((each) => each.active);
-  return { ...branch, connections: active.map(({ zoneCode, isPrimary }) => ({ zoneCode, isPrimary })) };
 }
 
 /** For ids that an order holds: the database has a row for each. */

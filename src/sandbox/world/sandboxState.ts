@@ -13,13 +13,10 @@ interface Dials {
   seed: number;
   /** Speed of the fleet as a multiple of real time; 0 stops it. */
   fleetSpeed: number;
-  /** Orders that the business creates automatically. */
   ordersPerMinute: number;
-  /** The wait before the first retry of a delivery. */
   retryBaseMs: number;
 }
 
-/** State shared by all parts of one sandbox. */
 export interface SandboxState {
   readonly pool: Pool;
   readonly write: Write;

@@ -1,5 +1,5 @@
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -68,7 +68,8 @@ create table sandbox.charges (
 create table sandbox.searches (
   organization_id text not null,
   search_key      text not null,
-  result          jsonb not null,
+  -- As above: the first answer must not differ from later ones.
+  result          json not null,
   searched_at     bigint not null,
   primary key (organization_id, search_key)
 );

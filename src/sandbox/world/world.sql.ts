@@ -50,7 +50,6 @@ export async function saveFleetSpeed(connection: Connection, speed: number): Pro
   await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }
 
-/** The content of the dashboard. */
 export async function readContent(connection: Connection): Promise<DirectoryContent> {
   const { rows } = await connection.query<{ directory: DirectoryContent }>(
     "select directory from sandbox.world",

@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
+import { tryParseJson } from "../../domain/parseJson.ts";
 import type { Reading, ReadRequest } from "../claim.ts";
 import { decodeStrictly } from "../encoding.ts";
 import { fieldPlace, readSingle } from "../field.ts";
@@ -58,11 +59,6 @@ function isHashOf(body: Buffer, claim: unknown, { bodyHash, encoding }: JwtSchem
 
 /** The object that base64url text encodes; an empty one for anything else. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> {
-  const bytes = decodeStrictly(text, "base64url");
-  try {
-    const parsed: unknown = JSON.parse(bytes?.toString("utf8") ?? "null");
-    return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+  const parsed = tryParseJson(decodeStrictly(text, "base64url")?.toString("utf8") ?? "");
+  return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : {};
 }

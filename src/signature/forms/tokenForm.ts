@@ -3,7 +3,6 @@ import { decodeStrictly } from "../encoding.ts";
 import { fieldPlace, readSingle } from "../field.ts";
 import type { TokenScheme } from "../scheme.ts";
 
-/** The secret itself, bare or as Basic authentication. */
 export function readToken(scheme: TokenScheme): ReadRequest {
   const { prefix, encoding } = scheme;
   const place = fieldPlace(scheme);

@@ -10,7 +10,6 @@ import { listParts } from "./layout.ts";
 
 /** Something that a sender may have put into the signed text. */
 export interface Atom {
-  /** Its text in this request. */
   readonly text: string;
   /** Its name in a template; for a time and an id, the place is more specific. */
   readonly token: string;
@@ -29,7 +28,6 @@ export interface BodyAtom {
   readonly token: string;
 }
 
-/** The hashes of a body that senders sign. */
 const SIGNED_HASHES = ["sha256", "sha512"] as const;
 const ID_NAME = /(^|[-_])id$/;
 const LIKELY_NAME =

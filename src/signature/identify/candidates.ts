@@ -54,10 +54,7 @@ export function listFields(request: CapturedRequest): RequestField[] {
   return fields;
 }
 
-/**
- * Every run of hex, base64 or base64url that can be a signature, at its beginning or its end: the text before a signature
- * often uses the same letters.
- */
+/** Every run that can be a signature, from both of its ends: the text before may use the same letters. */
 export function listCandidates(fields: readonly RequestField[]): Candidate[] {
   const found = new Map<string, Candidate>();
   for (const [at, field] of fields.entries()) {

@@ -12,11 +12,9 @@ import { searchTemplates } from "./searchTemplates.ts";
 export interface SchemeMatch {
   /** Value of WEBHOOK_SCHEME: a preset's name, or the JSON of a scheme. */
   readonly setting: string;
-  /** All fields of the scheme. */
   readonly scheme: Scheme;
   /** The name of the preset, if the scheme is one. */
   readonly preset: string | null;
-  /** Header or parameter that carries the signature. */
   readonly field: string;
   /** Seconds from the signed time of the first request to `nowSeconds`; null when no time is signed. */
   readonly ageSeconds: number | null;

@@ -20,7 +20,6 @@ const LABEL = /^([A-Za-z][A-Za-z0-9_.-]{0,30}[=:])(.*)$/s;
 /** Digits that change with each request do not belong to a fixed prefix. */
 const PREFIX = /^(?!.*\d{5})[\x20-\x7e]{0,32}$/;
 
-/** Every way to split the fields that hold candidates. */
 export function listLayouts(candidates: readonly Candidate[]): Layout[] {
   const fields = new Set(candidates.map(({ field }) => field));
   return [...fields].flatMap((field) =>

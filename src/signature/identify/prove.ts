@@ -45,10 +45,7 @@ export function describeSetting(scheme: Scheme): { setting: string; preset: stri
   return { setting: JSON.stringify(fields).replaceAll("'", String.raw`\u0027`), preset: null };
 }
 
-/**
- * What `make` returns; undefined if the scheme contradicts itself, if the secret is not of its format, or if the address
- * is missing. `onProblem` gets the reason.
- */
+/** What `make` returns; undefined, with the reason to `onProblem`, if it throws ConfigurationError. */
 export function attempt<Result>(
   make: () => Result,
   onProblem?: (problem: string) => void,

@@ -21,8 +21,8 @@ afterAll(async () => {
 
 const trigger = (scenario: string, body: object = {}) =>
   askSandbox<{ reference: string; from: string; to: string }>(sandbox.url, {
-    path: `/scenarios/${encodeURIComponent(scenario)}`,
-    body,
+    path: "/scenarios",
+    body: { scenario, ...body },
   });
 
 it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order and names it", async (name) => {
@@ -39,7 +39,7 @@ it("rejects an unknown scenario, order or option", async () => {
 
 it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {
   const other = await serve((_req, res) => void res.json({ scenario: "x" }));
-  const ask = (url: string) => askSandbox(url, { path: "/scenarios/duplicate", body: {} });
+  const ask = (url: string) => askSandbox(url, { path: "/scenarios", body: { scenario: "duplicate" } });
   await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
   await other.close();
   await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);

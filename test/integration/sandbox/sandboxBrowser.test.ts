@@ -58,7 +58,7 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
   });
 
   it("shows every table whole on a phone", async () => {
-    await provider.steer("POST", "/scenarios/lost-webhook", {});
+    await provider.steer("POST", "/scenarios", { scenario: "lost-webhook" });
     await provider.ask("GET", `/v1/orders?externalOrderId=${"x".repeat(80)}`);
     const { page, close } = await openTab(browser, provider.url, { viewport: { width: 360, height: 740 } });
     await page.goto("/_sandbox");
@@ -84,7 +84,7 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     const orders = page.getByRole("region", { name: "Latest changed orders" });
     const ofOrder = orders.getByRole("link", { name: references[0], exact: true });
     expect(await ofOrder.getAttribute("href")).toBe(`${MIRROR}/test/${references[0]}`);
-    const { reference } = await provider.steer("POST", "/scenarios/duplicate", {});
+    const { reference } = await provider.steer("POST", "/scenarios", { scenario: "duplicate" });
     await page.reload();
     const ofEvent = page.getByRole("region", { name: "Events" }).getByRole("link", { name: reference });
     expect(await ofEvent.first().getAttribute("href")).toBe(`${MIRROR}/live/${reference}`);

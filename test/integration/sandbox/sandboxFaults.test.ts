@@ -336,7 +336,7 @@ describe("switches", () => {
 
   it("of a storm reset automatically", async () => {
     await open({ clock: "real" });
-    await world.steer("POST", "/scenarios/server-error-storm", { forMs: 300 });
+    await world.steer("POST", "/scenarios", { scenario: "server-error-storm", forMs: 300 });
     expect((await list()).status).toBe(503);
     await vi.waitFor(async () => expect((await list()).status).toBe(200), { timeout: 60_000 });
   });

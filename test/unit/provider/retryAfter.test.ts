@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { parseHttpDate } from "../../../src/provider/http/httpDate.ts";
+import { parseHttpDate, parseInstant } from "../../../src/domain/order/instant.ts";
 import { parseRetryAfter } from "../../../src/provider/rate/retryAfter.ts";
 
 const SENT_AT = parseInstant("2026-11-20T12:00:00Z");
