@@ -46,7 +46,10 @@ export interface ApplyDeps {
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
-/** Work that belongs to a batch of decisions: runs on `client`, in their transaction, before the commit. */
+/**
+ * Work that belongs to a batch of decisions: runs on `client`, in their transaction, before the commit. Without decisions
+ * there is no transaction, so it is then one statement at most.
+ */
 export type Alongside = (client: Queryable, decisions: readonly Decision[]) => Promise<void>;
 
 /**
@@ -66,7 +69,10 @@ export async function applySubjects(
     rehearses = false,
   }: { alongside?: Alongside | undefined; rehearses?: boolean | undefined } = {},
 ): Promise<Decision[]> {
-  if (subjects.length === 0 && alongside === undefined) return [];
+  if (subjects.length === 0) {
+    await alongside?.(deps.pool, []);
+    return [];
+  }
   const decisions =
     alongside === undefined && !rehearses
       ? await onConnection(deps.pool, (client) =>

@@ -35,52 +35,80 @@ export interface WalkedWindow extends Window {
 export interface CoverageProgress {
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
+  /** Single reads of orders are due. */
+  readonly refetchesDue: boolean;
 }
 
-const COMMIT = `
-with recorded as (
-  insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
-    overlap_seconds, begun_at, requests, orders, started_at)
-  select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, coalesce(provider, base_url), mirror.server_identity(),
-    $8, $9, $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
-  from mirror.sources where source_id = $1
-), reached as (
-  select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $1
-), proof as (
-  select int8range(since, until) as span from mirror.coverage, reached
-  where source_id = $1 and proved and until > reached.instant
+const PROOF = `proof as (
+  select int8range(since, until) as span from mirror.coverage, known
+  where source_id = $4 and proved and until > known.reached
   union all
-  select int8range($2::bigint, $3::bigint) where $5
+  select int8range($5::bigint, $6::bigint)
 ), run as (
   select unnest(range_agg(span)) as span from proof
 ), reproved as (
   update mirror.coverage_breaches b set reproved_at = clock_timestamp()
-  where $5 and source_id = $1 and reproved_at is null and int8range(b.since, b.until) <@ (
+  from known
+  where source_id = $4 and reproved_at is null and int8range(b.since, b.until) <@ (
     select range_agg(span) from (
       select int8range(p.since, p.until) as span from mirror.proved p
-      where p.source_id = $1 and p.until > b.since and p.since < b.until
+      where p.source_id = $4 and p.until > b.since and p.since < b.until
       union all
-      select int8range($2::bigint, $3::bigint)) proved)
+      select int8range($5::bigint, $6::bigint)) proved)
 ), unconfirmed as (
-  ${insertUnconfirmed("$5 and $15 and version >= $2::bigint and version < $3::bigint")}
+  ${insertUnconfirmed("$4", "$16 and version >= $5::bigint and version < $6::bigint and exists (select from known)")}
+  returning 1
+)`;
+
+/*
+ * - ground: the source's watermark, locked, so that no proof is withdrawn before the commit. The statement's other parts see
+ *   the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
+ * - ended: the record of the walk, or what is left of an abandoned one.
+ * - known: nothing is written unless the database knows the pages before the last one.
+ */
+const commitStatement = (proves: boolean) => `
+with ${HELD}, seen as materialized (
+  select xmin as row_of from mirror.poll_state where source_id = $4
+), ground as materialized (
+  select coalesce(p.safe_through, p.history_since) as reached, held.fence
+  from mirror.poll_state p, held, seen where p.source_id = $4 and p.xmin = seen.row_of for update of p
 ), ended as (
-  delete from mirror.walks
-  where source_id = $1 and sweep = $4 and ($14 = 0 or since = $2::bigint and until = $3::bigint
-    and begun_at = $10::bigint and step = $14 and ${SAME_GROUND})
+  delete from mirror.walks using ground
+  where source_id = $4 and sweep = $7 and ($15 = 0 or since = $5::bigint and until = $6::bigint
+    and begun_at = $11::bigint and step = $15 and ${SAME_GROUND})
   returning step
+), known as materialized (
+  select ground.* from ground where $15 = 0 or exists (select from ended)
+), recorded as (
+  insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
+    overlap_seconds, begun_at, requests, orders, started_at)
+  select source_id, $5::bigint, $6::bigint, $7, ${proves}, known.fence, coalesce(provider, base_url),
+    mirror.server_identity(), $9, $10, $11::bigint, $12, $13, clock_timestamp() - $14 * interval '1 millisecond'
+  from mirror.sources, known where source_id = $4
+)${proves ? `, ${PROOF}` : ""}, moved as (
+  update mirror.poll_state p set
+    polled_through = case when $8 then greatest(polled_through, $6::bigint) else polled_through end${
+      proves
+        ? `,
+    safe_through = greatest(safe_through, (select upper(span) from run, known where span @> known.reached))`
+        : ""
+    }
+  from known where source_id = $4
+  returning polled_through as "polledThrough", safe_through as "safeThrough"
 )
-update mirror.poll_state set
-  polled_through = case when $7 then greatest(polled_through, $3::bigint) else polled_through end,
-  safe_through = greatest(safe_through, (select upper(span) from run, reached where span @> reached.instant))
-where source_id = $1
-returning polled_through as "polledThrough", safe_through as "safeThrough",
-  (select count(*) from ended)::integer as ended`;
+select exists (select from held, seen) as held, exists (select from ground) as "isCurrent", moved.*,
+  exists (
+    select from mirror.refetches where source_id = $4 and next_attempt_at <= clock_timestamp()
+  )${proves ? " or exists (select from unconfirmed)" : ""} as "refetchesDue"
+from (select) as one left join moved on true`;
+
+const COMMIT_WALKED = commitStatement(false);
+const COMMIT_PROVED = commitStatement(true);
 
 /**
  * Records a walked window and its effects, under the lease, and removes the record of its walk, or what is left of an
- * abandoned one. Throws LeaseLostError, or WalkForgottenError if the database does not know the earlier pages. Call it
- * inside a transaction: it locks the source's watermark first, so that no proof is withdrawn between the check and the
- * move.
+ * abandoned one: all in one statement. Throws LeaseLostError, or WalkForgottenError if the database does not know the
+ * earlier pages; then nothing was written.
  *
  * `safe_through` is the end of the contiguous run of proved windows that begins at the source's history_since. So it
  * stops at a gap, however much was read beyond it, and jumps when the gap is filled. No commit moves it back, only a
@@ -91,34 +119,43 @@ export async function commitWindow(
   lease: Lease,
   walked: WalkedWindow,
 ): Promise<CoverageProgress> {
-  await lockPollState(client, lease, walked.sourceId);
-  const { rows } = await client.query<{ polledThrough: string; safeThrough: string | null; ended: number }>(
-    COMMIT,
-    [
-      walked.sourceId,
-      walked.since,
-      walked.until,
-      walked.sweep,
-      walked.proved,
-      lease.fence,
-      walked.movesCursor,
-      walked.margins.settleSeconds,
-      walked.margins.overlapSeconds,
-      walked.begunAt,
-      walked.requests,
-      walked.orders,
-      walked.durationMs,
-      walked.pagesBefore,
-      walked.confirmsClaims,
-    ],
-  );
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("the row that was locked is gone");
-  if (walked.pagesBefore > 0 && row.ended === 0) throw makeForgottenError(walked.sweep, walked.pagesBefore);
-  return {
-    polledThrough: BigInt(row.polledThrough),
-    safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
-  };
+  const values = [
+    ...leaseValues(lease),
+    walked.sourceId,
+    walked.since,
+    walked.until,
+    walked.sweep,
+    walked.movesCursor,
+    walked.margins.settleSeconds,
+    walked.margins.overlapSeconds,
+    walked.begunAt,
+    walked.requests,
+    walked.orders,
+    walked.durationMs,
+    walked.pagesBefore,
+    ...(walked.proved ? [walked.confirmsClaims] : []),
+  ];
+  for (;;) {
+    const { rows } = await client.query<CommittedRow>(walked.proved ? COMMIT_PROVED : COMMIT_WALKED, values);
+    const [row] = rows;
+    if (row?.held !== true) throw makeLeaseLostError(lease);
+    // A proof was withdrawn meanwhile.
+    if (!row.isCurrent) continue;
+    if (row.polledThrough === null) throw makeForgottenError(walked.sweep, walked.pagesBefore);
+    return {
+      polledThrough: BigInt(row.polledThrough),
+      safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
+      refetchesDue: row.refetchesDue,
+    };
+  }
+}
+
+interface CommittedRow {
+  readonly held: boolean;
+  readonly isCurrent: boolean;
+  readonly polledThrough: string | null;
+  readonly safeThrough: string | null;
+  readonly refetchesDue: boolean;
 }
 
 /** Holds the lease and the source's watermark until the end of the transaction. Throws LeaseLostError. */

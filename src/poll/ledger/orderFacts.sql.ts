@@ -4,8 +4,10 @@ import type { Pool } from "../../database/database.ts";
 export interface FactsPass {
   /** Batches so far; the next one is committed only if this is still so. */
   readonly step: string;
-  /** The change feed can be read up to this position. */
-  readonly fence: string;
+  /** Nothing has changed since the last pass: the row of progress says what is proved now, and there is no batch to write. */
+  readonly done: boolean;
+  /** The change feed can be read up to this position; null if `done`. */
+  readonly fence: string | null;
   /** The last position that was given out when the pass began. */
   readonly newest: string;
   /** The last number of an observation that was given out. */
@@ -27,24 +29,51 @@ export interface FactsBatch {
   readonly fence: string;
 }
 
-/* The proof is read before the fence and the newest position: its changes have positions up to these. */
+/** As in retention: what has a smaller number than such an observation is committed, or never will be. */
+const SETTLED = "h.seen_at < now() - interval '10 minutes'";
+
+/** Late states `h` of source $1 behind the place `after` that its rows do not include, or that are settled. */
+const lateStates = (after: string) => `h.source_id = $1 and h.verdict = 'stale' and h.history_id > ${after}
+    and (${SETTLED} or not exists (
+      select from mirror.order_facts f
+      where f.source_id = $1 and f.reference = h.reference and f.history_id >= h.history_id))`;
+
+/*
+ * Without new changes, late states and missing rows, the rows have everything that is proved: its changes were committed
+ * before the proof moved, so this statement would see them. Then it also records the proof, and reads no fence, which
+ * costs more than all the rest. Otherwise the proof is read before the fence and the newest position: its changes have
+ * positions up to these.
+ */
 const BEGIN = `
-with known as (
-  select step from mirror.facts_progress where source_id = $1
+with known as materialized (
+  select p.*, coalesce(p.walked_to is null and p.walked_at >= now() - interval '1 day', false)
+    and not exists (select from mirror.feed_removals r where r.source_id = $1 and r.position > p.position)
+    and not exists (select from mirror.changes c where c.source_id = $1 and c.position > p.position)
+    and not exists (select from mirror.history h where ${lateStates("p.late_state")}) as done
+  from mirror.facts_progress p where p.source_id = $1
 ), begun as (
   insert into mirror.facts_progress (source_id, position)
   select $1, mirror.feed_fence() where not exists (select from known)
   on conflict do nothing returning step
+), proof as materialized (
+  select p.history_since, p.safe_through,
+    (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $1) as breach_id
+  from (select) as one left join mirror.poll_state p on p.source_id = $1
+), recorded as (
+  update mirror.facts_progress p set step = p.step + 1,
+    history_since = proof.history_since, safe_through = proof.safe_through, breach_id = proof.breach_id
+  from known k, proof
+  where p.source_id = $1 and p.step = k.step and k.done
+    and (p.history_since, p.safe_through, p.breach_id)
+      is distinct from (proof.history_since, proof.safe_through, proof.breach_id)
 )
-select coalesce((select step from known), (select step from begun), 0)::text as step,
-  p.history_since::text as "historySince", p.safe_through::text as "safeThrough",
-  (select coalesce(max(breach_id), 0)::text from mirror.coverage_breaches where source_id = $1) as "breachId",
+select coalesce((select done from known), false) as done,
+  coalesce((select step from known), (select step from begun), 0)::text as step,
+  history_since::text as "historySince", safe_through::text as "safeThrough", breach_id::text as "breachId",
   coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0)::text as newest,
-  coalesce(pg_sequence_last_value('mirror.history_id'), 0)::text as "newestObservation", mirror.feed_fence()::text as fence
-from (select) as one left join mirror.poll_state p on p.source_id = $1`;
-
-/** As in retention: what has a smaller number than such an observation is committed, or never will be. */
-const SETTLED = "h.seen_at < now() - interval '10 minutes'";
+  coalesce(pg_sequence_last_value('mirror.history_id'), 0)::text as "newestObservation",
+  case when (select done from known) then null else mirror.feed_fence() end::text as fence
+from proof`;
 
 /** Times of statuses that retention has removed from the history stay, unless a later read went back behind them. */
 const STATUS_TIMES = [
@@ -96,10 +125,7 @@ with state as materialized (
   order by c.position limit $3
 ), late as materialized (
   select h.history_id, h.reference, ${SETTLED} as settled from mirror.history h
-  where h.source_id = $1 and h.verdict = 'stale' and h.history_id > (select late_state from state)
-    and (${SETTLED} or not exists (
-      select from mirror.order_facts f
-      where f.source_id = $1 and f.reference = h.reference and f.history_id >= h.history_id))
+  where ${lateStates("(select late_state from state)")}
   order by h.history_id limit $3
 ), settled as (
   select coalesce((
@@ -196,7 +222,10 @@ with state as materialized (
 select exists (select from moved) as written, coalesce((select done from moved), false) as done,
   (select (fresh + late + visited)::integer from examined) as read, mirror.feed_fence()::text as fence`;
 
-/** Begins a pass, which includes what has changed since the last one. The first pass of a source makes its progress. */
+/**
+ * Begins a pass, which includes what has changed since the last one, and also ends it if nothing has. The first pass of a
+ * source makes its progress.
+ */
 export async function beginFacts(pool: Pool, sourceId: string): Promise<FactsPass> {
   const { rows } = await pool.query<FactsPass>(BEGIN, [sourceId]);
   const [row] = rows;
@@ -211,9 +240,9 @@ export async function beginFacts(pool: Pool, sourceId: string): Promise<FactsPas
 export async function advanceFacts(
   pool: Pool,
   sourceId: string,
-  { step, fence, newest, historySince, safeThrough, breachId, limit }: FactsPass & { readonly limit: number },
+  pass: Omit<FactsPass, "done" | "newestObservation"> & { readonly limit: number },
 ): Promise<FactsBatch> {
-  // Unnamed, so that each batch is planned for the tables as they are.
+  const { step, fence, newest, historySince, safeThrough, breachId, limit } = pass;
   const values = [sourceId, step, limit, fence, newest, historySince, safeThrough, breachId];
   const { rows } = await pool.query<FactsBatch>(ADVANCE, values);
   const [row] = rows;

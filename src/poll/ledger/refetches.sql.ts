@@ -34,11 +34,11 @@ export async function requestRefetches(
   );
 }
 
-/** Requests re-reads of the orders of source $1 with a claim that no read has shown, those that meet a condition. */
-export const insertUnconfirmed = (condition: string) =>
+/** Requests re-reads of the orders of a source with a claim that no read has shown, those that meet a condition. */
+export const insertUnconfirmed = (source: string, condition: string) =>
   `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
        select source_id, reference, '${UNCONFIRMED}', true from mirror.orders
-       where source_id = $1 and not settled and gone_at is null and ${condition}
+       where source_id = ${source} and not settled and gone_at is null and ${condition}
        order by reference ${NOTE_UNCONFIRMED}`;
 
 /**

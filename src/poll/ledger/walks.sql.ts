@@ -25,7 +25,7 @@ export interface WalkProgress extends WalkKey {
 }
 
 export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "orders" | "state"> {
-  /** The new keys of each page, the first page first. */
+  /** The new keys of each page that had any, the first page first. */
   readonly pages: readonly (readonly string[])[];
   /** Time since its first page was committed. */
   readonly elapsedMs: number;
@@ -55,17 +55,23 @@ export async function beginWalk(
   lease: Lease,
   { progress, keys }: { progress: WalkProgress; keys: readonly string[] },
 ): Promise<void> {
-  await forgetWalk(client, progress);
   const { rows } = await client.query(
-    `with ${HELD}, begun as (
+    `with ${HELD}, forgotten as (
+       delete from mirror.walk_pages using held where source_id = $4 and sweep = $5 returning step
+     ), begun as (
        insert into mirror.walks (source_id, sweep, since, until, begun_at, step, orders, state, fence, provider,
          server)
        select source_id, $5, $6::bigint, $7::bigint, $8::bigint, $9::integer, $10::integer, $11::json, held.fence,
          coalesce(provider, base_url), mirror.server_identity()
        from held, mirror.sources where source_id = $4
+       on conflict (source_id, sweep) do update set
+         since = excluded.since, until = excluded.until, begun_at = excluded.begun_at, step = excluded.step,
+         orders = excluded.orders, state = excluded.state, fence = excluded.fence, provider = excluded.provider,
+         server = excluded.server, started_at = excluded.started_at
        returning source_id, sweep, step
      ), noted as (
-       insert into mirror.walk_pages (source_id, sweep, step, keys) select begun.*, $12::text[] from begun
+       insert into mirror.walk_pages (source_id, sweep, step, keys)
+       select begun.*, $12::text[] from begun where (select count(*) from forgotten) is not null and $12::text[] <> '{}'
      )
      select from begun`,
     [...walkValues(lease, progress), keys],
@@ -90,7 +96,8 @@ export async function advanceWalk(
          and step = $9::integer - 1 and ${SAME_GROUND}
        returning source_id, sweep, step
      ), noted as (
-       insert into mirror.walk_pages (source_id, sweep, step, keys) select advanced.*, $12::text[] from advanced
+       insert into mirror.walk_pages (source_id, sweep, step, keys)
+       select advanced.*, $12::text[] from advanced where $12::text[] <> '{}'
      )
      select exists (select from held) as held, exists (select from advanced) as advanced`,
     [...walkValues(lease, progress), keys],

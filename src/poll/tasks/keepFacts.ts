@@ -30,6 +30,7 @@ export function makeKeepFacts({
       // A new observation may be of a writer that is still open; after the next cycle it is not.
       const isQuiet = pass.newestObservation === newestObservation;
       newestObservation = pass.newestObservation;
+      if (pass.done) return isQuiet ? undefined : "again";
       let { fence } = pass;
       for (let step = BigInt(pass.step); clock.monotonicMs() < endMs; step += 1n) {
         signal.throwIfAborted();

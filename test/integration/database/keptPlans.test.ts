@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -52,4 +52,26 @@ it("plans are renewed after 15 seconds on the same connection", async () => {
 
 it("plans are never compiled (jit), which would take longer than running them", async () => {
   expect((await pool.query("show jit")).rows).toEqual([{ jit: "off" }]);
+});
+
+it("a statement with values is prepared once per connection, under one name", async () => {
+  const apply = makePool({
+    url: database.url,
+    purpose: "test",
+    max: 1,
+    statementTimeoutMs: 10_000,
+    plansForAnyValues: true,
+  });
+  onTestFinished(() => apply.end());
+  for (let times = 0; times < 3; times += 1) {
+    expect((await apply.query("select $1::int as given", [times])).rows).toEqual([{ given: times }]);
+    await apply.query({ name: "own", text: "select $1::text", values: ["a"] });
+  }
+  const { rows } = await apply.query(
+    "select name, statement, generic_plans::int + custom_plans::int as runs from pg_prepared_statements order by name",
+  );
+  expect(rows).toEqual([
+    { name: "own", statement: "select $1::text", runs: 3 },
+    { name: "statement 1", statement: "select $1::int as given", runs: 3 },
+  ]);
 });

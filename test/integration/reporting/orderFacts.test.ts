@@ -279,6 +279,21 @@ describe("the progress of order_facts", () => {
     expect(await read("select step::int from mirror.facts_progress")).toEqual([{ step: 1 }]);
   });
 
+  it("follows a proof that moves without changes when a pass begins, which then needs no batch", async () => {
+    await deliver();
+    await prove(10);
+    await keepFacts(pool);
+    await prove(20);
+    expect(await beginFacts(pool, "live")).toMatchObject({ done: true, fence: null });
+    expect(await known()).toBe(utc(20));
+    const steps = await read("select step from mirror.facts_progress");
+    expect(await beginFacts(pool, "live")).toMatchObject({ done: true });
+    expect(await read("select step from mirror.facts_progress")).toEqual(steps);
+    await seeByEvent({ reference: "another", status: "created", updatedAt: at(5) });
+    expect(await beginFacts(pool, "live")).toMatchObject({ done: false });
+    expect(await known()).toBe(utc(20));
+  });
+
   it("shows how far it is current, and not beyond a writer that is still open", async () => {
     await deliver();
     expect(await known()).toBeNull();

@@ -3,8 +3,12 @@ import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sq
 import type { FactsBatch } from "../../../src/poll/ledger/orderFacts.sql.ts";
 
 /** Updates the facts of the source `live` in batches of `limit` until nothing is left to read, as its leader does. */
-export async function keepFacts(pool: Pool, { limit = 2_000 } = {}): Promise<FactsBatch> {
+export async function keepFacts(
+  pool: Pool,
+  { limit = 2_000 } = {},
+): Promise<Pick<FactsBatch, "written" | "done">> {
   const pass = await beginFacts(pool, "live");
+  if (pass.done) return { written: false, done: true };
   let { fence } = pass;
   for (let step = BigInt(pass.step); ; step += 1n) {
     const batch = await advanceFacts(pool, "live", { ...pass, step: String(step), fence, limit });
