@@ -1,6 +1,5 @@
 import type { Pool, Queryable } from "../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../database/keyset.sql.ts";
-import type { Position } from "../database/keyset.sql.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Window } from "../domain/window/window.ts";
 import type { Period } from "./periodStates.sql.ts";
 import type { StatementKind } from "./statement.ts";
@@ -85,32 +84,23 @@ export interface StoredCertificate extends Period {
   readonly revokedBy: number | null;
 }
 
-type CertificateRow = Omit<StoredCertificate, "since" | "until"> & Record<"since" | "until", string>;
-
-const selectCertificates = (more: string) => `
-select ${more}v.source_id as "sourceId", v.serial, c.since, c.until, c.orders, v.digest, c.breach_id::text as "lastBreach",
+const CERTIFICATES = `
+select v.source_id as "sourceId", v.serial, c.since, c.until, c.orders, v.digest, c.breach_id::text as "lastBreach",
   v.envelope, mirror.nanos_of(v.disproved_at)::text as "disprovedAt", v.revoked_by as "revokedBy"
 from reporting.certificates v join mirror.certificates c using (source_id, serial)`;
-
-const CERTIFICATES = selectCertificates("");
-
-const toCertificate = (row: CertificateRow): StoredCertificate => ({
-  ...row,
-  since: BigInt(row.since),
-  until: BigInt(row.until),
-});
 
 /** The last certificate of exactly this period. */
 export async function readCertificate(
   database: Queryable,
   { sourceId, since, until }: Period,
 ): Promise<StoredCertificate | undefined> {
-  const { rows } = await database.query<CertificateRow>(
+  const [found] = await queryInstants<StoredCertificate>(
+    database,
     `${CERTIFICATES} where c.source_id = $1 and c.kind = 'completeness' and c.since = $2 and c.until = $3
      order by serial desc limit 1`,
     [sourceId, since, until],
   );
-  return rows.map(toCertificate)[0];
+  return found;
 }
 
 /** The certificate with this place in the chain. */
@@ -118,58 +108,24 @@ export async function findCertificate(
   pool: Pool,
   { sourceId, serial }: { sourceId: string; serial: number },
 ): Promise<StoredCertificate | undefined> {
-  const { rows } = await pool.query<CertificateRow>(
+  const [found] = await queryInstants<StoredCertificate>(
+    pool,
     `${CERTIFICATES} where c.source_id = $1 and c.serial = $2`,
     [sourceId, serial],
   );
-  return rows.map(toCertificate)[0];
-}
-
-export interface ListedCertificate extends StoredCertificate {
-  readonly position: Position;
-}
-
-export const CERTIFICATE_SORTS = bothWays(
-  [
-    ["c.issued_at", "timestamptz"],
-    ["c.source_id", "text"],
-    ["c.serial", "integer"],
-  ],
-  ["newest", "oldest"],
-);
-
-/** The certificates of a source, or of all, the last issued first unless `sort` says otherwise. */
-export async function listCertificates(
-  pool: Pool,
-  query: {
-    sourceId: string | null;
-    limit: number;
-    sort?: string;
-    after?: Position | null;
-    holds?: boolean | null;
-  },
-): Promise<ListedCertificate[]> {
-  const { sourceId, limit, sort = "", after = null, holds = null } = query;
-  const { position, condition, order } = writeKeyset(pickSort(CERTIFICATE_SORTS, sort), 3);
-  const { rows } = await pool.query<CertificateRow & { position: Position }>(
-    `${selectCertificates(`${position} as position, `)} where ($1::text is null or c.source_id = $1) and ${condition}
-       and ($4::boolean is null or $4 = (v.disproved_at is null))
-     ${order} limit $2`,
-    [sourceId, limit, after, holds],
-  );
-  return rows.map((row) => ({ ...toCertificate(row), position: row.position }));
+  return found;
 }
 
 /** Certificates that a later breach has disproved and that are not revoked yet, the oldest first. */
 export async function readDisproved(database: Queryable, sourceId: string): Promise<StoredCertificate[]> {
-  const { rows } = await database.query<CertificateRow>(
+  return queryInstants<StoredCertificate>(
+    database,
     `${CERTIFICATES} where c.source_id = $1 and c.kind = 'completeness'
        and c.breach_id < (select max(breach_id) from mirror.coverage_breaches where source_id = $1)
        and v.disproved_at is not null and v.revoked_by is null
      order by serial`,
     [sourceId],
   );
-  return rows.map(toCertificate);
 }
 
 const DAY_NANOS = "86400000000000";
@@ -182,7 +138,7 @@ export async function readUncertifiedDays(
   pool: Pool,
   { sourceId, marginSeconds }: { sourceId: string; marginSeconds: number },
 ): Promise<Window[]> {
-  const { rows } = await pool.query<Record<"since" | "until", string>>({
+  const statement = {
     name: "read-uncertified-days",
     text: `select day as since, day + ${DAY_NANOS} as until
      from mirror.poll_state p
@@ -194,9 +150,8 @@ export async function readUncertifiedDays(
        where c.source_id = $1 and c.kind = 'completeness' and c.since = day and c.until = day + ${DAY_NANOS}
          and v.disproved_at is null)
      order by day`,
-    values: [sourceId, marginSeconds],
-  });
-  return rows.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }));
+  };
+  return queryInstants<Window>(pool, statement, [sourceId, marginSeconds]);
 }
 
 /** The digest of the last statement of a source's chain; undefined while there is none. */

@@ -1,4 +1,4 @@
-import { toInstant } from "../database/columns.ts";
+import { queryInstants } from "../database/columns.ts";
 import type { Queryable } from "../database/database.ts";
 import { readInBatches } from "../database/snapshot.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
@@ -92,8 +92,9 @@ export async function readPeriodProof(
   database: Queryable,
   { sourceId, since, until }: Period,
 ): Promise<PeriodProof | undefined> {
-  const { rows } = await database.query<Record<"since" | "safe", string | null> & PeriodProof>(
-    `select p.history_since as since, p.safe_through as safe, coalesce(p.late_tail_seconds, 0)::float8 as "tailSeconds",
+  const [proof] = await queryInstants<PeriodProof>(
+    database,
+    `select p.history_since as "historySince", p.safe_through as "safeThrough", coalesce(p.late_tail_seconds, 0)::float8 as "tailSeconds",
        coalesce(p.settle_seconds, 0)::float8 as "settleSeconds",
        coalesce(p.overlap_seconds, 0)::float8 as "overlapSeconds",
        coalesce(s.provider, s.base_url) as provider, mirror.server_identity() as database,
@@ -105,10 +106,7 @@ export async function readPeriodProof(
      where p.source_id = $1`,
     [sourceId, since, until, 0],
   );
-  const [row] = rows;
-  if (row === undefined) return undefined;
-  const { since: historySince, safe, ...rest } = row;
-  return { ...rest, historySince: toInstant(historySince), safeThrough: toInstant(safe) };
+  return proof;
 }
 
 /** Breaches of the period that were found after the breach `after`. */

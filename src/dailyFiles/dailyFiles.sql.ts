@@ -1,3 +1,4 @@
+import { queryInstants } from "../database/columns.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 
@@ -25,7 +26,7 @@ export async function readDueDays(
   pool: Pool,
   due: { readonly sourceId: string; readonly place: string; readonly pauseSeconds: number },
 ): Promise<DueDay[]> {
-  const { rows } = await pool.query<{ since: string; rests: boolean }>({
+  const statement = {
     name: "read-due-days",
     text: `select c.since, coalesce(f.failed_at >= clock_timestamp() - $3 * interval '1 second', false) as rests
        from mirror.certificates c
@@ -36,9 +37,8 @@ export async function readDueDays(
        and not exists (select from mirror.certificates later where later.source_id = c.source_id and later.kind = 'completeness'
          and later.since = c.since and later.until = c.until and later.serial > c.serial)
      order by c.since desc`,
-    values: [due.sourceId, due.place, due.pauseSeconds],
-  });
-  return rows.map(({ since, rests }) => ({ since: BigInt(since), rests }));
+  };
+  return queryInstants<DueDay>(pool, statement, [due.sourceId, due.place, due.pauseSeconds]);
 }
 
 /** Notes that the file was written with the certificate `serial`. */

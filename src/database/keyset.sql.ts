@@ -1,14 +1,17 @@
 /** A place in a sorted list: the sort keys of the row before it, as the server writes them as text. */
 export type Position = readonly string[];
 
-/** A way to sort. Its keys are expressions with their types; together they are unique and never null. */
+/** A way to sort. Its keys are the types of expressions; together they are unique and never null. */
 export interface Sort {
-  readonly keys: readonly (readonly [expression: string, type: string])[];
+  readonly keys: Readonly<Record<string, string>>;
   readonly descending: boolean;
 }
 
 /** The two directions of the same keys, by their names. */
-export function bothWays(keys: Sort["keys"], [down, up]: readonly [down: string, up: string]): Sorts {
+export function bothWays(
+  keys: Sort["keys"],
+  [down, up]: readonly [down: string, up: string] = ["newest", "oldest"],
+): Sorts {
   return { [down]: { keys, descending: true }, [up]: { keys, descending: false } };
 }
 
@@ -28,8 +31,8 @@ export function pickSort(sorts: Sorts, name: string): Sort {
  * statement fail with a data exception.
  */
 export function writeKeyset({ keys, descending }: Sort, parameter: number) {
-  const places = keys.map(([, type], index) => `(($${parameter}::text[])[${index + 1}])::${type}`);
-  const expressions = keys.map(([expression]) => expression);
+  const places = Object.values(keys).map((type, index) => `(($${parameter}::text[])[${index + 1}])::${type}`);
+  const expressions = Object.keys(keys);
   const isBehind = `(${expressions.join(", ")}) ${descending ? "<" : ">"} (${places.join(", ")})`;
   return {
     /** The row's own position, for its column list. */

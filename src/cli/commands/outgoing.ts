@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { replayFrom, reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
+import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
 import {
   countReplay,
   readAttempts,
@@ -48,11 +48,9 @@ const PLACE: readonly Option[] = [
 const NOT_A_POSITION =
   "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
 
-/** `outgoing`: shows how the business's own endpoints receive their webhooks, pauses them, and sends them again. */
+/** `outgoing`: shows how the business's own endpoints receive their webhooks, and sends them again. */
 export function register(program: Command): void {
-  const outgoing = program
-    .command("outgoing")
-    .description("inspect outgoing webhooks, pause them, and send them again");
+  const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
   const add = (name: string, description: string, options: readonly Option[] = []) => {
     const command = outgoing.command(name).description(description);
     for (const [flags, meaning] of options) command.option(flags, meaning);
@@ -78,14 +76,6 @@ export function register(program: Command): void {
   ).action((endpoint: string, options: Answer) =>
     withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
   );
-  const change = (paused: boolean) => (endpoint: string, options: Answer) =>
-    withMirror(({ pool }) => changePause(pool, { endpoint, paused }, options));
-  addForEndpoint("pause", "send it nothing until it is resumed; its messages wait", [YES]).action(
-    change(true),
-  );
-  addForEndpoint("resume", "send its waiting messages again, also if it was paused because it failed", [
-    YES,
-  ]).action(change(false));
   addForEndpoint("retry", "send all messages again that were given up", [YES]).action(
     (endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)),
   );
@@ -166,27 +156,6 @@ function describeAttempt({ startedAt, reference, attempt, outcome, durationMs, a
   const duration = durationMs === null ? "" : formatSpan(durationMs);
   const when = formatAgo(startedAt);
   return [when, reference ?? "", String(attempt), outcome ?? "not recorded", duration, answer ?? ""];
-}
-
-async function changePause(
-  pool: Pool,
-  { endpoint, paused }: { endpoint: string; paused: boolean },
-  { yes, json }: Answer,
-): Promise<void> {
-  const { pending } = await requireEndpoint(pool, endpoint);
-  const action = paused ? "pause" : "resume";
-  const effect = paused ? "wait, and new ones too" : "are sent";
-  const question = `${paused ? "Pause" : "Resume"} ${endpoint}? Its ${pending} waiting messages ${effect}.`;
-  if (!(await isAgreed({ yes }, question))) return;
-  const changed = await audited(
-    pool,
-    { action: "outgoing", sourceId: null, target: `${action} ${endpoint}` },
-    () => setEndpointPaused(pool, { endpointId: endpoint, paused }),
-    Number,
-  );
-  if (json === true) return printJson({ endpoint, paused, changed, pending });
-  if (changed) printLine(`${endpoint} is ${action}d.`);
-  else printLine(paused ? `${endpoint} is paused already.` : `${endpoint} is not paused.`);
 }
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {

@@ -88,13 +88,7 @@ export interface OpenSession extends SessionOwner, Listed {
   readonly expiresAt: Instant;
 }
 
-export const SESSION_SORTS = bothWays(
-  [
-    ["created_at", "timestamptz"],
-    ["session_id", "text"],
-  ],
-  ["newest", "oldest"],
-);
+export const SESSION_SORTS = bothWays({ created_at: "timestamptz", session_id: "text" });
 
 /** The sessions that neither have expired nor been idle for `idleSeconds`. */
 export async function readSessions(

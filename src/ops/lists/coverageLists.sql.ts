@@ -1,98 +1,97 @@
 import { bothWays } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { readRows } from "./list.ts";
-import type { Listed } from "./list.ts";
+import { html } from "../../runtime/http/html.ts";
+import { describeSpan, sourceQuery } from "../overview/phrases.ts";
+import { renderInstant } from "../../html/marks.ts";
+import { count, ORDER, period, selectList, SOURCE, text, time } from "./selectList.sql.ts";
 
-/** A window that was read from the provider. */
-export interface WalkedWindow extends Listed {
-  readonly sourceId: string;
-  readonly sweep: string;
-  readonly since: Instant;
-  readonly until: Instant;
-  readonly proved: boolean;
-  readonly requests: number;
-  readonly orders: number;
-  readonly endedAt: Instant;
-}
+const NANOS_PER_SECOND = 1e9;
 
-const WALK_SORTS = bothWays(
-  [
-    ["coverage_id", "bigint"],
-    ["source_id", "text"],
+/** The windows that were read, in the order of their reading. */
+export const WALKS = selectList({
+  title: "Reads from the provider",
+  note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
+  empty: "Nothing was read yet. Each period that the poller has read completely would be here.",
+  filters: {
+    sweep: { label: "Sweep", words: ["fast", "delayed", "deep", "backfill", "verify"] },
+    proved: { label: "Proved", words: ["yes", "no"] },
+  },
+  columns: [
+    SOURCE,
+    text("Sweep", "sweep"),
+    ...period("since", "until"),
+    text("Proved", "case when proved then 'yes' else 'no' end"),
+    count("Requests", "requests"),
+    count("Orders", "orders"),
+    time("Read", "ended_at"),
   ],
-  ["newest", "oldest"],
-);
-
-/** Windows in the order of their reading. */
-export const WALK_ROWS = readRows<WalkedWindow>(
-  WALK_SORTS,
-  ["sweep", "proved"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", sweep, since, until, proved, requests, orders,
-       mirror.nanos_of(ended_at) as "endedAt"
-     from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
+  sorts: bothWays({ coverage_id: "bigint", source_id: "text" }),
+  from: ({ condition, order }) =>
+    `from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or sweep = $4) and ($5::text is null or ($5 = 'yes') = proved)
      ${order} limit $2`,
-);
+});
 
-/** A withdrawn proof; see mirror.coverage_breaches. */
-export interface ListedBreach extends Listed {
-  readonly sourceId: string;
-  readonly since: Instant;
-  readonly until: Instant;
-  readonly kind: string;
-  readonly reference: string;
-  readonly foundAt: Instant;
-  /** Null until the period is proved again. */
-  readonly reprovedAt: Instant | null;
-}
-
-const BREACH_SORTS = bothWays(
-  [
-    ["breach_id", "bigint"],
-    ["source_id", "text"],
+/** Between proved windows; what is not read yet, at the end, is none. */
+export const GAPS = selectList({
+  title: "Gaps, last 7 days",
+  note: "Periods of updatedAt between proved ones that no read has proved: changes in them may be missing.",
+  empty: "There is no gap: everything between the proved periods of the last 7 days is proved.",
+  columns: [
+    SOURCE,
+    ...period("lower(gap)", "upper(gap)"),
+    {
+      title: "Length",
+      kind: "number",
+      select: ["upper(gap) - lower(gap)"],
+      show: (nanos: Instant) => describeSpan(Number(nanos) / NANOS_PER_SECOND),
+    },
+    {
+      title: "Remedy",
+      select: ["source_id"],
+      show: (sourceId: string) =>
+        html`<a href="/ops/gap${sourceQuery(sourceId)}">Read the gaps of ${sourceId}…</a>`,
+    },
   ],
-  ["newest", "oldest"],
-);
-
-export const BREACH_ROWS = readRows<ListedBreach>(
-  BREACH_SORTS,
-  ["state"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", since, until, kind, reference,
-       mirror.nanos_of(found_at) as "foundAt", mirror.nanos_of(reproved_at) as "reprovedAt"
-     from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or ($4 = 'open') = (reproved_at is null))
-     ${order} limit $2`,
-);
-
-/** A period between proved windows that no read has proved. */
-export interface ListedGap extends Listed {
-  readonly sourceId: string;
-  readonly since: Instant;
-  readonly until: Instant;
-}
-
-const GAP_SORTS = bothWays(
-  [
-    ["lower(gap)", "bigint"],
-    ["source_id", "text"],
-  ],
-  ["newest", "oldest"],
-);
-
-/** The gaps of the last week; what is not read yet, at the end, is none. */
-export const GAP_ROWS = readRows<ListedGap>(
-  GAP_SORTS,
-  [],
-  ({ position, condition, order }) =>
-    `with spans as (
+  sorts: bothWays({ "lower(gap)": "bigint", source_id: "text" }),
+  from: ({ condition, order }) =>
+    `from (
        select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
        where ($1::text is null or source_id = $1)
          and until > (extract(epoch from clock_timestamp() - interval '7 days') * 1000000000)::bigint
        group by source_id
-     )
-     select ${position} as position, source_id as "sourceId", lower(gap) as since, upper(gap) as until
-     from spans, unnest(int8multirange(range_merge(spans)) - spans) as gap
+     ) proved, unnest(int8multirange(range_merge(spans)) - spans) as gap
      where ${condition} ${order} limit $2`,
-);
+});
+
+const KINDS: Readonly<Record<string, string>> = {
+  missed_change: "a read found a change that was missed",
+  differing: "a read found different content",
+  late_event: "an event brought a change that was missed",
+};
+
+export const BREACHES = selectList({
+  title: "Breaches, all time",
+  note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
+  empty: "No proof was ever withdrawn. A change found in a period that was proved complete would be here.",
+  filters: {
+    state: {
+      label: "State",
+      words: ["open", "closed"],
+      describe: (word) => (word === "open" ? "not proved again" : "proved again"),
+    },
+  },
+  columns: [
+    time("Found", "found_at"),
+    SOURCE,
+    ORDER,
+    { title: "Why", select: ["kind"], show: (kind: string) => KINDS[kind] ?? kind },
+    ...period("since", "until"),
+    time("Proved again", "reproved_at", (at) => (at === null ? "not yet" : renderInstant(at))),
+  ],
+  sorts: bothWays({ breach_id: "bigint", source_id: "text" }),
+  from: ({ condition, order }) =>
+    `from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'open') = (reproved_at is null))
+     ${order} limit $2`,
+});

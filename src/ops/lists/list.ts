@@ -2,11 +2,9 @@ import type { Pool } from "../../database/database.ts";
 import { queryInstants } from "../../database/columns.ts";
 import { pickSort, writeKeyset } from "../../database/keyset.sql.ts";
 import type { Position, Sorts } from "../../database/keyset.sql.ts";
-import type { Window } from "../../domain/window/window.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Section } from "../html/page.ts";
-import { renderInstant } from "../../html/marks.ts";
 import type { KindOfColumn } from "../../html/table.ts";
 
 /** One page of a list, as its address asks for it. */
@@ -43,16 +41,6 @@ export interface Column<Row> {
   readonly show: (row: Row, viewer: Viewer) => string | Html;
 }
 
-/** The columns of rows that belong to a source, and of those that are about a period. */
-export const SOURCE_COLUMN: Column<{ readonly sourceId: string }> = {
-  title: "Source",
-  show: ({ sourceId }) => sourceId,
-};
-export const PERIOD_COLUMNS: readonly Column<Window>[] = [
-  { title: "From", show: ({ since }) => renderInstant(since) },
-  { title: "To (exclusive)", show: ({ until }) => renderInstant(until) },
-];
-
 /** A page that lists rows: what they are, how they can be chosen and sorted, and how each is shown. */
 export interface List<Row extends Listed> {
   readonly title: string;
@@ -68,7 +56,7 @@ export interface List<Row extends Listed> {
   readonly columns: readonly Column<Row>[];
   readonly read: (pool: Pool, query: ListQuery) => Promise<Row[]>;
   /** Between the filter and the table. */
-  readonly above?: (page: ListPage<Row>) => Html | Promise<Html>;
+  readonly above?: (page: ListPage<Row>) => Html | false | Promise<Html>;
 }
 
 export interface ListPage<Row extends Listed> {

@@ -16,7 +16,7 @@ const SORT_WORDS: Readonly<Record<string, string>> = {
 };
 
 /** A list: its filter, what stands `above` the table, one page of rows, and the way to the next. All of the choice is in the address. */
-export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html): string {
+export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html | false | undefined): string {
   const { list, query, rows, viewer } = page;
   const { title, note, empty, columns, section = "overview" } = list;
   const last = rows.at(-1);

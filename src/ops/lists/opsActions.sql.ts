@@ -100,11 +100,9 @@ export interface RecordedAction extends Listed {
   readonly affected: number | null;
 }
 
-const ACTION_SORTS = bothWays([["action_id", "bigint"]], ["newest", "oldest"]);
-
 /** Recorded actions of the chosen role and kind, by people whose name has the chosen part, in any case. */
 export const ACTION_ROWS = readRows<RecordedAction>(
-  ACTION_SORTS,
+  bothWays({ action_id: "bigint" }),
   ["role", "action", "person"],
   ({ position, condition, order }) =>
     `select ${position} as position, action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action,

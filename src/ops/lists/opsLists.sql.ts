@@ -1,199 +1,192 @@
 import { LATELY } from "../../health/opsFigures.sql.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
-import type { Sorts } from "../../database/keyset.sql.ts";
-import { readRows } from "./list.ts";
-import type { Listed } from "./list.ts";
-
-/** A change without an event that should have announced it. */
-export interface LostEvent extends Listed {
-  readonly sourceId: string;
-  readonly reference: string;
-  readonly status: string;
-  readonly via: string;
-  /** `waiting`: its event may still arrive. */
-  readonly state: "waiting" | "lost";
-  readonly foundAt: Instant;
-  /** From the change to the read that found it. */
-  readonly delaySeconds: number;
-}
+import { html } from "../../runtime/http/html.ts";
+import { describeAge } from "../overview/phrases.ts";
+import { renderMinute } from "../../html/marks.ts";
+import { certificateAddress } from "./certificatePage.ts";
+import { count, delay, ORDER, period, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
 
 const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";
-const LOST_NAME = [
-  ["u.source_id", "text"],
-  ["u.reference", "text"],
-  ["u.version", "bigint"],
-] as const;
-const LOST_SORTS: Sorts = {
-  ...bothWays([["u.found_at", "timestamptz"], ...LOST_NAME], ["newest", "oldest"]),
-  delay: { keys: [[LOST_DELAY, "numeric"], ...LOST_NAME], descending: true },
-};
+const LOST_NAME = { "u.source_id": "text", "u.reference": "text", "u.version": "bigint" };
 
 /** Changes that reads of the last 24 h found and no event announced. */
-export const LOST_ROWS = readRows<LostEvent>(
-  LOST_SORTS,
-  ["state"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, u.source_id as "sourceId", u.reference, u.status, u.via, u.state,
-       mirror.nanos_of(u.found_at) as "foundAt", (${LOST_DELAY})::float8 as "delaySeconds"
-     from mirror.sources s cross join lateral (
+export const LOST = selectList({
+  title: "Lost events, last 24 h",
+  note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
+  empty: "No event was lost. A change that a read finds before its event would be here.",
+  filters: { state: { label: "Event", words: ["lost", "waiting"] } },
+  columns: [
+    ORDER,
+    SOURCE,
+    text("Status", "status"),
+    text("Event", "state"),
+    text("Found by", "via"),
+    time("Found", "found_at"),
+    delay("After the change", LOST_DELAY),
+  ],
+  sorts: {
+    ...bothWays({ "u.found_at": "timestamptz", ...LOST_NAME }),
+    delay: { keys: { [LOST_DELAY]: "numeric", ...LOST_NAME }, descending: true },
+  },
+  from: ({ condition, order }) =>
+    `from (select source_id as known from mirror.sources) s cross join lateral (
        select * from mirror.unannounced_changes u
-       where u.source_id = s.source_id and u.state in ('waiting', 'lost') and ($4::text is null or u.state = $4)
+       where u.source_id = s.known and u.state in ('waiting', 'lost') and ($4::text is null or u.state = $4)
          and u.found_at > clock_timestamp() - interval '1 day' and ${condition}
        ${order} limit $2
      ) u
-     where $1::text is null or s.source_id = $1 ${order} limit $2`,
-);
+     where $1::text is null or s.known = $1 ${order} limit $2`,
+});
 
-/** An event that awaits its decision. */
-export interface WaitingEvent extends Listed {
-  readonly sourceId: string;
-  readonly eventId: string;
-  readonly receivedAt: Instant;
-  readonly ageSeconds: number;
-}
+/** The events behind readWebhookLag. */
+export const SLOW = selectList({
+  title: "Slowest events, last hour",
+  note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
+  empty: "No event has changed an order within the last hour.",
+  columns: [
+    ORDER,
+    SOURCE,
+    text("Event", "event_id"),
+    text("Type", "event_type"),
+    time("Decided", "seen_at"),
+    delay("After the change", "lag"),
+  ],
+  sorts: {
+    delay: { keys: { lag: "float8", history_id: "bigint" }, descending: true },
+    ...bothWays({ history_id: "bigint" }),
+  },
+  from: ({ condition, order }) =>
+    `from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
+});
 
-const WAITING_SORTS = bothWays([["p.seq", "bigint"]], ["newest", "oldest"]);
+const POSITION = { "p.seq": "bigint" };
 
 /** Events without a decision. */
-export const WAITING_ROWS = readRows<WaitingEvent>(
-  WAITING_SORTS,
-  [],
-  ({ position, condition, order }) =>
-    `select ${position} as position, p.source_id as "sourceId", i.event_id as "eventId",
-       mirror.nanos_of(p.received_at) as "receivedAt",
-       extract(epoch from clock_timestamp() - p.received_at)::float8 as "ageSeconds"
-     from (
+export const WAITING = selectList({
+  title: "Waiting, now",
+  note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
+  empty: "No event is waiting: every received event is decided.",
+  columns: [
+    text("Event", "i.event_id"),
+    text("Source", "p.source_id"),
+    time("Received", "p.received_at"),
+    {
+      title: "Age",
+      kind: "number",
+      select: ["extract(epoch from clock_timestamp() - p.received_at)::float8"],
+      show: describeAge,
+    },
+  ],
+  sorts: {
+    oldest: { keys: POSITION, descending: false },
+    newest: { keys: POSITION, descending: true },
+  },
+  from: ({ condition, order }) =>
+    `from (
        select * from mirror.pending p where ($1::text is null or p.source_id = $1) and ${condition} ${order} limit $2
      ) p join mirror.inbox i using (seq) ${order}`,
-);
+});
 
-/** An order waiting for a re-read. */
-export interface WaitingRefetch extends Listed {
-  readonly sourceId: string;
-  readonly reference: string;
-  readonly reason: string;
-  readonly attempts: number;
-  /** Null if the last read did not fail. */
-  readonly lastError: string | null;
-  readonly requestedAt: Instant;
-  readonly nextAttemptAt: Instant;
-}
-
-const REFETCH_SORTS = bothWays(
-  [
-    ["next_attempt_at", "timestamptz"],
-    ["source_id", "text"],
-    ["reference", "text"],
-  ],
-  ["last", "next"],
-);
+const TURN = { next_attempt_at: "timestamptz", source_id: "text", reference: "text" };
 
 /** "next": in the order in which the poller processes them. */
-export const REFETCH_ROWS = readRows<WaitingRefetch>(
-  REFETCH_SORTS,
-  ["state"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
-       mirror.nanos_of(requested_at) as "requestedAt", mirror.nanos_of(next_attempt_at) as "nextAttemptAt"
-     from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
+export const REFETCHES = selectList({
+  title: "Waiting for a re-read, now",
+  note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
+  empty: "No order waits for a re-read.",
+  filters: { state: { label: "Last read", words: ["failed", "not tried"] } },
+  columns: [
+    ORDER,
+    SOURCE,
+    text("Why", "reason"),
+    count("Tried", "attempts"),
+    time("Requested", "requested_at"),
+    time("Next attempt", "next_attempt_at"),
+    sentence("Last error", "last_error"),
+  ],
+  sorts: {
+    next: { keys: TURN, descending: false },
+    last: { keys: TURN, descending: true },
+  },
+  from: ({ condition, order }) =>
+    `from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or ($4 = 'failed') = (last_error is not null))
      ${order} limit $2`,
-);
-
-/** Requests that were sent to the provider within one minute. */
-export interface SentRequests extends Listed {
-  readonly sourceId: string;
-  readonly minute: Instant;
-  readonly policy: string;
-  readonly purpose: string;
-  readonly requests: number;
-  /** Those answered with 429. */
-  readonly refused: number;
-}
-
-const REQUEST_SORTS = bothWays(
-  [
-    ["provider_requests.minute", "timestamptz"],
-    ["source_id", "text"],
-    ["policy", "text"],
-    ["purpose", "text"],
-  ],
-  ["newest", "oldest"],
-);
+});
 
 /** The requests of all processes, by the minute in which they were recorded. */
-export const REQUEST_ROWS = readRows<SentRequests>(
-  REQUEST_SORTS,
-  ["answer"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", mirror.nanos_of(minute) as minute, policy, purpose,
-       requests::float8, refused::float8
-     from mirror.provider_requests
+export const REQUESTS = selectList({
+  title: "Requests to the provider, last two days",
+  note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
+  empty: "No request was sent to the provider within two days. Each minute with requests would be here.",
+  filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
+  columns: [
+    time("Minute", "minute", renderMinute),
+    SOURCE,
+    text("Rate policy", "policy"),
+    text("For", "purpose"),
+    count("Requests", "requests"),
+    count("Refused (429)", "refused"),
+  ],
+  sorts: bothWays({ minute: "timestamptz", source_id: "text", policy: "text", purpose: "text" }),
+  from: ({ condition, order }) =>
+    `from mirror.provider_requests
      where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
      ${order} limit $2`,
-);
+});
 
-/** A backfill or a verification, in any state. */
-export interface Task extends Listed {
-  readonly kind: "backfill" | "verification";
-  readonly id: string;
-  readonly sourceId: string;
-  readonly since: Instant;
-  readonly until: Instant;
-  readonly state: string;
-  readonly orders: number;
-  /** Differences that a verification found; null for a backfill. */
-  readonly differences: number | null;
-  readonly requestedAt: Instant;
-  readonly lastError: string | null;
-}
-
-const TASK_SORTS = bothWays([["request_id", "bigint"]], ["newest", "oldest"]);
-export const TASK_STATES = ["requested", "running", "done", "failed", "cancelled"] as const;
-export const TASK_KINDS = ["backfill", "verification"] as const;
-
-export const TASK_ROWS = readRows<Task>(
-  TASK_SORTS,
-  ["state", "kind"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, kind, request_id::text as id, source_id as "sourceId", since, until, state,
-       orders::float8,
-       case when kind = 'verification' then (missing + stale + contradicted + differing + extra)::float8 end as differences,
-       last_error as "lastError", mirror.nanos_of(requested_at) as "requestedAt"
-     from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or state = $4) and ($5::text is null or kind = $5)
+export const CERTIFICATES = selectList({
+  title: "Certificates, all time",
+  note: "Signed statements that the mirror had every order of a period. Days are certified once they are over and proved.",
+  empty: "No period is certified yet. Each day of UTC would be here once it is over and proved.",
+  filters: { state: { label: "State", words: ["holds", "disproved"] } },
+  columns: [
+    ...period("c.since", "c.until"),
+    SOURCE,
+    count("Orders", "c.orders"),
+    text("State", "case when v.disproved_at is null then 'holds' else 'disproved' end"),
+    {
+      title: "Statement",
+      kind: "number",
+      select: ["source_id", "serial"],
+      show: (sourceId: string, serial: number) =>
+        html`<a href="${certificateAddress({ sourceId, serial })}">${serial}</a>`,
+    },
+  ],
+  sorts: bothWays({ "c.issued_at": "timestamptz", "c.source_id": "text", "c.serial": "integer" }),
+  from: ({ condition, order }) =>
+    `from reporting.certificates v join mirror.certificates c using (source_id, serial)
+     where ($1::text is null or c.source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'holds') = (v.disproved_at is null))
      ${order} limit $2`,
-);
+});
 
-/** An event with its lag, from the change to the decision. */
-export interface SlowEvent extends Listed {
-  readonly sourceId: string;
-  readonly reference: string | null;
-  readonly eventId: string | null;
-  readonly eventType: string | null;
-  readonly seenAt: Instant;
-  readonly lagSeconds: number;
-}
-
-const SLOW_SORTS: Sorts = {
-  delay: {
-    keys: [
-      ["lag", "float8"],
-      ["history_id", "bigint"],
-    ],
-    descending: true,
+/** Backfills and verifications, in any state. */
+export const TASKS = selectList({
+  title: "Backfills and verifications, all time",
+  note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
+  empty: "Nobody has requested a backfill or a verification yet, and none has run at night.",
+  filters: {
+    kind: { label: "What", words: ["backfill", "verification"] },
+    state: { label: "State", words: ["requested", "running", "done", "failed", "cancelled"] },
   },
-  ...bothWays([["history_id", "bigint"]], ["newest", "oldest"]),
-};
-
-/** The events behind readWebhookLag. */
-export const SLOW_ROWS = readRows<SlowEvent>(
-  SLOW_SORTS,
-  [],
-  ({ position, condition, order }) =>
-    `select ${position} as position, source_id as "sourceId", reference, event_id as "eventId",
-       event_type as "eventType", mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
-     from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
-);
+  columns: [
+    text("What", "kind || ' ' || request_id"),
+    SOURCE,
+    ...period("since", "until"),
+    text("State", "state"),
+    count("Orders", "orders"),
+    count(
+      "Differences",
+      "case when kind = 'verification' then missing + stale + contradicted + differing + extra end",
+    ),
+    time("Requested", "requested_at"),
+    sentence("Last error", "last_error"),
+  ],
+  sorts: bothWays({ request_id: "bigint" }),
+  from: ({ condition, order }) =>
+    `from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or kind = $4) and ($5::text is null or state = $5)
+     ${order} limit $2`,
+});

@@ -1,17 +1,9 @@
-import type {
-  ListedQuarantined,
-  Quarantined,
-  QuarantinedInput,
-  QuarantineState,
-} from "../../quarantine/quarantine.sql.ts";
-import { listQuarantined, QUARANTINE_SORTS, QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
+import type { QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
 import { renderFacts, renderFields } from "../../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { SOURCE_COLUMN } from "./list.ts";
-import type { List, ListQuery } from "./list.ts";
-import { describeReason, REASONS } from "./quarantineReasons.ts";
+import { describeReason } from "./quarantineReasons.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
@@ -25,50 +17,6 @@ export interface QuarantineView {
   readonly state: QuarantineState;
   readonly sourceId: string | null;
   readonly reason: string | null;
-}
-
-/** The quarantine, open entries unless others are asked for. */
-export const QUARANTINE_LIST: List<ListedQuarantined> = {
-  title: "Quarantine",
-  section: "quarantine",
-  note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
-  empty: "Nothing is in quarantine. Input that cannot be applied would be here, with its reason.",
-  sorts: Object.keys(QUARANTINE_SORTS),
-  filters: {
-    state: { label: "State", words: QUARANTINE_STATES, standard: "open" },
-    reason: {
-      label: "Reason",
-      words: Object.keys(REASONS),
-      describe: (reason) => describeReason(reason).name,
-    },
-  },
-  columns: [
-    { title: "Number", show: renderNumber },
-    { title: "When", show: ({ quarantinedAt }) => renderInstant(quarantinedAt) },
-    SOURCE_COLUMN,
-    { title: "Order", show: linkOrder },
-    { title: "Via", show: ({ via }) => via },
-    { title: "Why", show: ({ reason }) => describeReason(reason).name },
-    { title: "Detail", kind: "sentence", show: ({ detail }) => detail ?? "–" },
-  ],
-  read: (pool, query) => listQuarantined(pool, { ...query, ...toView(query) }),
-  above: ({ query, rows, viewer }) =>
-    rows.length > 0 && toView(query).state === "open" && viewer.role === "operator"
-      ? html`<p>
-          <a class="button" href="/ops/quarantine/all${writeView(toView(query))}"
-            >Process all of these again, or dismiss them…</a
-          >
-        </p>`
-      : html``,
-};
-
-function toView({ sourceId, chosen }: ListQuery): QuarantineView {
-  const { state, reason = null } = chosen;
-  return { state: state === "dismissed" ? state : "open", sourceId, reason };
-}
-
-function renderNumber({ quarantineId }: Quarantined): Html {
-  return html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`;
 }
 
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
@@ -190,8 +138,8 @@ function renderHidden(fields: Readonly<Record<string, string>>): Html {
 }
 
 /** The query string for a part of the quarantine. */
-function writeView({ state, sourceId, reason }: QuarantineView, more: Record<string, string> = {}): string {
-  const query = new URLSearchParams({ state, ...more });
+export function writeView({ state, sourceId, reason }: QuarantineView): string {
+  const query = new URLSearchParams({ state });
   if (sourceId !== null) query.set("source", sourceId);
   if (reason !== null) query.set("reason", reason);
   return `?${query.toString()}`;

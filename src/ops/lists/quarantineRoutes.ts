@@ -9,12 +9,8 @@ import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
-import {
-  BECAUSE_LENGTH_MAX,
-  QUARANTINE_LIST,
-  renderConfirmation,
-  renderQuarantined,
-} from "./quarantinePage.ts";
+import { QUARANTINE_LIST } from "./quarantineList.sql.ts";
+import { BECAUSE_LENGTH_MAX, renderConfirmation, renderQuarantined } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
 import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
 import { serveList } from "./serveList.ts";

@@ -1,7 +1,6 @@
 import type { RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
-import { html } from "../../runtime/http/html.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { readField, refuse } from "../html/requests.ts";
@@ -28,8 +27,7 @@ export function serveList<Row extends Listed>(pool: Pool, path: string, list: Li
         did: readField(request.query["did"]),
         viewer: viewerOf(response),
       };
-      const above = (await list.above?.(page)) ?? html``;
-      response.type("html").send(renderList(page, above));
+      response.type("html").send(renderList(page, await list.above?.(page)));
     } catch (error) {
       if (query.after === null || classifyDatabaseError(error) !== "refused-content") throw error;
       refuse(response, 400, "This is not the address of a page of this list.");

@@ -12,7 +12,6 @@ import type { Delivery, DeliveryState, RecentAttempts } from "../../outgoing/out
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderFacts } from "../../html/fieldList.ts";
-import { SOURCE_COLUMN } from "../lists/list.ts";
 import type { List, Listed, ListQuery } from "../lists/list.ts";
 import { describeCount, endpointAddress, linkOrder } from "../overview/phrases.ts";
 import { renderGood, renderInstant, renderWarning } from "../../html/marks.ts";
@@ -89,7 +88,7 @@ export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentAttemp
           html`<a class="name" href="${endpointAddress(endpointId)}/${deliveryId}">${deliveryId}</a>`,
       },
       { title: "Order", show: linkOrder },
-      SOURCE_COLUMN,
+      { title: "Source", show: ({ sourceId }) => sourceId },
       { title: "Kind", show: ({ type }) => type },
       { title: "State", show: ({ state }) => STATE_WORDS[state] },
       { title: "Attempts", kind: "number", show: ({ attempts }) => String(attempts) },
