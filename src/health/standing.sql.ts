@@ -89,8 +89,6 @@ export interface Standing {
   readonly firstLostAt: Instant | null;
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: Instant | null;
-  /** Changes found by reads of the last hour whose event may still arrive. */
-  readonly awaited: number;
   /** Changes announced in this hour and the last one; `lateLately` as `late`. */
   readonly announcedLately: number;
   readonly lateLately: number;
@@ -174,8 +172,6 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   event.announced_ever as "announcedEver", lost.ever as "lostEver",
   delay.announced, delay.late, lost.of_day as lost, mirror.nanos_of(lost.first_of_day) as "firstLostAt",
   lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
-  (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
-    and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as awaited,
   delay.announced_lately as "announcedLately", delay.late_lately as "lateLately",
   mirror.nanos_of(delay.first_late) as "firstLateHour",
   refuted.claims as "refutedClaims", mirror.nanos_of(refuted.first_at) as "firstRefutedClaimAt",

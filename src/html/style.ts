@@ -60,8 +60,6 @@ legend { float: left; width: 100%; padding: 0; font-size: var(--size-3); color: 
 .above p { color: var(--dim); font-size: var(--size-3); }
 .paging { display: flex; gap: var(--space-2); margin: var(--space-3) 0; }
 .empty { color: var(--dim); padding: 1.5rem var(--space-4); border: 1px dashed var(--line); border-radius: 8px; max-width: none; text-align: center; }
-ul.cards { list-style: none; margin: 0; padding: 0; display: grid; gap: var(--space-3); grid-template-columns: repeat(auto-fill, minmax(min(100%, 16rem), 1fr)); }
-ul.cards > li { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: var(--space-3) var(--space-4); }
 ul.plain { list-style: none; margin: 0; padding: 0; }
 dl { margin: var(--space-1) 0 0; }
 dt { color: var(--dim); font-size: var(--size-3); margin-top: var(--space-2); }
@@ -69,7 +67,6 @@ dd { margin: 0; font-variant-numeric: tabular-nums; min-width: 0; }
 dl.facts { display: flex; flex-wrap: wrap; gap: var(--space-2) 2rem; }
 dl.facts > div { min-width: 0; }
 dl.facts dt { margin-top: 0; }
-p.number { font-size: var(--size-10); line-height: 1.2; font-variant-numeric: tabular-nums; }
 .dim { color: var(--dim); font-size: var(--size-3); }
 .alert { color: var(--alert); font-weight: 600; }
 .good { color: var(--good); font-weight: 600; }
@@ -121,9 +118,6 @@ details.source > summary { font-weight: 600; padding: var(--space-2) 0; }
 details.source > h3 { margin: var(--space-4) 0 var(--space-1); }
 section.source > h2 { font-size: var(--size-7); margin: var(--space-3) 0 var(--space-2); }
 h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: var(--size-3); letter-spacing: 0; }
-ul.cards .number a { text-decoration: none; font-weight: 600; }
-ul.cards .number a:hover, ul.cards .number a:focus-visible { text-decoration: underline; }
-.cards h3 { color: var(--dim); font-size: var(--size-4); }
 pre { font: var(--size-2)/1.4 ui-monospace, monospace; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: var(--space-2) var(--space-3); margin: var(--space-1) 0; white-space: pre-wrap; }
 .try pre { max-height: 24rem; overflow: auto; }
 .try form { margin: var(--space-2) 0; }
@@ -144,7 +138,6 @@ code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var
 .key.limit { border-top: 2px dashed var(--dim); }
 .sample { vertical-align: middle; fill: currentcolor; forced-color-adjust: none; }
 .tasks > li { padding: var(--space-1) 0; }
-meter { width: 6rem; vertical-align: middle; }
 progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: middle; }
 #trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 36rem), 1fr)); gap: var(--space-2) 2rem; }
 .trend { min-width: 0; }

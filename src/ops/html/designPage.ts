@@ -77,9 +77,7 @@ function renderControls(): Html {
       <summary>Folded</summary>
       <p>What is folded says so in its heading.</p>
     </details>
-    <p>
-      <progress value="0.4" aria-label="Progress"></progress> <meter value="0.7" aria-label="Share"></meter>
-    </p>`;
+    <p><progress value="0.4" aria-label="Progress"></progress></p>`;
 }
 
 function renderTables(): Html {

@@ -1,4 +1,3 @@
-import { formatInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
@@ -6,6 +5,7 @@ import type { Viewer } from "../auth/viewer.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import type { WebhookLag } from "../../health/opsFigures.sql.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import {
   describeAge,
@@ -17,7 +17,8 @@ import {
   secondsSince,
   sourceQuery,
 } from "./phrases.ts";
-import { renderAlert, renderTime } from "../../html/marks.ts";
+import { renderFacts } from "../../html/fieldList.ts";
+import { renderAlert } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
 import { describeReason } from "../lists/quarantineReasons.ts";
 import { renderTasks } from "./taskList.ts";
@@ -65,71 +66,52 @@ function renderSourceTable(sources: readonly SourceView[]): Html {
 }
 
 function renderSource(source: SourceView): Html {
-  const { standing } = source;
-  const id = `source-${standing.sourceId}`;
+  const { sourceId, mode } = source.standing;
   return html`<details class="source">
-    <summary id="${id}">${standing.sourceId} <span class="badge">${standing.mode}</span></summary>
-    <ul class="cards">
-      ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
-    </ul>
-    ${renderTasks(source)}
+    <summary id="source-${sourceId}">${sourceId} <span class="badge">${mode}</span></summary>
+    ${renderFacts(listFacts(source))} ${renderTasks(source)}
+    <p><a href="/ops/sources/${encodeURIComponent(sourceId)}">More of ${sourceId}</a></p>
   </details>`;
 }
 
-/** One card: a question, a number that links to its details, the number's meaning, and related facts. */
-function renderCard(card: {
-  question: string;
-  number: string;
-  address: string;
-  meaning: string | Html;
-  facts: readonly (readonly [string, string | Html])[];
-}): Html {
-  return html`<li>
-    <h3>${card.question}</h3>
-    <p class="number"><a href="${card.address}">${card.number}</a></p>
-    <p>${card.meaning}</p>
-    <dl>
-      ${card.facts.map(
-        ([term, value]) =>
-          html`<dt>${term}</dt>
-            <dd>${value}</dd> `,
-      )}
-    </dl>
-  </li> `;
-}
-
-function renderFresh({ standing, lag }: SourceView): Html {
-  const { sourceId, now, safeThrough, polledThrough, lastCycleEndedAt, lastEventAt } = standing;
+/** Figures with their scope, each with a link to the list behind it. */
+function listFacts({ standing, lag, requests, quarantinedReasons }: SourceView): Record<string, Html> {
+  const { sourceId, now, safeThrough, polledThrough, lastEventAt, pending, oldestPendingAt } = standing;
+  const { lost, announced, quarantined } = standing;
   const query = sourceQuery(sourceId);
   const ago = (at: Instant | null, never: string) =>
     at === null ? never : describeAge(secondsSince(now, at));
-  const meaning =
-    safeThrough === null
-      ? html`nothing is verified yet`
-      : html`complete up to ${renderTime(formatInstant(safeThrough, 0))}`;
-  const late =
-    lag === null
-      ? html`no event has changed an order`
-      : html`<a href="/ops/slow${query}"
-            >${describeDelay(lag.p50Seconds)} / ${describeDelay(lag.p95Seconds)}</a
-          >
-          of ${describeCount(lag.events)} events`;
-  return renderCard({
-    question: "Fresh?",
-    number: ago(safeThrough, "not yet"),
-    address: `/ops/walks${query}`,
-    meaning: html`${meaning}${renderExceptions(standing)}`,
-    facts: [
-      ...renderBreaches(standing),
-      [
-        "Last event, all time",
-        html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none received")}</a>`,
-      ],
-      ["Webhook lag p50 / p95, last hour", late],
-      ["Polled up to", html`<a href="/ops/walks${query}">${ago(polledThrough, "never polled")}</a>`],
-      ["Last poll ended", ago(lastCycleEndedAt, "never")],
-    ],
+  const link = (page: string, text: string) => html`<a href="/ops/${page}">${text}</a>`;
+  const rate = lossRate(standing);
+  const share = rate === null ? "none was due" : `${(rate * HUNDRED).toFixed(2)} %`;
+  const oldest = secondsSince(now, oldestPendingAt);
+  const reasons = quarantinedReasons.map(({ reason, count }) => {
+    const words = `${describeReason(reason).name} ${describeCount(count)}`;
+    return html` · ${link(`quarantine${query}&reason=${encodeURIComponent(reason)}`, words)}`;
   });
+  return {
+    "Complete up to": html`${link(`walks${query}`, ago(safeThrough, "not yet"))}${renderExceptions(standing)}`,
+    ...renderBreaches(standing),
+    "Polled up to": link(`walks${query}`, ago(polledThrough, "never polled")),
+    "Last event, all time": html`<a href="/ops?via=webhook#tail-title"
+      >${ago(lastEventAt, "none received")}</a
+    >`,
+    "Webhook lag p50 / p95, last hour":
+      lag === null ? html`no event has changed an order` : renderLag(lag, `/ops/slow${query}`),
+    "Missed webhooks, last 24 h": html`${link(`lost${query}`, share)} of ${describeCount(lost + announced)}`,
+    "Events waiting, now": html`${link(`waiting${query}`, describeCount(pending))}${
+      oldest !== null && `, the oldest for ${describeSpan(Math.max(0, oldest))}`
+    }`,
+    "In quarantine, open, all time": html`${link(`quarantine${query}`, describeBoundedCount(quarantined))}${
+      quarantined > COUNT_MAX && ", of the newest"
+    }${reasons}`,
+    "All requests by purpose, last hour": link(`requests${query}`, describePurposes(requests) || "none"),
+  };
+}
+
+function renderLag({ events, p50Seconds, p95Seconds }: WebhookLag, address: string): Html {
+  const text = `${describeDelay(p50Seconds)} / ${describeDelay(p95Seconds)}`;
+  return html`<a href="${address}">${text}</a> of ${describeCount(events)} events`;
 }
 
 /** The exceptions to the claim, directly next to it. */
@@ -142,15 +124,18 @@ function renderExceptions({ exceptions, sourceId }: SourceView["standing"]): Htm
     >`;
 }
 
-function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"]): [string, Html][] {
-  if (lastBreachAt === null) return [];
+function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"]): Record<string, Html> {
+  if (lastBreachAt === null) return {};
   const times = breaches === 1 ? "once" : `${describeCount(breaches)} times`;
-  return [
-    [
-      "Proofs withdrawn",
-      html`${renderAlert(`${times}, last ${describeAge(secondsSince(now, lastBreachAt))}`)}`,
-    ],
-  ];
+  return {
+    "Proofs withdrawn": renderAlert(`${times}, last ${describeAge(secondsSince(now, lastBreachAt))}`),
+  };
+}
+
+function describePurposes(requests: SourceView["requests"]): string {
+  const sent = new Map<string, number>();
+  for (const each of requests) sent.set(each.purpose, (sent.get(each.purpose) ?? 0) + each.requests);
+  return [...sent].map(([purpose, count]) => `${purpose} ${describeCount(count)}`).join(" · ");
 }
 
 const WEBHOOKS: Readonly<Record<WebhookHealth, string>> = {
@@ -160,113 +145,3 @@ const WEBHOOKS: Readonly<Record<WebhookHealth, string>> = {
   losing: "some lost",
   stopped: "stopped",
 };
-
-const HEALTH: Readonly<Record<WebhookHealth, string>> = {
-  ...WEBHOOKS,
-  "not-configured": "polled only: no webhook secret is set",
-  "never-seen": "no event has ever arrived: is the address entered at the provider?",
-  losing: "some lost, repaired by reads",
-};
-
-function renderLost({ standing, webhooks }: SourceView): Html {
-  const { sourceId, lost, announced, late } = standing;
-  const rate = lossRate(standing);
-  const share = rate === null ? "none was due" : `${(rate * HUNDRED).toFixed(2)} %`;
-  const address = `/ops/lost${sourceQuery(sourceId)}`;
-  return renderCard({
-    question: "Lost?",
-    number: describeCount(lost),
-    address,
-    meaning: "webhooks missed in the last 24 h; polling repairs them",
-    facts: [
-      [
-        "Webhooks",
-        webhooks === "stopped"
-          ? html`${renderAlert("stopped")} <a href="${address}">since when?</a>`
-          : HEALTH[webhooks],
-      ],
-      [
-        "Missed webhooks, last 24 h",
-        html`<a href="${address}">${share}</a> of ${describeCount(lost + announced)}`,
-      ],
-      ["Late webhooks, last 24 h", html`<a href="#trends">${describeCount(late)}</a>`],
-      ["Webhooks still awaited, now", html`<a href="${address}">${describeCount(standing.awaited)}</a>`],
-      ["Missed, all time", describeCount(standing.lostEver)],
-    ],
-  });
-}
-
-function renderStuck({ standing, quarantinedReasons }: SourceView): Html {
-  const { sourceId, now, pending, oldestPendingAt, refetches, quarantined } = standing;
-  const query = sourceQuery(sourceId);
-  const reasons = quarantinedReasons.map(
-    ({ reason, count }) =>
-      html` ·
-        <a href="/ops/quarantine${query}&reason=${encodeURIComponent(reason)}"
-          >${describeReason(reason).name} ${describeCount(count)}</a
-        >`,
-  );
-  return renderCard({
-    question: "Stuck?",
-    number: describeCount(pending),
-    address: `/ops/waiting${query}`,
-    meaning: "events waiting, now",
-    facts: [
-      [
-        "Oldest waiting, now",
-        oldestPendingAt === null
-          ? "none waiting"
-          : describeSpan(Math.max(0, secondsSince(now, oldestPendingAt) ?? 0)),
-      ],
-      [
-        "In quarantine, open, all time",
-        html`<a href="/ops/quarantine${query}">${describeBoundedCount(quarantined)}</a
-          >${quarantined > COUNT_MAX ? ", of the newest" : ""}${reasons}`,
-      ],
-      [
-        "Orders waiting for a re-read, now",
-        html`<a href="/ops/refetches${query}">${describeBoundedCount(refetches)}</a>`,
-      ],
-      ["Jobs", html`<a href="/ops/queues">queues</a>`],
-    ],
-  });
-}
-
-function renderBudget({ standing, requests, listReads }: SourceView): Html {
-  const { sourceId, lastError, historySince } = standing;
-  const { sent, allowed } = listReads;
-  const query = sourceQuery(sourceId);
-  const purposes = [...new Set(requests.map(({ purpose }) => purpose))].map((purpose) => {
-    const all = requests.filter((each) => each.purpose === purpose);
-    return `${purpose} ${describeCount(all.reduce((sum, each) => sum + each.requests, 0))}`;
-  });
-  return renderCard({
-    question: "Budget?",
-    number: `${Math.max(0, HUNDRED - Math.ceil((sent / allowed) * HUNDRED))} % left`,
-    address: `/ops/requests${query}`,
-    meaning: "of our API rate limit for order lists, last 10 min",
-    facts: [
-      [
-        "Order lists, last 10 min",
-        html`${renderMeter(sent, allowed)} ${describeCount(sent)} of ${describeCount(allowed)}`,
-      ],
-      [
-        "All requests by purpose, last hour",
-        html`<a href="/ops/requests${query}">${purposes.join(" · ") || "none"}</a>`,
-      ],
-      ["Reads from the provider", html`<a href="/ops/walks${query}">latest</a>`],
-      ["Certificates", html`<a href="/ops/certificates${query}">all</a>`],
-      ["History, from", historySince === null ? "never polled" : renderTime(formatInstant(historySince, 0))],
-      ["Last poll", lastError === null ? "no error" : renderAlert(lastError)],
-    ],
-  });
-}
-
-function renderMeter(sent: number, allowed: number): Html {
-  return html`<meter
-    min="0"
-    max="${allowed}"
-    value="${Math.min(sent, allowed)}"
-    aria-label="Order lists sent"
-  ></meter>`;
-}

@@ -60,10 +60,9 @@ describe("the overview", () => {
     const { text } = await read("/ops", fresh.url);
     await fresh.close();
     expect(text).toMatch(/▲ 1 event of live could not be processed\. Details Since /);
-    expect(text).toMatch(/live live Fresh\? 1 min 3\d s ago complete up to/);
-    expect(text).toMatch(/Last poll ended 1\d s ago/);
-    expect(text).toMatch(/test test Fresh\? not yet/);
-    expect(text).toMatch(/Stuck\? 3 events waiting, now Oldest waiting, now 1 min \d s/);
+    expect(text).toMatch(/live live Complete up to 1 min 3\d s ago Polled up to never polled/);
+    expect(text).toMatch(/test test Complete up to not yet/);
+    expect(text).toMatch(/Events waiting, now 3 , the oldest for 1 min \d s/);
     expect(text).toMatch(/In quarantine, open, all time 1 · Not JSON 1/);
   });
 

@@ -58,7 +58,6 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     firstLostAt: null,
     lostSinceLastEvent: 0,
     firstLostSinceLastEventAt: null,
-    awaited: 0,
     announcedLately: 40,
     lateLately: 0,
     firstLateHour: null,

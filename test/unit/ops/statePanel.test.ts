@@ -55,11 +55,10 @@ const NEW: Partial<SourceFacts> = {
 describe("the state of a source", () => {
   it("claims nothing about a source that was never polled", () => {
     const text = show({ standing: NEW });
-    expect(text).toContain("Fresh? not yet nothing is verified yet");
+    expect(text).toContain("Complete up to not yet Polled up to never polled");
     expect(text).toContain(
       "Last event, all time none received Webhook lag p50 / p95, last hour no event has changed",
     );
-    expect(text).toContain("Polled up to never polled Last poll ended never");
   });
 
   it("shows up to when the mirror is complete, and how late events are", () => {
@@ -67,20 +66,20 @@ describe("the state of a source", () => {
       standing: { safeThrough: ago(12.3), lastEventAt: ago(75), polledThrough: ago(6) },
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
     });
-    expect(text).toContain("Fresh? 12 s ago complete up to 2025-11-20 10:00:17");
+    expect(text).toContain("Complete up to 12 s ago Polled up to 6 s ago");
     expect(text).toContain("Last event, all time 1 min 15 s ago");
     expect(text).toContain("410 ms / 2.1 s of 1,234 events");
-    expect(text).toContain("Polled up to 6 s ago");
   });
 
-  it("shows lost events and their share of the changes to be announced, both of 24 hours", () => {
-    const text = show({
-      webhooks: "losing",
-      standing: { lost: 3, announced: 397, late: 1, lostEver: 20, awaited: 2 },
-    });
-    expect(text).toContain("Lost? 3 webhooks missed in the last 24 h; polling repairs them");
-    expect(text).toContain("Missed webhooks, last 24 h 0.75 % of 400 Late webhooks, last 24 h 1");
-    expect(text).toContain("Webhooks still awaited, now 2 Missed, all time 20");
+  it("shows exceptions and withdrawn proofs beside the claim", () => {
+    const text = show({ standing: { exceptions: 2, breaches: 3, lastBreachAt: ago(75) } });
+    expect(text).toMatch(/ago , ✖ except for 2 orders that were seen but not read/);
+    expect(text).toContain("Proofs withdrawn ✖ 3 times, last 1 min 15 s ago");
+  });
+
+  it("shows the share of lost events of the changes to be announced, both of 24 hours", () => {
+    const text = show({ webhooks: "losing", standing: { lost: 3, announced: 397 } });
+    expect(text).toContain("Missed webhooks, last 24 h 0.75 % of 400");
   });
 
   it("shows each count with its scope, and a link to the list", () => {
@@ -91,18 +90,18 @@ describe("the state of a source", () => {
           oldestPendingAt: ago(75),
           quarantined: 3,
           oldestQuarantinedAt: ago(9),
-          refetches: 7,
         },
         quarantinedReasons: [{ sourceId: "live", reason: "not_json", count: 2 }],
       }),
       OPERATOR,
     );
-    expect(read(markup)).toContain("Stuck? 1,234 events waiting, now Oldest waiting, now 1 min 15 s");
+    expect(read(markup)).toContain("Events waiting, now 1,234 , the oldest for 1 min 15 s");
     expect(read(markup)).toContain("In quarantine, open, all time 3 · Not JSON 2");
-    for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "tasks", "requests"]) {
+    for (const address of ["waiting", "quarantine", "lost", "walks", "tasks", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
     }
     expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
+    expect(markup).toContain('href="/ops/sources/live"');
   });
 
   it("shows what uses the budget, and tasks in addition to polling", () => {
@@ -115,8 +114,9 @@ describe("the state of a source", () => {
       listReads: { sent: 109, allowed: 1_080 },
       tasks: [TASK],
     });
-    expect(text).toContain("Budget? 89 % left of our API rate limit for order lists, last 10 min");
-    expect(text).toContain("109 of 1,080 All requests by purpose, last hour poll 125 · backfill 30");
+    expect(text).toContain("Rate used");
+    expect(text).toContain(" 11 % ");
+    expect(text).toContain("All requests by purpose, last hour poll 125 · backfill 30");
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });
 
@@ -247,7 +247,9 @@ describe("the state of a source", () => {
 describe("the overview", () => {
   const page = (lastError: string | null) =>
     renderOverview({
-      overview: collect({ standing: { lastError } }),
+      overview: collect({
+        standing: lastError === null ? {} : { trouble: "other", failingSince: ago(20), lastError },
+      }),
       trends: [makeTrend()],
       range: RANGES[1]!,
       lines: [],
