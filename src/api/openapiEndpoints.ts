@@ -36,6 +36,16 @@ export interface ApiEndpoint {
   readonly open?: boolean;
 }
 
+/** An endpoint, by its id, method and path. */
+export function endpoint(
+  [id, method, path]: readonly [id: string, method: ApiEndpoint["method"], path: string],
+  tag: Tag,
+  summary: string,
+  rest: Omit<ApiEndpoint, "id" | "method" | "path" | "tag" | "summary">,
+): ApiEndpoint {
+  return { id, method, path, tag, summary, ...rest };
+}
+
 const READ_REFUSALS_OF_WAITS = {
   ...READ_REFUSALS,
   503: refusal(
@@ -49,12 +59,7 @@ const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-No
 const CACHE = { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." };
 
 const READS: readonly ApiEndpoint[] = [
-  {
-    id: "listOrders",
-    method: "get",
-    path: "/v1/orders",
-    tag: "Orders",
-    summary: "List orders",
+  endpoint(["listOrders", "get", "/v1/orders"], "Orders", "List orders", {
     description:
       'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
     query: pageSchema.extend(completeSchema.shape),
@@ -65,13 +70,8 @@ const READS: readonly ApiEndpoint[] = [
       412: NOT_COMPLETE,
       ...READ_REFUSALS_OF_WAITS,
     },
-  },
-  {
-    id: "getOrder",
-    method: "get",
-    path: "/v1/orders/{reference}",
-    tag: "Orders",
-    summary: "Read one order",
+  }),
+  endpoint(["getOrder", "get", "/v1/orders/{reference}"], "Orders", "Read one order", {
     description: "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells.",
     query: waitSchema,
     headers: CACHE,
@@ -82,20 +82,15 @@ const READS: readonly ApiEndpoint[] = [
       412: NOT_COMPLETE,
       ...READ_REFUSALS_OF_WAITS,
     },
-  },
-  {
-    id: "listBranches",
-    method: "get",
-    path: "/v1/branches",
-    tag: "Orders",
-    summary: "List branches",
+  }),
+  endpoint(["listBranches", "get", "/v1/branches"], "Orders", "List branches", {
     headers: CACHE,
     answers: {
       200: { description: "The open branches, in one page.", schema: "BranchPage" },
       304: UNCHANGED,
       ...READ_REFUSALS,
     },
-  },
+  }),
 ];
 
 const FEED_RESTARTED = refusal(
@@ -103,12 +98,7 @@ const FEED_RESTARTED = refusal(
 );
 
 const FEED: readonly ApiEndpoint[] = [
-  {
-    id: "listChanges",
-    method: "get",
-    path: "/v1/changes",
-    tag: "Changes",
-    summary: "Read the change feed",
+  endpoint(["listChanges", "get", "/v1/changes"], "Changes", "Read the change feed", {
     description: "Every change of every order once; the changes of each order are in sequence.",
     query: feedParametersSchema,
     answers: {
@@ -116,13 +106,8 @@ const FEED: readonly ApiEndpoint[] = [
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
     },
-  },
-  {
-    id: "streamChanges",
-    method: "get",
-    path: "/v1/changes/stream",
-    tag: "Changes",
-    summary: "Follow the change feed",
+  }),
+  endpoint(["streamChanges", "get", "/v1/changes/stream"], "Changes", "Follow the change feed", {
     description:
       "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. A comment every 15 s shows that the stream is alive. After a lost connection, continue with the last id.",
     query: feedParametersSchema,
@@ -138,16 +123,11 @@ const FEED: readonly ApiEndpoint[] = [
         "The mirror cannot be read at the moment, or too many streams are open: too_many_streams. Retry-After says when to retry.",
       ),
     },
-  },
+  }),
 ];
 
 const RECONCILIATION: readonly ApiEndpoint[] = [
-  {
-    id: "reconcile",
-    method: "post",
-    path: "/v1/reconcile",
-    tag: "Changes",
-    summary: "Find what differs from a copy of the orders",
+  endpoint(["reconcile", "post", "/v1/reconcile"], "Changes", "Find what differs from a copy of the orders", {
     description:
       "For readers that lost their place: compares fingerprints of ranges, and lists the differences of small ones. States of orders are sorted by updatedAt and then by hash; the digest of a state is the first half of the SHA-256 of salt and hash. All of an answer is of one instant. The client does the whole exchange.",
     body: "ReaderRanges",
@@ -159,74 +139,73 @@ const RECONCILIATION: readonly ApiEndpoint[] = [
       ...READ_REFUSALS_OF_WAITS,
       422: refusal("X-Source names another source: unknown_source."),
     },
-  },
+  }),
 ];
 
 function exported(
   [id, path, type]: readonly [id: string, path: string, type: string],
-  rest: Pick<ApiEndpoint, "summary" | "description"> & { readonly query: z.ZodObject },
+  summary: string,
+  { query, ...rest }: Pick<ApiEndpoint, "description"> & { readonly query: z.ZodObject },
 ): ApiEndpoint {
-  return {
-    id,
-    method: "get",
-    path,
-    tag: "Exports",
+  return endpoint([id, "get", path], "Exports", summary, {
     ...rest,
-    query: rest.query.extend(completeSchema.shape),
+    query: query.extend(completeSchema.shape),
     answers: {
       200: { description: "All orders of the filter.", type },
       412: NOT_COMPLETE,
       ...READ_REFUSALS_OF_WAITS,
     },
-  };
+  });
 }
 
 const EXPORTS: readonly ApiEndpoint[] = [
-  exported(["exportOrdersAsCsv", "/v1/orders.csv", "text/csv"], {
-    summary: "Export orders as CSV",
+  exported(["exportOrdersAsCsv", "/v1/orders.csv", "text/csv"], "Export orders as CSV", {
     query: filterSchema.extend(exportOptionsSchema.shape),
   }),
-  exported(["exportOrdersAsNdjson", "/v1/orders.ndjson", "application/x-ndjson"], {
-    summary: "Export orders as NDJSON",
+  exported(["exportOrdersAsNdjson", "/v1/orders.ndjson", "application/x-ndjson"], "Export orders as NDJSON", {
     description: "One order per line, as the provider sent it.",
     query: filterSchema,
   }),
-  exported(["exportOrdersAsParquet", "/v1/orders.parquet", "application/vnd.apache.parquet"], {
-    summary: "Export orders as Parquet",
-    description: "The columns of the CSV with their types; times are UTC, to the microsecond.",
-    query: filterSchema,
-  }),
+  exported(
+    ["exportOrdersAsParquet", "/v1/orders.parquet", "application/vnd.apache.parquet"],
+    "Export orders as Parquet",
+    {
+      description: "The columns of the CSV with their types; times are UTC, to the microsecond.",
+      query: filterSchema,
+    },
+  ),
 ];
 
 const CERTIFICATES: readonly ApiEndpoint[] = [
-  {
-    id: "listCertificates",
-    method: "get",
-    path: "/v1/certificates",
-    tag: "Certificates",
-    summary: "Read the chain of certificates",
-    description: "Signed statements, one DSSE envelope per line, the first one first.",
-    headers: CACHE,
-    answers: {
-      200: { description: "The whole chain of the source.", type: "application/x-ndjson" },
-      304: UNCHANGED,
-      ...READ_REFUSALS,
+  endpoint(
+    ["listCertificates", "get", "/v1/certificates"],
+    "Certificates",
+    "Read the chain of certificates",
+    {
+      description: "Signed statements, one DSSE envelope per line, the first one first.",
+      headers: CACHE,
+      answers: {
+        200: { description: "The whole chain of the source.", type: "application/x-ndjson" },
+        304: UNCHANGED,
+        ...READ_REFUSALS,
+      },
     },
-  },
-  {
-    id: "getCertificate",
-    method: "get",
-    path: "/v1/certificates/{day}",
-    tag: "Certificates",
-    summary: "Read the certificate of a day",
-    description: "A signed statement that the mirror had every order of that day of UTC, such as 2026-11-21.",
-    answers: {
-      200: { description: "A DSSE envelope.", type: "application/vnd.dsse.envelope.v1+json" },
-      404: refusal("There is no certificate of that day: certificate_not_found."),
-      410: refusal("A later change has disproved it: certificate_disproved."),
-      ...READ_REFUSALS,
+  ),
+  endpoint(
+    ["getCertificate", "get", "/v1/certificates/{day}"],
+    "Certificates",
+    "Read the certificate of a day",
+    {
+      description:
+        "A signed statement that the mirror had every order of that day of UTC, such as 2026-11-21.",
+      answers: {
+        200: { description: "A DSSE envelope.", type: "application/vnd.dsse.envelope.v1+json" },
+        404: refusal("There is no certificate of that day: certificate_not_found."),
+        410: refusal("A later change has disproved it: certificate_disproved."),
+        ...READ_REFUSALS,
+      },
     },
-  },
+  ),
 ];
 
 /** All endpoints for programs, in the order in which people meet them. */

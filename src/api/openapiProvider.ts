@@ -2,13 +2,13 @@ import { CONTRACT_ENDPOINTS } from "../wire/endpoints.ts";
 import type { EndpointName } from "../wire/endpoints.ts";
 import { listParametersSchema } from "../wire/listParameters.ts";
 import { describeDocument, SCHEMAS } from "./openapi.ts";
+import { refusal } from "./openapiRefusals.ts";
+import { endpoint } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 import { listOrdersResponseSchema } from "../wire/api.ts";
 
 const INTRODUCTION =
   "The provider's interface as the sandbox answers it. Every response has RateLimit-Policy and RateLimit, and request_id at the top level. What the provider's specification leaves open is assumed here: see docs/assumptions.md.";
-
-const refusal = (description: string): ApiAnswer => ({ description, schema: "Refusal" });
 
 const REFUSALS = {
   401: refusal("The key is missing or unknown: invalid_api_key."),
@@ -105,16 +105,11 @@ export function describeProvider() {
       answers: { ...answers, ...REFUSALS },
     };
   });
-  const event: ApiEndpoint = {
-    id: "receiveEvent",
-    method: "post",
-    path: "event",
-    tag: "Events",
-    summary: "An order has reached a status",
+  const event = endpoint(["receiveEvent", "post", "event"], "Events", "An order has reached a status", {
     body: "Event",
     open: true,
     answers: { 200: { description: "Received; any other answer is followed by another attempt." } },
-  };
+  });
   const { OrderAnswer, BranchPage, NewOrder, OrderChange, Quote, Address, AddressCheck, Event, Refusal } =
     SCHEMAS;
   return describeDocument({

@@ -1,6 +1,7 @@
 import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { SchemaName } from "./openapi.ts";
+import { endpoint } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 
 const eventRefusal = (description: string): ApiAnswer => ({ description, schema: "EventRefusal" });
@@ -12,12 +13,7 @@ const SIGNATURE = {
 
 /** The endpoint for events from the provider. */
 export const INCOMING: readonly ApiEndpoint[] = [
-  {
-    id: "receiveEvent",
-    method: "post",
-    path: "/webhooks/{source}",
-    tag: "Webhooks",
-    summary: "Receive an event from the provider",
+  endpoint(["receiveEvent", "post", "/webhooks/{source}"], "Webhooks", "Receive an event from the provider", {
     description:
       "Signed according to WEBHOOK_SCHEME; the headers shown are those of Standard Webhooks. Answered once the event is stored.",
     headers: { "webhook-id": "The event's id.", ...SIGNATURE },
@@ -33,17 +29,12 @@ export const INCOMING: readonly ApiEndpoint[] = [
       500: eventRefusal("A mistake of the mirror; send it again."),
       503: eventRefusal("It cannot be stored now; send it again."),
     },
-  },
+  }),
 ];
 
 function outgoing(type: string, summary: string, body: SchemaName): ApiEndpoint {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
-  return {
-    id: `on${words.join("")}`,
-    method: "post",
-    path: type,
-    tag: "Webhooks",
-    summary,
+  return endpoint([`on${words.join("")}`, "post", type], "Webhooks", summary, {
     description: "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks.",
     headers: { "webhook-id": "The message's id, the same in each repetition.", ...SIGNATURE },
     body,
@@ -53,7 +44,7 @@ function outgoing(type: string, summary: string, body: SchemaName): ApiEndpoint 
       410: { description: "The endpoint wants no further attempt of this message." },
       default: { description: "The message is sent again later; Retry-After is respected." },
     },
-  };
+  });
 }
 
 const MEANINGS: Readonly<Record<OutgoingType, string>> = {

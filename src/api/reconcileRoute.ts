@@ -1,12 +1,12 @@
 import express from "express";
-import type { Request, RequestHandler, Response } from "express";
+import type { RequestHandler, Response } from "express";
 import { readFeedTail } from "../changes/feedReader.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { beginSnapshot } from "../database/snapshot.sql.ts";
 import { onConnection } from "../database/transaction.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { readOrUnavailable, sendJson } from "../http/respond.ts";
+import { readOrUnavailable, readWith, sendJson } from "../http/respond.ts";
 import { writeFreshness } from "../orders/freshness.ts";
 import { refuseWait } from "../orders/orderWait.ts";
 import { selectFreshness } from "../orders/orderReads.sql.ts";
@@ -33,7 +33,7 @@ interface Asked {
 /** Requests of one source, and of all, that wait or are being read: each holds a body in memory. */
 const WAITING_OF_SOURCE_MAX = 4;
 const WAITING_MAX = 16;
-const readBody = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true });
+const parseJson = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true });
 
 /**
  * POST /v1/reconcile: which ranges of the reader's orders differ from the mirror's, and how those differ whose states
@@ -52,7 +52,7 @@ export function makeReconcile({ pool, authenticate }: RouteDeps): RequestHandler
     if (own >= WAITING_OF_SOURCE_MAX || waiting.length >= WAITING_MAX) throw refuseWait();
     waiting.push(sourceId);
     try {
-      const asked = { sourceId, ...parseBody(await readJson(request, response)) };
+      const asked = { sourceId, ...parseBody(await readWith(parseJson, request, response)) };
       const answered = turn.then(async () => {
         if (!response.destroyed) await answer(response, { pool, asked });
       });
@@ -150,14 +150,4 @@ function describePath(path: readonly PropertyKey[]): string {
 
 function refuseBody(message: string): RefusedRequestError {
   return new RefusedRequestError({ status: 400, code: ASSUMED_CODES.invalidRequest, message });
-}
-
-/** Throws what Express refuses: 413 beyond the limit, 400 for what is not JSON. */
-async function readJson(request: Request, response: Response): Promise<unknown> {
-  await new Promise<void>((resolve, reject) => {
-    readBody(request, response, (error?: unknown) =>
-      error === undefined ? resolve() : reject(error as Error),
-    );
-  });
-  return request.body;
 }

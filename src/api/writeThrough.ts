@@ -1,5 +1,4 @@
 import { HORIZON_SECONDS_MIN } from "../domain/order/observation.ts";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import express from "express";
 import type { Request, RequestHandler, Response } from "express";
 import type { Apply } from "../apply/apply.ts";
@@ -11,6 +10,7 @@ import { makePathGate } from "../runtime/http/forwardedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
+import { readWith } from "../http/respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { refuseForProvider } from "./providerRefusal.ts";
@@ -67,7 +67,8 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
     if (!isForwarded(request.method, request.originalUrl)) throw refuseForwarding(request);
-    const bytes = await readBytes(request, response);
+    const body = await readWith(parseRaw, request, response);
+    const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
     const gone = new AbortController();
     response.on("close", () => gone.abort(new Error("the client is gone")));
     let answer: ForwardedAnswer;
@@ -96,21 +97,7 @@ function refuseForwarding({ method, originalUrl }: Request): RefusedRequestError
     : new RefusedRequestError(NOT_FORWARDED);
 }
 
-const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
-
-/** The body as it came; undefined without one. Throws what Express refuses: 413 beyond the limit. */
-async function readBytes(
-  request: IncomingMessage & { body?: unknown },
-  response: ServerResponse,
-): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  await new Promise<void>((resolve, reject) => {
-    readRaw(request, response, (error?: unknown) =>
-      error === undefined ? resolve() : reject(error as Error),
-    );
-  });
-  const { body } = request;
-  return Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
-}
+const parseRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(

@@ -6,32 +6,23 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Change } from "./change.ts";
 
-/** An outgoing webhook of the mirror. `id` is the same in each repetition. */
+interface Message<Type extends string, Content> {
+  readonly id: string;
+  readonly type: Type;
+  readonly timestamp: string;
+  readonly source: string;
+  readonly data: Content;
+}
+
+/**
+ * An outgoing webhook of the mirror. `id` is the same in each repetition. `changes.missed`: changes were removed before
+ * they could be sent, so read the orders again; they are missing between these positions. `test`: sent by hand, to try
+ * the endpoint.
+ */
 export type WebhookMessage =
-  | {
-      readonly id: string;
-      readonly type: OutgoingType;
-      readonly timestamp: string;
-      readonly source: string;
-      readonly data: Change;
-    }
-  | {
-      readonly id: string;
-      /** Changes were removed before they could be sent: read the orders again. */
-      readonly type: "changes.missed";
-      readonly timestamp: string;
-      readonly source: string;
-      /** Changes are missing between these positions. */
-      readonly data: { readonly after: string; readonly through: string };
-    }
-  | {
-      readonly id: string;
-      /** Sent by hand, to try the endpoint. */
-      readonly type: "test";
-      readonly timestamp: string;
-      readonly source: string;
-      readonly data: Readonly<Record<string, never>>;
-    };
+  | Message<OutgoingType, Change>
+  | Message<"changes.missed", { readonly after: string; readonly through: string }>
+  | Message<"test", Readonly<Record<string, never>>>;
 
 /** The request is not a message of the mirror, or is too old: answer 401. `reason` is for logs only. */
 export class WebhookRefusedError extends OrderMirrorError {

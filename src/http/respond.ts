@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
@@ -92,4 +93,16 @@ function toRefusal(error: unknown): RefusedRequestError {
 
 function requestId(response: Response): string {
   return String(response.get(REQUEST_ID_HEADER));
+}
+
+/** The body as a parser of Express leaves it. Throws what the parser refuses, such as 413 beyond its limit. */
+export async function readWith(
+  parse: (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void,
+  request: IncomingMessage & { body?: unknown },
+  response: ServerResponse,
+): Promise<unknown> {
+  await new Promise<void>((resolve, reject) => {
+    parse(request, response, (error?: unknown) => (error === undefined ? resolve() : reject(error as Error)));
+  });
+  return request.body;
 }

@@ -12,22 +12,11 @@ import { readConfig } from "../input/session.ts";
  * and only when it starts.
  */
 export function register(program: Command): void {
-  program
-    .command("up")
-    .description("run everything in one process: webhooks, worker, poller, read API, ops")
-    .action(() => runRole("up", startUp));
-  program
-    .command("web")
-    .description("run the web process: webhooks, read API, ops pages")
-    .action(() => runRole("web", startWebRole));
-  program
-    .command("worker")
-    .description("run a worker: applies events to the mirror")
-    .action(() => runRole("worker", startWorkerRole));
-  program
-    .command("poller")
-    .description("run a poller: reads what events lost; one of several leads")
-    .action(() => runRole("poller", startPollerRole));
+  for (const service of Object.keys(ROLES) as Service[])
+    program
+      .command(service)
+      .description(ROLES[service].description)
+      .action(() => runRole(service));
 }
 
 async function startUp(deps: RoleDeps): Promise<void> {
@@ -77,13 +66,36 @@ async function serveHealth(deps: RoleDeps): Promise<void> {
 }
 
 /** The role that is exposed to strangers holds no provider key that it does not use. */
-const KEYS_FOR = { up: "reading", web: "writing", worker: "nothing", poller: "reading" } as const;
+const ROLES = {
+  up: {
+    description: "run everything in one process: webhooks, worker, poller, read API, ops",
+    start: startUp,
+    keysFor: "reading",
+  },
+  web: {
+    description: "run the web process: webhooks, read API, ops pages",
+    start: startWebRole,
+    keysFor: "writing",
+  },
+  worker: {
+    description: "run a worker: applies events to the mirror",
+    start: startWorkerRole,
+    keysFor: "nothing",
+  },
+  poller: {
+    description: "run a poller: reads what events lost; one of several leads",
+    start: startPollerRole,
+    keysFor: "reading",
+  },
+} as const;
+type Service = keyof typeof ROLES;
 
-function runRole(service: keyof typeof KEYS_FOR, start: (deps: RoleDeps) => Promise<void>): Promise<void> {
+function runRole(service: Service): Promise<void> {
+  const { start, keysFor } = ROLES[service];
   const migrates = service === "up";
   const readAll = () => {
     const config = readConfig();
-    requireSources(config, KEYS_FOR[service]);
+    requireSources(config, keysFor);
     return config;
   };
   const config = readAll();

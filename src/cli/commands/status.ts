@@ -164,35 +164,24 @@ function describePending({ pending, oldestPendingAt, now }: SourceFacts): string
   return `${pending}, the oldest for ${formatSpan(Math.max(0, millisFromInstant(now - oldestPendingAt)))}`;
 }
 
-const HEALTH: Record<WebhookHealth, string> = {
-  "not-configured": "polled only: no webhook secret is set",
-  "never-seen": "no event has ever arrived",
-  working: "working",
-  losing: "losing events",
-  stopped: "stopped",
+/** The style is of a state that has figures. */
+const HEALTH: Record<WebhookHealth, readonly [words: string, style?: Parameters<Paint>[0] | "plain"]> = {
+  "not-configured": ["polled only: no webhook secret is set"],
+  "never-seen": ["no event has ever arrived"],
+  working: ["working", "plain"],
+  losing: ["losing events", "yellow"],
+  stopped: ["stopped", "red"],
 };
 
 function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): string {
   const { lost, announced, lostSinceLastEvent } = standing;
+  const [words, style] = HEALTH[webhooks];
+  if (style === undefined) return words;
   const rate = lossRate({ lost, announced });
   const share = rate === null ? "" : ` (${(rate * 100).toFixed(1)} %)`;
-  const figures = `${lost} lost${share}, ${announced} announced in 24 h`;
   const since = webhooks === "stopped" ? `; ${lostSinceLastEvent} changes since the last event` : "";
-  switch (webhooks) {
-    case "not-configured":
-    case "never-seen":
-      return HEALTH[webhooks];
-    case "working":
-      return `${HEALTH[webhooks]}: ${figures}`;
-    case "losing":
-      return paint("yellow", `${HEALTH[webhooks]}: ${figures}`);
-    case "stopped":
-      return paint("red", `${HEALTH[webhooks]}: ${figures}${since}`);
-    default: {
-      const never: never = webhooks;
-      return never;
-    }
-  }
+  const text = `${words}: ${lost} lost${share}, ${announced} announced in 24 h${since}`;
+  return style === "plain" ? text : paint(style, text);
 }
 
 function toJson({ standing, orders, holding, webhooks, requests, behaviour }: ShownSource) {

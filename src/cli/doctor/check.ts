@@ -38,8 +38,8 @@ export interface Patient {
 /** One check. A check never changes anything visible. */
 export interface Check {
   readonly name: string;
-  /** `schema`: run only if the tables exist and are current. */
-  readonly needs: "database" | "schema";
+  /** Otherwise it runs only if the tables exist and are current. */
+  readonly needs?: "database";
   /** If this check finds problems, the schema cannot be relied on. */
   readonly provesSchema?: true;
   run(patient: Patient, signal: AbortSignal): Promise<readonly Remark[]>;

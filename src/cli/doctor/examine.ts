@@ -23,7 +23,7 @@ export async function examine(
   const runAll = (some: readonly Check[]) =>
     Promise.all(some.map((check) => runCheck(check, patient, deadlineMs)));
   const first = await runAll(checks.filter(({ needs }) => needs === "database"));
-  const rest = checks.filter(({ needs }) => needs === "schema");
+  const rest = checks.filter(({ needs }) => needs === undefined);
   const proofs = checks.filter(({ provesSchema }) => provesSchema).map(({ name }) => name);
   const schemaIsSound = !first
     .flat()

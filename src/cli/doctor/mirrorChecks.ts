@@ -14,7 +14,6 @@ import type { Check, Patient, Remark } from "./check.ts";
 function makeSourceCheck(name: string, area: Area, describe: (source: SourceFacts) => Remark): Check {
   return {
     name,
-    needs: "schema",
     async run(patient) {
       const { facts, holding } = await patient.health();
       const held = holding.filter(({ condition }) => condition.area === area);
@@ -29,7 +28,6 @@ function makeSourceCheck(name: string, area: Area, describe: (source: SourceFact
 function makeServerCheck(name: string, area: Area, fine: (patient: Patient) => string): Check {
   return {
     name,
-    needs: "schema",
     async run(patient) {
       const { holding } = await patient.health();
       const held = holding.filter(({ condition }) => condition.area === area);
@@ -107,7 +105,6 @@ export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ so
 
 export const behaviourCheck: Check = {
   name: "provider behaviour",
-  needs: "schema",
   async run(patient) {
     const { facts, holding } = await patient.health();
     const stored = await readBehaviour(patient.pool);

@@ -23,7 +23,6 @@ const SKEW_HARMFUL_SECONDS = 30;
  */
 export const providerCheck: Check = {
   name: "provider",
-  needs: "schema",
   async run(patient, signal) {
     const { sources } = patient.config;
     if (sources.length === 0) {

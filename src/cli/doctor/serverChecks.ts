@@ -92,7 +92,6 @@ export const migrationsCheck: Check = {
 /** The login in DATABASE_URL. */
 export const loginCheck: Check = {
   name: "login",
-  needs: "schema",
   async run({ pool, database }) {
     const rights = await examineLogin(pool, []);
     const { login, isOwner, groups } = rights;
@@ -111,7 +110,6 @@ export const loginCheck: Check = {
 
 export const readerCheck: Check = {
   name: "reader role",
-  needs: "schema",
   async run({ pool, database }) {
     const role = await readReaderRole(pool);
     if (role === "ready" && !(await mayEndLongReads(pool))) {

@@ -9,7 +9,6 @@ const NOT_FOUND_CODE = "order_not_found";
 /** The orders whose single read failed more than once in a row, with the provider's answer. */
 export const singleReadCheck: Check = {
   name: "single reads",
-  needs: "schema",
   async run({ pool, config }) {
     const all = await readFailing(pool);
     const known = config.sources.map(({ sourceId }) => sourceId);

@@ -11,7 +11,6 @@ const REFUSAL = '{"error":"unauthorized"}';
 /** Calls each webhook address without a signature; it must refuse with 401. Nothing of the call is stored. */
 export const endpointCheck: Check = {
   name: "webhook endpoint",
-  needs: "schema",
   async run(patient, signal) {
     const { facts } = await patient.health();
     // If no source is configured, as in a demo, call those in the database.

@@ -43,34 +43,45 @@ function deepestFirst(commands: readonly CompletedCommand[]): CompletedCommand[]
   return [...commands].sort((one, other) => other.path.length - one.path.length);
 }
 
-/** Patterns for "COMMAND OPTION", each with the values of that option. */
-function listChoices(commands: readonly CompletedCommand[]): { pattern: string; choices: string }[] {
-  return deepestFirst(commands).flatMap(({ path, options }) =>
+/** A completion, with its description for shells that show one. */
+interface Entry {
+  readonly word: string;
+  readonly about?: string;
+}
+
+/** The cases of a shell's `case "$line"`; `assign` writes how a case keeps its completions. */
+function writeCases(
+  commands: readonly CompletedCommand[],
+  assign: (entries: readonly Entry[]) => string,
+): string {
+  const deepest = deepestFirst(commands);
+  const tops = commands.filter(isTop).map(({ path: [word = ""], description: about }) => ({ word, about }));
+  const values = deepest.flatMap(({ path, options }) =>
     options
       .filter(({ choices }) => choices.length > 0)
-      .map(({ flag, choices }) => ({
-        pattern: `"${path.join(" ")} "*" ${flag}"|"${path.join(" ")} ${flag}"`,
-        choices: choices.join(" "),
-      })),
+      .map(({ flag, choices }): [string, Entry[]] => [
+        `"${path.join(" ")} "*" ${flag}"|"${path.join(" ")} ${flag}"`,
+        choices.map((word) => ({ word })),
+      ]),
   );
+  const names = deepest.map(({ path, options, words }): [string, Entry[]] => [
+    `"${path.join(" ")}"|"${path.join(" ")} "*`,
+    [
+      ...words.map((word) => ({ word, about: describeWord(commands, path, word) })),
+      ...options.map(({ flag, description }) => ({ word: flag, about: description })),
+    ],
+  ]);
+  const cases: [string, Entry[]][] = [['""', tops], ...values, ...names];
+  return cases.map(([pattern, entries]) => `    ${pattern}) ${assign(entries)} ;;`).join("\n");
 }
 
 function makeBash(program: string, commands: readonly CompletedCommand[]): string {
   const name = functionName(program);
-  const values = listChoices(commands).map(({ pattern, choices }) => `    ${pattern}) words="${choices}" ;;`);
-  const cases = deepestFirst(commands).map(
-    ({ path, options, words }) =>
-      `    "${path.join(" ")}"|"${path.join(" ")} "*) words="${[...words, ...options.map(({ flag }) => flag)].join(" ")}" ;;`,
-  );
   return `# ${program} completion for bash. Load it with: source <(${program} completion bash)
 ${name}() {
   local words line="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
   case "$line" in
-    "") words="${commands
-      .filter(isTop)
-      .map(({ path }) => path[0])
-      .join(" ")}" ;;
-${[...values, ...cases].join("\n")}
+${writeCases(commands, (entries) => `words="${entries.map(({ word }) => word).join(" ")}"`)}
     *) words="" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
@@ -81,28 +92,15 @@ complete -o default -F ${name} ${program}
 
 function makeZsh(program: string, commands: readonly CompletedCommand[]): string {
   const name = functionName(program);
-  const describe = (word: string, description: string) =>
-    quote(`${word.replaceAll(":", "\\:")}:${description}`);
-  const values = listChoices(commands).map(
-    ({ pattern, choices }) => `    ${pattern}) entries=(${choices}) ;;`,
-  );
-  const cases = deepestFirst(commands).map(({ path, options, words }) => {
-    const line = path.join(" ");
-    const entries = [
-      ...words.map((word) => describe(word, describeWord(commands, path, word))),
-      ...options.map(({ flag, description }) => describe(flag, description)),
-    ];
-    return `    "${line}"|"${line} "*) entries=(${entries.join(" ")}) ;;`;
-  });
-  const tops = commands.filter(isTop).map(({ path: [top = ""], description }) => describe(top, description));
+  const write = ({ word, about }: Entry) =>
+    about === undefined ? word : quote(`${word.replaceAll(":", "\\:")}:${about}`);
   return `#compdef ${program}
 # ${program} completion for zsh. Load it with: source <(${program} completion zsh)
 ${name}() {
   local -a entries
   local line="\${(j: :)words[2,CURRENT-1]}"
   case "$line" in
-    "") entries=(${tops.join(" ")}) ;;
-${[...values, ...cases].join("\n")}
+${writeCases(commands, (entries) => `entries=(${entries.map(write).join(" ")})`)}
   esac
   _describe -o '${program}' entries || _files
 }

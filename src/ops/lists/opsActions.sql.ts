@@ -44,24 +44,6 @@ export async function endAction(
   await pool.query("update mirror.ops_actions set affected = $2 where action_id = $1", [actionId, affected]);
 }
 
-/** Requests a re-read of an order and records it in the audit log: both or neither. */
-export async function requestRefetch(
-  pool: Pool,
-  { actor, sourceId, reference }: { actor: Actor; sourceId: string; reference: string },
-): Promise<void> {
-  await pool.query(
-    `with noted as (
-       insert into mirror.ops_actions (role, person, action, source_id, target, affected)
-       values ($1, $4, 'refetch', $2, $3, 1)
-     )
-     insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'requested by a person')
-     on conflict (source_id, reference) do update set
-       reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
-       attempts = 0, failures = 0, last_error = null`,
-    [actor.role, sourceId, reference, actor.person],
-  );
-}
-
 /**
  * Dismisses quarantined input up to the number `throughId`, for a reason given by a person, and records that in the
  * audit log: both or neither. Returns the number of entries. They are kept and remain visible, but no longer count.

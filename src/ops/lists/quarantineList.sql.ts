@@ -1,8 +1,7 @@
 import { bothWays } from "../../database/keyset.sql.ts";
 import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
 import { html } from "../../runtime/http/html.ts";
-import { writeView } from "./quarantinePage.ts";
-import { describeReason, REASONS } from "./quarantineReasons.ts";
+import { describeReason, REASONS, writeView } from "./quarantinePage.ts";
 import { ORDER, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
 
 /** The quarantine, open entries unless others are asked for. */

@@ -1,11 +1,12 @@
 import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
-import { requestRefetch } from "../lists/opsActions.sql.ts";
+import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
+import { carryOut } from "../lists/carryOut.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { readDelivery, readOrderSurroundings } from "./opsOrder.sql.ts";
 import { readTimeline } from "./timeline.sql.ts";
-import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
@@ -37,8 +38,10 @@ export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): 
     // Nobody polls an unknown source, so a request for it would wait forever.
     if (!sourceKnown) return refuse(response, 404, "This source does not exist.");
     if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
-    await requestRefetch(pool, { actor: actorOf(response), sourceId, reference });
-    response.redirect(303, orderAddress({ sourceId, reference }));
+    const read = { sourceId, references: [reference], reason: "requested by a person" };
+    const action = { action: "refetch", sourceId, target: reference };
+    const run = () => requestRefetches(pool, read).then(() => 1);
+    await carryOut(pool, response, action, run, orderAddress({ sourceId, reference }));
   });
   return router;
 }

@@ -20,7 +20,7 @@ import {
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderAlert } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
-import { describeReason } from "../lists/quarantineReasons.ts";
+import { describeReason } from "../lists/quarantinePage.ts";
 import { renderTasks } from "./taskList.ts";
 import { renderTiles } from "./tiles.ts";
 import { renderTroubles } from "./verdict.ts";

@@ -16,18 +16,19 @@ export function register(program: Command): void {
   const source = program
     .command("source")
     .description("pause or resume polling of a source, or assign it to another provider");
-  source
-    .command("pause")
-    .argument("<id>", "name of the source")
-    .description("stop polling it, within half a minute; events are still received and applied")
-    .option("--json", "print JSON")
-    .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: true }));
-  source
-    .command("resume")
-    .argument("<id>", "name of the source")
-    .description("resume polling from where it stopped")
-    .option("--json", "print JSON")
-    .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: false }));
+  const switches = {
+    pause: "stop polling it, within half a minute; events are still received and applied",
+    resume: "resume polling from where it stopped",
+  };
+  for (const [name, description] of Object.entries(switches))
+    source
+      .command(name)
+      .argument("<id>", "name of the source")
+      .description(description)
+      .option("--json", "print JSON")
+      .action((id: string, options: { json?: boolean }) =>
+        change(id, { ...options, paused: name === "pause" }),
+      );
   source
     .command("adopt")
     .argument("<id>", "name of the source")
