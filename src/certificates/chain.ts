@@ -115,13 +115,10 @@ export function describeWindow({ since, until }: Window): { since: string; until
 }
 
 export function describeBreach(found: FoundBreach): Breach {
-  const { breachId, kind, reference, version, foundBy, foundAt, reprovedAt } = found;
+  const { updatedAt, foundAt, reprovedAt } = found;
   return {
-    id: breachId,
-    kind,
-    reference,
-    updatedAt: formatInstant(BigInt(version)),
-    foundBy,
+    ...found,
+    updatedAt: formatInstant(BigInt(updatedAt)),
     foundAt: formatInstant(BigInt(foundAt)),
     reprovedAt: reprovedAt === null ? null : formatInstant(BigInt(reprovedAt)),
   };

@@ -4,38 +4,21 @@ import { readInBatches } from "../database/snapshot.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
 import type { OrderState } from "../domain/order/order.ts";
+import type { Breach, Completeness } from "./statement.ts";
 
 /** A period of one source. */
 export interface Period extends Window {
   readonly sourceId: string;
 }
 
-export interface FoundBreach {
-  readonly breachId: string;
-  readonly kind: string;
-  readonly reference: string;
-  /** Decimal nanoseconds, like the next fields. */
-  readonly version: string;
-  readonly foundBy: string;
-  readonly foundAt: string;
-  readonly reprovedAt: string | null;
-}
+/** As in a statement, but with times as decimal nanoseconds. */
+export type FoundBreach = Breach;
 
-/** Windows that follow each other or overlap, read by one sweep under the same circumstances. */
-export interface ProvedRun {
-  /** Decimal nanoseconds, like `until`; the windows may reach beyond the period. */
-  readonly since: string;
-  readonly until: string;
-  readonly sweep: string;
-  readonly provider: string;
-  readonly database: string;
-  readonly fence: string;
-  /** The smallest margins under which one of them was read. */
-  readonly settleSeconds: number;
-  readonly overlapSeconds: number;
-  readonly windows: number;
-  readonly requests: number;
-}
+/**
+ * Windows that follow each other or overlap, read by one sweep under the same circumstances; as in a statement, but with
+ * times as decimal nanoseconds. They may reach beyond the period; margins are the smallest of one of them.
+ */
+type ProvedRun = Completeness["proof"]["windows"][number];
 
 /** What the ledger says about a period. */
 export interface PeriodProof {
@@ -58,8 +41,8 @@ export interface PeriodProof {
 
 /** Breaches numbered above $4 that concern the period from $2 to $3. */
 const BREACHES = `coalesce((
-  select json_agg(json_build_object('breachId', breach_id::text, 'kind', kind, 'reference', reference,
-    'version', version::text, 'foundBy', found_by, 'foundAt', mirror.nanos_of(found_at)::text,
+  select json_agg(json_build_object('id', breach_id::text, 'kind', kind, 'reference', reference,
+    'updatedAt', version::text, 'foundBy', found_by, 'foundAt', mirror.nanos_of(found_at)::text,
     'reprovedAt', mirror.nanos_of(reproved_at)::text) order by breach_id)
   from mirror.coverage_breaches
   where source_id = $1 and since < $3::bigint and until > $2::bigint and breach_id > $4::bigint), '[]')`;

@@ -27,7 +27,7 @@ import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeJobRoutes } from "./queues/jobRoutes.ts";
 import type { JobQueue } from "./queues/queuedJobs.ts";
-import { makeSessionRoutes } from "./lists/sessionsPage.ts";
+import { makeSessionRoutes } from "./lists/sessionsPage.sql.ts";
 import { makeSourceRoutes } from "./sources/sourcePage.ts";
 import { refuse } from "./html/requests.ts";
 import { guardWrites } from "./auth/writeGuard.ts";
@@ -66,14 +66,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     guardWrites,
   );
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
-  ops.use(
-    makeOverviewRoutes({
-      pool,
-      clock,
-      health,
-      listRate,
-    }),
-  );
+  ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes({ pool, clock }));
   ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));

@@ -1,8 +1,4 @@
-import { queryInstants } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
-import { bothWays, pickSort, writeKeyset } from "../../database/keyset.sql.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Listed, ListQuery } from "../lists/list.ts";
 import type { Role } from "./passwords.ts";
 import type { Viewer } from "./viewer.ts";
 
@@ -75,37 +71,6 @@ export async function deleteSession(pool: Pool, keys: readonly SessionKey[]): Pr
      )
      insert into mirror.ops_actions (role, person, action) select role, person, 'log_out' from ended`,
     [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash)],
-  );
-}
-
-/** A session that is open now. */
-export interface OpenSession extends SessionOwner, Listed {
-  /** Names the session without opening it. */
-  readonly sessionId: string;
-  readonly createdAt: Instant;
-  /** To the minute. */
-  readonly lastSeenAt: Instant;
-  readonly expiresAt: Instant;
-}
-
-export const SESSION_SORTS = bothWays({ created_at: "timestamptz", session_id: "text" });
-
-/** The sessions that neither have expired nor been idle for `idleSeconds`. */
-export async function readSessions(
-  pool: Pool,
-  query: ListQuery & { idleSeconds: number },
-): Promise<OpenSession[]> {
-  const { position, condition, order } = writeKeyset(pickSort(SESSION_SORTS, query.sort), 1);
-  return queryInstants<OpenSession>(
-    pool,
-    `select ${position} as position, session_id as "sessionId", role, person, sources,
-       mirror.nanos_of(created_at) as "createdAt", mirror.nanos_of(last_seen_at) as "lastSeenAt",
-       mirror.nanos_of(expires_at) as "expiresAt"
-     from (select *, encode(token_hash, 'hex') as session_id from mirror.ops_sessions) s
-     where expires_at > clock_timestamp() and last_seen_at > clock_timestamp() - make_interval(secs => $3)
-       and ($4::text is null or role = $4) and ${condition}
-     ${order} limit $2`,
-    [query.after, query.limit, query.idleSeconds, query.chosen["role"] ?? null],
   );
 }
 

@@ -5,7 +5,7 @@ import { BREACHES, GAPS, WALKS } from "./coverageLists.sql.ts";
 import type { List, Listed } from "./list.ts";
 import { CERTIFICATES, LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "./opsLists.sql.ts";
 import { serveList } from "./serveList.ts";
-import { SESSION_LIST } from "./sessionsPage.ts";
+import { SESSION_LIST } from "./sessionsPage.sql.ts";
 
 const at =
   <Row extends Listed>(list: List<Row>) =>

@@ -9,6 +9,7 @@ import type { Column, List, Listed } from "./list.ts";
 /** A column of a list that one statement reads: the expressions to select, and the cell that their values make. */
 interface SelectedColumn extends Pick<Column<never>, "title" | "kind"> {
   readonly select: readonly string[];
+  /** Gets the values, and last the viewer. */
   readonly show: (...values: never[]) => string | Html;
 }
 
@@ -44,7 +45,10 @@ export function selectList({
     ),
     columns: columns.map(({ select, show, ...head }, column) => ({
       ...head,
-      show: (row) => show(...(select.map((_, value) => row[nameOf(column, value)]) as never[])),
+      show: (row, viewer) => {
+        const values = select.map((_, value) => row[nameOf(column, value)]);
+        return show(...([...values, viewer] as never[]));
+      },
     })),
   };
 }

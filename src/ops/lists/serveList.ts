@@ -36,7 +36,7 @@ export function serveList<Row extends Listed>(pool: Pool, path: string, list: Li
 }
 
 function parseQuery<Row extends Listed>(
-  { filters = {}, sorts }: List<Row>,
+  { filters = {}, sorts, ofSources }: List<Row>,
   given: Readonly<Record<string, unknown>>,
 ): ListQuery {
   const chosen = Object.entries(filters).map(([name, { words, standard = null }]) => {
@@ -46,7 +46,7 @@ function parseQuery<Row extends Listed>(
   const after = [given["after"]].flat().map(readField);
   const sort = readField(given["sort"]);
   return {
-    sourceId: readField(given["source"]) || null,
+    sourceId: ofSources === false ? null : readField(given["source"]) || null,
     chosen: Object.fromEntries(chosen),
     sort: sorts.includes(sort) ? sort : (sorts[0] ?? ""),
     after: after.every((key) => key === "") ? null : after,

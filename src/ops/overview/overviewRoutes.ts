@@ -1,11 +1,8 @@
 import { Router } from "express";
 import { readLastDecisions } from "../../changes/changeTail.sql.ts";
-import type { RateRule } from "../../domain/window/budget.ts";
-import type { Pool } from "../../database/database.ts";
-import type { HealthReader } from "../../health/health.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { makeOverviewReader } from "./readOverview.ts";
+import type { OverviewReaderDeps } from "./readOverview.ts";
 import { LISTS } from "../lists/listPages.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
@@ -17,12 +14,7 @@ const LINES_SHOWN = 40;
 const RECENT_HELD_MS = 500;
 
 /** The overview and the lists behind its figures. */
-export function makeOverviewRoutes(deps: {
-  pool: Pool;
-  clock: Clock;
-  health: HealthReader;
-  listRate: RateRule;
-}): Router {
+export function makeOverviewRoutes(deps: OverviewReaderDeps): Router {
   const { pool, clock } = deps;
   const readOverview = makeOverviewReader(deps);
   const readTrends = makeTrendReader({

@@ -64,15 +64,23 @@ function roundUp(value: number): number {
   return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
 }
 
-const KIND_HEIGHT: Readonly<Record<SpanKind, number>> = {
-  before: 20,
-  proved: 60,
-  open: 35,
-  gap: 100,
-  breach: 100,
-};
+interface Kind {
+  /** In the plot's legend, and in the table. */
+  readonly words: string;
+  readonly cell: string;
+  readonly height: number;
+  /** The list of its spans. */
+  readonly page?: string;
+}
 
-const KIND_PAGE: Partial<Record<SpanKind, string>> = { proved: "walks", gap: "gaps", breach: "breaches" };
+/** In the order of the legend. */
+export const KINDS: Readonly<Record<SpanKind, Kind>> = {
+  proved: { words: "proved", cell: "proved", height: 60, page: "walks" },
+  gap: { words: "gap", cell: "gap", height: 100, page: "gaps" },
+  breach: { words: "proof withdrawn", cell: "proof withdrawn", height: 100, page: "breaches" },
+  open: { words: "too recent to be proved", cell: "not proved yet", height: 35 },
+  before: { words: "before the history", cell: "before the history", height: 20 },
+};
 
 /** The history, with each span at its exact place; each leads to the list of its kind. */
 export function plotCoverage({ sourceId, coverage, buckets }: Trend, { bucketSeconds }: Range): Plot {
@@ -82,7 +90,7 @@ export function plotCoverage({ sourceId, coverage, buckets }: Trend, { bucketSec
   const spans = coverage.spans.map(({ kind, since, until }) => {
     const left = Math.min(place(since), end - 1);
     const width = Math.max(1, place(until) - left);
-    const height = KIND_HEIGHT[kind];
+    const { height, page } = KINDS[kind];
     const rect = html`<rect
       class="${kind}"
       x="${round(left)}"
@@ -90,21 +98,13 @@ export function plotCoverage({ sourceId, coverage, buckets }: Trend, { bucketSec
       width="${round(width)}"
       height="${height}"
     />`;
-    const page = KIND_PAGE[kind];
     if (page === undefined) return rect;
     return html`<a href="/ops/${page}${sourceQuery(sourceId)}" tabindex="-1">${rect}</a>`;
   });
-  const keys: [SpanKind, string][] = [
-    ["proved", "proved"],
-    ["gap", "gap"],
-    ["breach", "proof withdrawn"],
-    ["open", "too recent to be proved"],
-    ["before", "before the history"],
-  ];
-  const present = new Set(coverage.spans.map(({ kind }) => kind));
+  const present = new Set<string>(coverage.spans.map(({ kind }) => kind));
   return {
     title: "Coverage",
-    keys: keys.filter(([kind]) => present.has(kind)),
+    keys: Object.entries(KINDS).flatMap(([kind, { words }]) => (present.has(kind) ? [[kind, words]] : [])),
     scale: ["", ""],
     drawing: html`${spans}`,
     columns: [1],

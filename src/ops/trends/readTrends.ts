@@ -1,12 +1,11 @@
 import type { Pool } from "../../database/database.ts";
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { RateRule } from "../../domain/window/budget.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { readBreaches } from "../../poll/ledger/breaches.sql.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
+import type { OverviewReaderDeps } from "../overview/readOverview.ts";
 import { divideCoverage } from "./coverage.ts";
 import type { Coverage } from "./coverage.ts";
 import { RANGES, startOf } from "./range.ts";
@@ -33,11 +32,7 @@ export interface Trend {
 
 export type ReadTrends = (range: Range) => Promise<readonly Trend[]>;
 
-interface TrendDeps {
-  readonly pool: Pool;
-  readonly clock: Clock;
-  /** Our rate of order lists. */
-  readonly listRate: RateRule;
+interface TrendDeps extends Pick<OverviewReaderDeps, "pool" | "clock" | "listRate"> {
   readonly readStandings: () => Promise<readonly Standing[]>;
 }
 

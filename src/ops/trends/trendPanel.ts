@@ -6,10 +6,10 @@ import { numberColumn, renderTable } from "../../html/table.ts";
 import { describeCount, describeDelay, sourceQuery } from "../overview/phrases.ts";
 import { renderAlert } from "../../html/marks.ts";
 import { listKinds } from "./coverage.ts";
-import type { SpanKind } from "./coverage.ts";
 import {
   drawGrid,
   drawTimeAxis,
+  KINDS,
   lossShare,
   ordersAddress,
   plotBudget,
@@ -100,14 +100,6 @@ function renderPlot(
   </figure>`;
 }
 
-const KIND_WORDS: Readonly<Record<SpanKind, string>> = {
-  before: "before the history",
-  proved: "proved",
-  open: "not proved yet",
-  gap: "gap",
-  breach: "proof withdrawn",
-};
-
 function renderFigures(trend: Trend, range: Range): Html {
   const { sourceId, buckets } = trend;
   const query = sourceQuery(sourceId);
@@ -136,7 +128,7 @@ function renderFigures(trend: Trend, range: Range): Html {
       const until = at + BigInt(range.bucketSeconds) * NANOS_PER_SECOND;
       const share = lossShare(bucket);
       const kinds = listKinds(trend.coverage, { since: at, until });
-      const words = kinds.map((kind) => KIND_WORDS[kind]).join(", ");
+      const words = kinds.map((kind) => KINDS[kind].cell).join(", ");
       const text = formatInstant(at, 0);
       return [
         html`<a href="${ordersAddress(sourceId, since, range)}"

@@ -23,17 +23,6 @@ export interface EventsInBucket extends InBucket {
   readonly p99: number | null;
 }
 
-export interface LossesInBucket extends InBucket {
-  readonly lost: number;
-}
-
-export interface RequestsInBucket extends InBucket {
-  /** Requests for order lists. */
-  readonly lists: number;
-  /** Requests of any kind that were answered with 429. */
-  readonly refused: number;
-}
-
 /** More rows are not counted, separately for each source: they have one cause, and the exact number does not matter. */
 const ROWS_COUNTED_MAX = 100_000;
 
@@ -89,8 +78,8 @@ export async function readEventsByHour(pool: Pool, buckets: Buckets): Promise<Ev
 }
 
 /** Changes that no event announced, by the time at which a read found them. */
-export async function readLosses(pool: Pool, buckets: Buckets): Promise<LossesInBucket[]> {
-  const { rows } = await pool.query<LossesInBucket>(
+export async function readLosses(pool: Pool, buckets: Buckets): Promise<(InBucket & { lost: number })[]> {
+  const { rows } = await pool.query<InBucket & { lost: number }>(
     `select s.source_id as "sourceId", ${bucketOf("found_at")} as bucket, count(*)::int as lost
      from mirror.sources s cross join lateral (
        select found_at from mirror.unannounced_changes u
@@ -102,8 +91,12 @@ export async function readLosses(pool: Pool, buckets: Buckets): Promise<LossesIn
   return rows;
 }
 
-export async function readListRequests(pool: Pool, buckets: Buckets): Promise<RequestsInBucket[]> {
-  const { rows } = await pool.query<RequestsInBucket>(
+/** Requests for order lists, and those of any kind that were answered with 429. */
+export async function readListRequests(
+  pool: Pool,
+  buckets: Buckets,
+): Promise<(InBucket & { lists: number; refused: number })[]> {
+  const { rows } = await pool.query<InBucket & { lists: number; refused: number }>(
     `select source_id as "sourceId", ${bucketOf("minute")} as bucket,
        coalesce(sum(requests) filter (where policy = 'order-list'), 0)::float8 as lists, sum(refused)::float8 as refused
      from mirror.provider_requests where minute >= to_timestamp($1::float8) group by 1, 2`,

@@ -100,7 +100,7 @@ describe("the state of a source", () => {
     for (const address of ["waiting", "quarantine", "lost", "walks", "tasks", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
     }
-    expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
+    expect(markup).toContain('href="/ops/quarantine?source=live&amp;reason=not_json"');
     expect(markup).toContain('href="/ops/sources/live"');
   });
 

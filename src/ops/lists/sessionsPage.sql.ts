@@ -2,44 +2,49 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { endSession, readSessions, SESSION_SORTS } from "../auth/opsSessions.sql.ts";
-import type { OpenSession } from "../auth/opsSessions.sql.ts";
+import { bothWays } from "../../database/keyset.sql.ts";
+import { endSession } from "../auth/opsSessions.sql.ts";
 import { OPS_ROLES } from "../auth/passwords.ts";
 import { IDLE_SECONDS } from "../auth/sessions.ts";
 import { actorOf, mayAct, mayActOn } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
-import { renderInstant, renderMinute } from "../../html/marks.ts";
-import type { List } from "./list.ts";
+import { renderMinute } from "../../html/marks.ts";
+import { selectList, text, time } from "./selectList.sql.ts";
 
 /** Who is logged in. People whom a proxy names and programs with a password have no session. */
-export const SESSION_LIST: List<OpenSession> = {
+export const SESSION_LIST = selectList({
   title: "Sessions, now",
   note: "Browsers that are logged in. People whom a sign-on proxy names and programs that send a password have no session.",
   empty: "Nobody is logged in with a session.",
   section: "actions",
   ofSources: false,
   filters: { role: { label: "Role", words: OPS_ROLES } },
-  sorts: Object.keys(SESSION_SORTS),
   columns: [
-    { title: "Person", show: ({ person }) => person ?? "anybody with the password" },
-    { title: "Role", show: ({ role }) => role },
-    { title: "May act on", show: describeReach },
-    { title: "Logged in", show: ({ createdAt }) => renderInstant(createdAt) },
-    { title: "Last use", show: ({ lastSeenAt }) => renderMinute(lastSeenAt) },
-    { title: "Ends at the latest", show: ({ expiresAt }) => renderMinute(expiresAt) },
-    { title: "Action", show: renderEnding },
+    text("Person", "coalesce(person, 'anybody with the password')"),
+    text("Role", "role"),
+    { title: "May act on", select: ["role", "sources"], show: describeReach },
+    time("Logged in", "created_at"),
+    time("Last use", "last_seen_at", renderMinute),
+    time("Ends at the latest", "expires_at", renderMinute),
+    { title: "Action", select: ["session_id"], show: renderEnding },
   ],
-  read: (pool, query) => readSessions(pool, { ...query, idleSeconds: IDLE_SECONDS }),
-};
+  sorts: bothWays({ created_at: "timestamptz", session_id: "text" }),
+  from: ({ condition, order }) =>
+    `from (select *, encode(token_hash, 'hex') as session_id from mirror.ops_sessions) s
+     where $1::text is null and expires_at > clock_timestamp()
+       and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
+       and ($4::text is null or role = $4) and ${condition}
+     ${order} limit $2`,
+});
 
-function describeReach({ role, sources }: OpenSession): string {
+function describeReach(role: Viewer["role"], sources: Viewer["sources"]): string {
   if (role === "viewer") return "nothing";
   return sources === null ? "every source" : sources.join(", ");
 }
 
-function renderEnding({ sessionId }: OpenSession, viewer: Viewer): string | Html {
+function renderEnding(sessionId: string, viewer: Viewer): string | Html {
   if (sessionId === viewer.session) return "this is you";
   if (!mayAct(viewer, null)) return "–";
   return html`<form method="post" action="/ops/sessions/end">
