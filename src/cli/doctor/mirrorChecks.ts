@@ -6,7 +6,7 @@ import { describeRefusals } from "../../health/eventConditions.ts";
 import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { formatSpan } from "../output/terminal.ts";
-import { describeBehaviour, nameBehaviour } from "../output/describeBehaviour.ts";
+import { ASPECT_NAMES, describeBehaviour } from "../output/describeBehaviour.ts";
 import { ok, remarkHolding, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
@@ -135,7 +135,7 @@ function describeChanges(behaviour: readonly StoredBehaviour[]): string {
   return newestFirst
     .map(({ aspect, value, previous, changedAt }) => {
       const at = formatInstant(instantFromMillis(Math.round((changedAt ?? 0) * 1_000)), 0);
-      return `The ${nameBehaviour(aspect)} changed from "${previous}" to "${value}" at ${at}.`;
+      return `The ${ASPECT_NAMES[aspect]} changed from "${previous}" to "${value}" at ${at}.`;
     })
     .join(" ");
 }

@@ -1,18 +1,14 @@
 import { ASPECTS } from "../../domain/window/providerBehaviour.ts";
 import type { Aspect } from "../../domain/window/providerBehaviour.ts";
 
-const NAMES: Record<Aspect, string> = {
+/** The aspects in words, for use in a sentence. */
+export const ASPECT_NAMES: Record<Aspect, string> = {
   sort: "sort order",
   precision: "precision of timestamps",
   page: "page length",
   clock: "clock against this machine's",
   rate: "rate of list reads",
 };
-
-/** The aspect in words, for use in a sentence. */
-export function nameBehaviour(aspect: Aspect): string {
-  return NAMES[aspect];
-}
 
 /** The measured values in one phrase, always in the same order. */
 export function describeBehaviour(

@@ -49,7 +49,13 @@ export const ACTION_LIST: List<RecordedAction> = {
   },
   columns: [
     { title: "When", show: ({ at }) => renderInstant(at) },
-    { title: "Person", show: ({ person }) => (person === null ? "–" : renderPerson(person)) },
+    {
+      title: "Person",
+      show: ({ person }) =>
+        person === null
+          ? "–"
+          : html`<a href="/ops/actions?person=${encodeURIComponent(person)}">${person}</a>`,
+    },
     { title: "Role", show: ({ role }) => role },
     { title: "Action", show: ({ action }) => describeAction(action) },
     { title: "Source", show: ({ sourceId }) => sourceId ?? "–" },
@@ -59,10 +65,6 @@ export const ACTION_LIST: List<RecordedAction> = {
   ],
   above: renderDone,
 };
-
-function renderPerson(person: string): Html {
-  return html`<a href="/ops/actions?person=${encodeURIComponent(person)}">${person}</a>`;
-}
 
 /** What was just done, and the way to the people who are logged in. */
 function renderDone({ rows, did }: ListPage<RecordedAction>): Html {

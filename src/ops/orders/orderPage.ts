@@ -37,7 +37,7 @@ export function renderOrder(story: OrderStory): string {
     html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`;
   const body = html`<h1>Order ${reference}</h1>
     <div id="order" data-live>
-      ${delivery === undefined ? renderAbsent(story) : renderDelivery({ delivery, timeline, now })}
+      ${delivery === undefined ? html`<p>The mirror has no state of this order in source ${sourceId}.</p>` : renderDelivery({ delivery, timeline, now })}
       ${renderMarks(story)} ${renderRefetch(story)}
       <h2>Evidence, newest first</h2>
       ${cut} ${timeline.length === 0 ? html`<p class="empty">No observations.</p>` : renderTimeline(story)}
@@ -48,10 +48,6 @@ export function renderOrder(story: OrderStory): string {
       changed nothing adds no line. Fields that may hold personal data are hidden.
     </p>`;
   return renderPage({ title: `${reference} (${sourceId})`, body, viewer, section: "orders", live: true });
-}
-
-function renderAbsent({ sourceId }: OrderStory): Html {
-  return html`<p>The mirror has no state of this order in source ${sourceId}.</p>`;
 }
 
 /** Points that need attention, each with an action. */

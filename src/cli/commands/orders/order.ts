@@ -59,7 +59,7 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
   printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
   printLine(
-    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${settledText(order)}`,
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${order.settled ? "" : "not yet "}confirmed by a read`,
   );
   printLine();
   const rows = timeline.map((entry) => [
@@ -75,8 +75,4 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   const [head = "", ...lines] = alignColumns([header, ...rows]);
   printLine(paint("dim", head));
   for (const line of lines) printLine(line);
-}
-
-function settledText({ settled }: FoundOrder): string {
-  return settled ? "confirmed by a read" : "not yet confirmed by a read";
 }
