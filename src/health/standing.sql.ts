@@ -123,6 +123,8 @@ export interface Standing {
 /** The last event is searched among this many rows of the inbox; for older events, the record of calls is used. */
 const EVENTS_SEARCHED = 5_000;
 const RECENT_MINUTES = 10;
+/** One poll may find several lost changes between two events: only if none arrives for this long have they stopped. */
+const SILENCE_SECONDS = 10;
 
 const STANDING = `
 with chosen as (
@@ -216,9 +218,9 @@ cross join lateral (
   select (count(*) + coalesce((select r.lost from mirror.lost_events_removed r where r.source_id = s.source_id), 0))::float8 as ever,
     (count(*) filter (where found_at > clock_timestamp() - interval '24 hours'))::int as of_day,
     min(found_at) filter (where found_at > clock_timestamp() - interval '24 hours') as first_of_day,
-    (count(*) filter (where found_at > event.last_at))::int as since_event,
-    min(found_at) filter (where found_at > event.last_at) as first_since_event
-  from mirror.unannounced_changes u where u.source_id = s.source_id and u.state = 'lost'
+    (count(*) filter (where found_at > event.last_at and ripe))::int as since_event,
+    min(found_at) filter (where found_at > event.last_at and ripe) as first_since_event
+  from (select *, found_at < clock_timestamp() - interval '${SILENCE_SECONDS} seconds' as ripe from mirror.unannounced_changes) u where u.source_id = s.source_id and u.state = 'lost'
 ) lost
 cross join lateral (
   select coalesce(sum(events), 0)::float8 as announced, coalesce(sum(events) filter (where d.late), 0)::float8 as late,

@@ -130,6 +130,18 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
+it("does not take what one poll found between two events for the end of all events", async () => {
+  const lastEvent = (ago: string) =>
+    `update mirror.announced_statuses set last_at = now() - interval '${ago}';`;
+  await run(lastEvent("3 seconds") + lost(3, "2 seconds"));
+  expect(await surfaces.look()).toEqual(everywhere());
+  await run(
+    lastEvent("12 seconds") +
+      "update mirror.unannounced_changes set found_at = now() - interval '11 seconds'",
+  );
+  expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsStopped"));
+});
+
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
   await run(
     "update mirror.announced_statuses set last_at = now() - interval '10 minutes';" +
