@@ -138,3 +138,34 @@ it.each([
   expect(await run(args, empty.url)).toBe(2);
   expect(stderr).toContain("order-mirror: The mirror has no source yet.\n  fix: Configure one,");
 });
+
+it.each([
+  [["order", "X", "--source", "other"], "There is no source other."],
+  [["tail", "--source", "other"], "There is no source other."],
+  [["export", "--since", "7d", "--until", "8d"], "The period ends before it begins."],
+  [["export", "--format", "ndjson", "--excel"], "--excel and --separator are for CSV."],
+  [["export", "--format", "parquet", "--separator", "tab"], "--excel and --separator are for CSV."],
+])("refuses what would show or write nothing true: %s", async (args, message) => {
+  expect(await run(args)).toBe(2);
+  expect(stderr).toContain(`order-mirror: ${message}`);
+  expect(stdout).toBe("");
+});
+
+it("says when an order has more observations than it shows", async () => {
+  const observe = (count: number) =>
+    database.pool.query(
+      "insert into mirror.history (source_id, reference, via, verdict) select 'live', 'DO-9', 'webhook', 'duplicate' from generate_series(1, $1)",
+      [count],
+    );
+  await database.pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+       history_id, first_seen_via)
+     values ('live', 'DO-9', 1, true, 0, 1, '', 'created', now(), '{}', 1, 'poll')`,
+  );
+  await observe(200);
+  expect(await run(["order", "DO-9"])).toBe(0);
+  expect(stderr).toBe("");
+  await observe(1);
+  expect(await run(["order", "DO-9"])).toBe(0);
+  expect(stderr).toBe("Only the newest 200 are shown; the older ones: reporting.order_history.\n");
+});

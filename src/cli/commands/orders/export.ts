@@ -87,6 +87,10 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
       fix: "Add --output FILE.",
     });
   }
+  if (options.format !== "csv" && (options.excel === true || options.separator !== "comma"))
+    throw new ConfigurationError("--excel and --separator are for CSV.", {
+      fix: "Leave them out, or --format.",
+    });
   const filter = await readFilter(pool, options);
   const startedMs = systemClock.monotonicMs();
   const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
@@ -130,7 +134,13 @@ async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {
     parameters.set("updatedUntil" satisfies keyof typeof FILTERS, formatInstant(now));
   const sourceId = await chooseSource(pool, options.source);
   try {
-    return await resolveFilter(pool, { sourceId, asked: parseOrderFilter(parameters) });
+    const asked = parseOrderFilter(parameters);
+    const { updatedSince, updatedUntil } = asked;
+    if (updatedSince !== undefined && updatedUntil !== undefined && updatedSince >= updatedUntil)
+      throw new ConfigurationError("The period ends before it begins.", {
+        fix: "Give a --since that is earlier than --until.",
+      });
+    return await resolveFilter(pool, { sourceId, asked });
   } catch (error) {
     if (!(error instanceof RefusedRequestError)) throw error;
     throw new ConfigurationError(nameOptions(error.message), { fix: "See order-mirror export --help." });

@@ -5,6 +5,7 @@ import type { FoundOrder, TimelineEntry } from "../../../ops/orders/timeline.sql
 import type { Pool } from "../../../database/database.ts";
 import { ProblemsFoundError } from "../../input/failure.ts";
 import { withMirror } from "../../input/session.ts";
+import { chooseSource } from "../../input/sourceChoice.ts";
 import { alignColumns, makePaint, printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 const ENTRIES_MAX = 200;
@@ -26,12 +27,20 @@ export function register(program: Command): void {
   program
     .command("order")
     .argument("<reference>", "the provider's reference, or the externalOrderId")
-    .description("show one order: every observation, when it arrived, what was decided, and why")
+    .description(
+      "show one order: every event and every read with news, when it arrived, what was decided, and why",
+    )
     .option("--source <id>", "search only this source")
     .option("--json", "print JSON")
     .action(async (text: string, options: { source?: string; json?: boolean }) => {
       const sourceId = options.source ?? null;
-      const found = await withMirror(({ pool }) => explain(pool, { text, sourceId }));
+      const explained = await withMirror(({ pool }) => explain(pool, { text, sourceId }));
+      const found = explained.map(({ order, timeline }) => ({
+        order,
+        timeline: timeline.slice(-ENTRIES_MAX),
+      }));
+      if (explained.some(({ timeline }) => timeline.length > ENTRIES_MAX))
+        printNotice(`Only the newest ${ENTRIES_MAX} are shown; the older ones: reporting.order_history.`);
       if (options.json === true) printJson(found);
       if (found.length === 0) {
         printNotice(`No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`);
@@ -45,11 +54,13 @@ export function register(program: Command): void {
 }
 
 async function explain(pool: Pool, wanted: { text: string; sourceId: string | null }) {
+  if (wanted.sourceId !== null) await chooseSource(pool, wanted.sourceId);
   const orders = await findOrders(pool, wanted);
   return Promise.all(
     orders.map(async (order) => ({
       order,
-      timeline: await readTimeline(pool, { ...order, limit: ENTRIES_MAX }),
+      // One more, which shows whether there are older ones.
+      timeline: await readTimeline(pool, { ...order, limit: ENTRIES_MAX + 1 }),
     })),
   );
 }

@@ -11,6 +11,7 @@ import { formatDecision } from "../../output/decisionLine.ts";
 import { followDecisions } from "../../output/followDecisions.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
 import { withMirror } from "../../input/session.ts";
+import { chooseSource } from "../../input/sourceChoice.ts";
 import { makePaint, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
@@ -67,7 +68,7 @@ async function waitForMark(pool: Pool, last: HistoryMark, signal: AbortSignal): 
 }
 
 async function resolveFilter(pool: Pool, { source, order }: Options): Promise<DecisionFilter> {
-  const sourceId = source ?? null;
+  const sourceId = source === undefined ? null : await chooseSource(pool, source);
   if (order === undefined) return { sourceId, reference: null };
   const [found] = await findOrders(pool, { text: order, sourceId });
   if (found) return { sourceId: found.sourceId, reference: found.reference };
