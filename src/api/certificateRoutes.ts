@@ -1,5 +1,4 @@
 import { pipeline } from "node:stream/promises";
-import type { RequestHandler } from "express";
 import { readCertificate, readChain, readChainEnd } from "../certificates/certificates.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { addSeconds, formatInstant, tryParseInstant } from "../domain/order/instant.ts";
@@ -7,7 +6,8 @@ import type { Authenticate } from "../http/authenticate.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { answerKnown, digestText, readOrUnavailable, sendText } from "../http/respond.ts";
+import type { Route } from "../http/route.ts";
 
 interface RouteDeps {
   readonly pool: Pool;
@@ -18,19 +18,20 @@ interface ListDeps extends RouteDeps {
   readonly logger: Logger;
 }
 
+const CERTIFICATE_TYPE = "application/vnd.dsse.envelope.v1+json; charset=utf-8";
 const CLIENT_GONE = "ERR_STREAM_PREMATURE_CLOSE";
 
 /**
  * GET /v1/certificates: all signed statements of the source, one per line, as `certificate check` reads them. An answer
  * that fails midway ends without the terminator of the transfer.
  */
-export function makeListCertificates({ pool, authenticate, logger }: ListDeps): RequestHandler {
+export function makeListCertificates({ pool, authenticate, logger }: ListDeps): Route {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const digest = await readOrUnavailable(readChainEnd(pool, sourceId));
-    response.set("ETag", `W/"${digest ?? ""}"`).type("application/x-ndjson");
-    if (request.fresh) response.status(304);
-    if (request.fresh || request.method === "HEAD") return void response.end();
+    if (answerKnown(response, digest ?? "")) return;
+    response.setHeader("Content-Type", "application/x-ndjson");
+    if (request.method === "HEAD") return void response.end();
     try {
       await pipeline(writeLines(readChain(pool, sourceId)), response);
     } catch (error) {
@@ -48,7 +49,7 @@ async function* writeLines(envelopes: AsyncIterable<string>): AsyncGenerator<str
  * GET /v1/certificates/2026-11-21: the last certificate of that day of UTC. 410 once a later change has disproved it,
  * even before its revocation is signed.
  */
-export function makeGetCertificate({ pool, authenticate }: RouteDeps): RequestHandler {
+export function makeGetCertificate({ pool, authenticate }: RouteDeps): Route {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const day = String(request.params["day"]);
@@ -64,7 +65,8 @@ export function makeGetCertificate({ pool, authenticate }: RouteDeps): RequestHa
       const message = `A change that it had missed was found at ${formatInstant(BigInt(found.disprovedAt), 0)}. A new certificate follows when the day is proved again.`;
       throw new RefusedRequestError({ status: 410, code: "certificate_disproved", message });
     }
-    response.type("application/vnd.dsse.envelope.v1+json").send(`${found.envelope}\n`);
+    const text = `${found.envelope}\n`;
+    if (!answerKnown(response, digestText(text))) sendText(response, CERTIFICATE_TYPE, text);
   };
 }
 

@@ -1,5 +1,5 @@
+import type { ServerResponse } from "node:http";
 import express from "express";
-import type { RequestHandler, Response } from "express";
 import { readFeedTail } from "../changes/feedReader.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import type { Pool, Queryable } from "../database/database.ts";
@@ -7,6 +7,7 @@ import { beginSnapshot } from "../database/snapshot.sql.ts";
 import { onConnection } from "../database/transaction.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { readOrUnavailable, readWith, sendJson } from "../http/respond.ts";
+import type { Route } from "../http/route.ts";
 import { writeFreshness } from "../orders/freshness.ts";
 import { refuseWait } from "../orders/orderWait.ts";
 import { selectFreshness } from "../orders/orderReads.sql.ts";
@@ -43,7 +44,7 @@ const parseJson = express.json({ limit: RECONCILE_BYTES_MAX, type: () => true })
  * A range over all orders reads them all, so one request at a time uses the database. 400 for a body of another form, and
  * 503 too_many_waits if too many are waiting already.
  */
-export function makeReconcile({ pool, authenticate }: RouteDeps): RequestHandler {
+export function makeReconcile({ pool, authenticate }: RouteDeps): Route {
   let turn = Promise.resolve();
   const waiting: string[] = [];
   return async (request, response) => {
@@ -64,7 +65,10 @@ export function makeReconcile({ pool, authenticate }: RouteDeps): RequestHandler
   };
 }
 
-async function answer(response: Response, { pool, asked }: { pool: Pool; asked: Asked }): Promise<void> {
+async function answer(
+  response: ServerResponse,
+  { pool, asked }: { pool: Pool; asked: Asked },
+): Promise<void> {
   // Before the snapshot, so that nothing is between the two.
   const position = writeFeedCursor(await readFeedTail(pool, asked.sourceId));
   const read = onConnection(pool, async (client) => {

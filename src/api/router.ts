@@ -1,5 +1,5 @@
 import { Router } from "express";
-import type { RequestHandler } from "express";
+import type { Request, Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -15,6 +15,7 @@ import { makeExportOrders } from "../orders/export/exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
+import type { Middleware, RoutedRequest } from "../http/route.ts";
 import { makeGetCertificate, makeListCertificates } from "./certificateRoutes.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import { makeReconcile } from "./reconcileRoute.ts";
@@ -49,7 +50,7 @@ export interface ReportDeps {
  * Every answer with orders has `X-Safe-Through`: the answer contains each change with an earlier `updatedAt`. It is
  * absent while that is unknown.
  */
-export function makeReportRouter(deps: ReportDeps): Router {
+export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate };
@@ -84,7 +85,8 @@ export function makeReportRouter(deps: ReportDeps): Router {
   router.use("/v1", v1);
   // Other versions, and /V1: unknown at the provider, too.
   router.use(/^\/v\d+(?=\/|$)/i, stampAnswer, refuseAddress, makeErrorAnswer(logger));
-  return router;
+  // None of its routes needs what an application would add to them.
+  return (request, response, next) => router(request as Request, response as Response, next);
 }
 
 const READ_ONLY = {
@@ -108,10 +110,10 @@ const ADDRESSES = [
  * method. Lets the writes of the contract through, and all others while writes are forwarded: WRITE_THROUGH_PATHS may
  * contain them.
  */
-function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }): RequestHandler {
+function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }): Middleware<RoutedRequest> {
   return (request, _response, next) => {
     deps.authenticate(request);
-    const { method } = request;
+    const { method = "" } = request;
     const found = matchEndpoint(ADDRESSES, method, readTarget(request.originalUrl).path);
     const isWrite = WRITE_METHODS.includes(method);
     if (isWrite && (deps.writes || found.endpoint !== undefined)) next();
@@ -121,22 +123,22 @@ function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }
 }
 
 /** Express would answer 400 to an address that cannot be decoded, before it asks for a token. */
-function refuseUndecodable(refuseAddress: RequestHandler): RequestHandler {
+function refuseUndecodable(refuseAddress: Middleware<RoutedRequest>): Middleware<RoutedRequest> {
   return (request, response, next) => {
-    if (request.path.includes("%") && !isDecodable(request.path)) void refuseAddress(request, response, next);
+    if (request.url.includes("%") && !isDecodable(request.url)) void refuseAddress(request, response, next);
     else next();
   };
 }
 
-function isDecodable(path: string): boolean {
+function isDecodable(target: string): boolean {
   try {
-    decodeURIComponent(path);
+    decodeURIComponent(readTarget(target).path);
     return true;
   } catch {
     return false;
   }
 }
 
-const refuseWrite: RequestHandler = () => {
+const refuseWrite: Middleware = () => {
   throw new RefusedRequestError(READ_ONLY);
 };

@@ -1,6 +1,6 @@
+import type { ServerResponse } from "node:http";
 import { HORIZON_SECONDS_MIN } from "../domain/order/observation.ts";
 import express from "express";
-import type { Request, RequestHandler, Response } from "express";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
@@ -11,6 +11,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { readWith } from "../http/respond.ts";
+import type { Route, RoutedRequest } from "../http/route.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { refuseForProvider } from "./providerRefusal.ts";
@@ -61,12 +62,12 @@ const PASSED_HEADERS = [
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
-export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
+export function makeWriteThrough(deps: WriteThroughDeps): Route {
   const { authorizeWrite, forward, morePaths, logger } = deps;
   const isForwarded = makePathGate(morePaths);
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
-    if (!isForwarded(request.method, request.originalUrl)) throw refuseForwarding(request);
+    if (!isForwarded(request.method ?? "", request.originalUrl)) throw refuseForwarding(request);
     const body = await readWith(parseRaw, request, response);
     const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
     const gone = new AbortController();
@@ -84,13 +85,13 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
       sendAsItCame(response, refusal);
       return;
     }
-    if (!(await mirror(deps, { sourceId, answer }))) response.set("X-Mirrored", "later");
+    if (!(await mirror(deps, { sourceId, answer }))) response.setHeader("X-Mirrored", "later");
     sendAsItCame(response, answer);
   };
 }
 
 /** A method that the contract's path does not have; or another path, with what the operator can do about it. */
-function refuseForwarding({ method, originalUrl }: Request): RefusedRequestError {
+function refuseForwarding({ method = "", originalUrl }: RoutedRequest): RefusedRequestError {
   const { endpoint, methods } = matchEndpoint(CONTRACT_ENDPOINTS, method, readTarget(originalUrl).path);
   return endpoint === undefined && methods.length > 0
     ? refuseMethod(methods)
@@ -127,11 +128,12 @@ function readOrder(text: string): Snapshot | undefined {
   }
 }
 
-function sendAsItCame(response: Response, { status, headers, text }: RawAnswer): void {
+function sendAsItCame(response: ServerResponse, { status, headers, text }: RawAnswer): void {
   for (const name of PASSED_HEADERS) {
     const value = headers.get(name);
-    if (value !== null) response.set(name, value);
+    if (value !== null) response.setHeader(name, value);
   }
-  response.set("Cache-Control", "no-store");
-  response.status(status).end(text);
+  response.setHeader("Cache-Control", "no-store");
+  response.statusCode = status;
+  response.end(text);
 }

@@ -1,4 +1,3 @@
-import type { RequestHandler } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
@@ -9,6 +8,7 @@ import type { FeedCursor } from "./changeFeed.sql.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { sendJson } from "../http/respond.ts";
+import type { Route } from "../http/route.ts";
 
 /**
  * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
@@ -16,7 +16,7 @@ import { sendJson } from "../http/respond.ts";
  * `after` is a position from an answer, `latest`, or absent for the beginning. `next` continues from the end of the
  * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if the position is no longer valid.
  */
-export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {
+export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): Route {
   const { pool, authenticate } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);

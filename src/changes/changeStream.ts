@@ -1,5 +1,4 @@
-import type { IncomingMessage } from "node:http";
-import type { RequestHandler, Response } from "express";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
@@ -17,6 +16,8 @@ import { showCompleteness } from "./changeJson.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
+import { setHeaders } from "../http/route.ts";
+import type { Route } from "../http/route.ts";
 
 /** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;
@@ -61,7 +62,7 @@ export interface StreamDeps {
  * at a time, so a slow one costs no memory; one that takes nothing for 30 s is let go. 503 too_many_streams beyond
  * the cap, 429 too_many_streams beyond that of a token.
  */
-export function makeStreamChanges(deps: StreamDeps): RequestHandler {
+export function makeStreamChanges(deps: StreamDeps): Route {
   const { pool, authenticate, limits = {} } = deps;
   const ownMax = (deps.apiTokens?.length ?? 0) > 1 ? STREAMS_PER_TOKEN_MAX : STREAMS_MAX;
   const { streamsMax = STREAMS_MAX, streamsPerTokenMax = ownMax } = limits;
@@ -79,7 +80,7 @@ export function makeStreamChanges(deps: StreamDeps): RequestHandler {
     if (sum(open.values()) >= streamsMax) throw refuseStream(503, "Too many streams are open.");
     open.set(caller, own + 1);
     try {
-      response.status(200).set(STREAM_HEADERS);
+      setHeaders(response, STREAM_HEADERS);
       if (request.method === "HEAD") response.end();
       else await runStream(deps, { sourceId, start, response });
     } finally {
@@ -92,7 +93,7 @@ export function makeStreamChanges(deps: StreamDeps): RequestHandler {
 
 async function runStream(
   deps: StreamDeps,
-  { sourceId, start, response }: { sourceId: string; start: WrittenCursor; response: Response },
+  { sourceId, start, response }: { sourceId: string; start: WrittenCursor; response: ServerResponse },
 ): Promise<void> {
   const { hub, logger, limits = {} } = deps;
   const gone = new AbortController();
@@ -129,7 +130,7 @@ async function runStream(
 /** Writes, and waits until the client has taken it as far as the socket's buffer goes. */
 async function writeChunk(
   { clock, limits = {} }: StreamDeps,
-  { response, chunk, signal }: { response: Response; chunk: string | Buffer; signal: AbortSignal },
+  { response, chunk, signal }: { response: ServerResponse; chunk: string | Buffer; signal: AbortSignal },
 ): Promise<void> {
   signal.throwIfAborted();
   if (response.write(chunk)) return;

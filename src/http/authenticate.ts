@@ -1,6 +1,7 @@
+import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isLocalRequest } from "../runtime/http/loopback.ts";
-import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
+import { digestSecret } from "../runtime/secretDigest.ts";
 import { addressGroup } from "../runtime/http/addressGroup.ts";
 import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
@@ -109,7 +110,8 @@ export function makeAuthorizeWrite(deps: {
 
 /** Compares with every key, so that the time does not reveal which one matched. */
 function findSource(keys: readonly { digest: Buffer; sourceId: string }[], token = ""): string | undefined {
-  return keys.filter((key) => matchesDigest(token, key.digest))[0]?.sourceId;
+  const presented = digestSecret(token);
+  return keys.filter(({ digest }) => timingSafeEqual(presented, digest))[0]?.sourceId;
 }
 
 function readToken(request: IncomingMessage): string | undefined {

@@ -1,13 +1,15 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 import { withRequestId } from "./requestId.ts";
+import { setHeaders } from "./route.ts";
+import type { Middleware } from "./route.ts";
 
 const REQUEST_ID_HEADER = "X-Request-Id";
+const REQUEST_ID_DIGITS = 24;
 const RETRY_AFTER_SECONDS = 5;
 
 /**
@@ -16,9 +18,9 @@ const RETRY_AFTER_SECONDS = 5;
  * `private, no-cache`: orders are personal data, so no shared cache may store them; the client may, but must
  * revalidate, which the ETag makes cheap. `no-store` would forbid that.
  */
-export const stampAnswer: RequestHandler = (_request, response, next) => {
-  response.set({
-    [REQUEST_ID_HEADER]: `req_${randomBytes(12).toString("hex")}`,
+export const stampAnswer: Middleware = (_request, response, next) => {
+  setHeaders(response, {
+    [REQUEST_ID_HEADER]: makeRequestId(),
     "Cache-Control": "private, no-cache",
     Vary: "Authorization, X-Source",
     "X-Content-Type-Options": "nosniff",
@@ -26,8 +28,13 @@ export const stampAnswer: RequestHandler = (_request, response, next) => {
   next();
 };
 
+/** 24 hexadecimal digits. Node draws the random bytes of many UUIDs at once. */
+function makeRequestId(): string {
+  return `req_${randomUUID().replaceAll("-", "").slice(0, REQUEST_ID_DIGITS)}`;
+}
+
 /** Last of all routes. */
-export const refuseAnyAddress: RequestHandler = () => {
+export const refuseAnyAddress: Middleware = () => {
   throw new RefusedRequestError(NO_SUCH_ADDRESS);
 };
 
@@ -36,9 +43,42 @@ export const refuseAnyAddress: RequestHandler = () => {
  *
  * The ETag is weak because it ignores `request_id`, which is new each time.
  */
-export function sendJson(response: Response, object: string): void {
-  response.set("ETag", `W/"${createHash("sha256").update(object).digest("base64url")}"`);
-  response.type("json").send(withRequestId(object, requestId(response)));
+export function sendJson(response: ServerResponse, object: string): void {
+  if (!answerKnown(response, digestText(object))) sendObject(response, object);
+}
+
+/** What an ETag says of a text. */
+export function digestText(text: string): string {
+  return hash("sha256", text, "base64url");
+}
+
+/** Sets the weak ETag with this digest, and answers 304 if the client already has what it stands for; true if it did. */
+export function answerKnown(response: ServerResponse, digest: string): boolean {
+  response.setHeader("ETag", `W/"${digest}"`);
+  const isKnown = hasCurrent(response.req, digest);
+  if (isKnown) response.writeHead(304).end();
+  return isKnown;
+}
+
+/** RFC 9110, 13.1.2. A client that asks for `no-cache` wants the whole answer: browsers do so at a forced reload. */
+function hasCurrent({ method, headers }: IncomingMessage, digest: string): boolean {
+  const known = headers["if-none-match"];
+  if (known === undefined || (method !== "GET" && method !== "HEAD")) return false;
+  if (NO_CACHE.test(headers["cache-control"] ?? "")) return false;
+  return known === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === `"${digest}"`);
+}
+
+const NO_CACHE = /(?:^|,)\s*no-cache\s*(?:,|$)/;
+
+/** Sends the text of a JSON object with `request_id` added. */
+function sendObject(response: ServerResponse, object: string): void {
+  sendText(response, "application/json; charset=utf-8", withRequestId(object, requestId(response)));
+}
+
+export function sendText(response: ServerResponse, contentType: string, text: string): void {
+  response.setHeader("Content-Type", contentType);
+  response.setHeader("Content-Length", Buffer.byteLength(text));
+  response.end(text);
 }
 
 /** Waits for a read. Throws UnavailableError for transient failures: the client can retry later. */
@@ -52,8 +92,9 @@ export async function readOrUnavailable<Result>(read: Promise<Result>): Promise<
 }
 
 /** Last in the chain: a constant body for every error (spec, "Errors"), and never a stack. */
-export function makeErrorAnswer(logger: Logger): ErrorRequestHandler {
-  return (error: unknown, request, response, _next) => {
+export function makeErrorAnswer(logger: Logger) {
+  // A router tells it from other middleware by its four parameters.
+  return (error: unknown, request: IncomingMessage, response: ServerResponse, _next: unknown): void => {
     const refusal = toRefusal(error);
     if (refusal.status >= 500 && refusal !== error) {
       logger.error(
@@ -62,12 +103,9 @@ export function makeErrorAnswer(logger: Logger): ErrorRequestHandler {
       );
     }
     response.removeHeader("ETag");
-    response.set({ ...refusal.headers, "Cache-Control": "no-store" });
-    const body = JSON.stringify({ error: { code: refusal.code, message: refusal.message } });
-    response
-      .status(refusal.status)
-      .type("json")
-      .send(withRequestId(body, requestId(response)));
+    setHeaders(response, { ...refusal.headers, "Cache-Control": "no-store" });
+    response.statusCode = refusal.status;
+    sendObject(response, JSON.stringify({ error: { code: refusal.code, message: refusal.message } }));
   };
 }
 
@@ -91,13 +129,13 @@ function toRefusal(error: unknown): RefusedRequestError {
   return new RefusedRequestError({ status: 500, code: "internal_error", message: "Something went wrong." });
 }
 
-function requestId(response: Response): string {
-  return String(response.get(REQUEST_ID_HEADER));
+function requestId(response: ServerResponse): string {
+  return String(response.getHeader(REQUEST_ID_HEADER));
 }
 
 /** The body as a parser of Express leaves it. Throws what the parser refuses, such as 413 beyond its limit. */
 export async function readWith(
-  parse: (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void,
+  parse: Middleware,
   request: IncomingMessage & { body?: unknown },
   response: ServerResponse,
 ): Promise<unknown> {

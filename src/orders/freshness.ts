@@ -1,4 +1,4 @@
-import type { Response } from "express";
+import type { ServerResponse } from "node:http";
 import { z } from "zod";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
@@ -20,7 +20,7 @@ const STALE_AFTER_SECONDS = 600;
  * Call it before reading the orders, never after: the claim must not be more recent than the orders.
  */
 export async function stampFreshness(
-  response: Response,
+  response: ServerResponse,
   { pool, sourceId, complete }: { pool: Pool; sourceId: string; complete: Instant | undefined },
 ): Promise<void> {
   const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
@@ -33,12 +33,12 @@ export async function stampFreshness(
  * of excluded orders, and `X-Stale-Seconds` if it is far back: webhooks may have brought more recent changes, but lost
  * ones are missing.
  */
-export function writeFreshness(response: Response, freshness: Freshness | undefined): void {
+export function writeFreshness(response: ServerResponse, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;
-  response.set("X-Safe-Through", formatInstant(freshness.safeThrough));
-  response.set("X-Safe-Through-Exceptions", String(freshness.exceptions));
+  response.setHeader("X-Safe-Through", formatInstant(freshness.safeThrough));
+  response.setHeader("X-Safe-Through-Exceptions", String(freshness.exceptions));
   const ageSeconds = Math.floor(freshness.ageSeconds);
-  if (ageSeconds >= STALE_AFTER_SECONDS) response.set("X-Stale-Seconds", String(ageSeconds));
+  if (ageSeconds >= STALE_AFTER_SECONDS) response.setHeader("X-Stale-Seconds", String(ageSeconds));
 }
 
 /** Longer than a client's patience, shorter than that of proxies in between. */
@@ -60,7 +60,7 @@ export const completeSchema = z.object({
  * read afterwards decides: see assertComplete.
  */
 export async function awaitComplete(
-  { orderWait, sourceId, response }: { orderWait: OrderWait; sourceId: string; response: Response },
+  { orderWait, sourceId, response }: { orderWait: OrderWait; sourceId: string; response: ServerResponse },
   { complete, wait }: z.infer<typeof completeSchema>,
 ): Promise<void> {
   if (complete === undefined || wait === 0) return;
@@ -92,7 +92,7 @@ export async function assertComplete(
 }
 
 /** Aborted when the client is gone. */
-export function untilClosed(response: Response): AbortSignal {
+export function untilClosed(response: ServerResponse): AbortSignal {
   const gone = new AbortController();
   response.on("close", () => gone.abort(new Error("the client is gone")));
   return gone.signal;

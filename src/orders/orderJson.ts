@@ -14,7 +14,12 @@ export function writePage(page: {
 }): string {
   const { orders, hasMore, limit, offset } = page;
   const texts = orders.map(({ raw }) => raw).join(",");
-  const listed = orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) }));
-  const revisions = page.revisions ? `,"revisions":${JSON.stringify(listed)}` : "";
+  const revisions = page.revisions ? `,"revisions":${listRevisions(orders)}` : "";
   return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
+}
+
+function listRevisions(orders: readonly ListedOrder[]): string {
+  return JSON.stringify(
+    orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) })),
+  );
 }

@@ -207,10 +207,11 @@ export async function explainIncomplete(
 
 /** How far a source's orders can be trusted; undefined while that is unknown. */
 export async function selectFreshness(database: Queryable, sourceId: string): Promise<Freshness | undefined> {
-  const { rows } = await database.query<FreshnessRow>(
-    `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
-    [sourceId],
-  );
+  const { rows } = await database.query<FreshnessRow>({
+    name: "select-freshness",
+    text: `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
+    values: [sourceId],
+  });
   return rows[0] && toFreshness(rows[0]);
 }
 

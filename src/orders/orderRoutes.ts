@@ -1,4 +1,3 @@
-import type { RequestHandler } from "express";
 import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
 import type { OrdersQuery } from "./orderReads.sql.ts";
@@ -20,6 +19,7 @@ import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
+import type { Route } from "../http/route.ts";
 
 export interface OrderRouteDeps {
   readonly pool: Pool;
@@ -40,7 +40,7 @@ export const waitSchema = completeSchema.extend({
  * A branch is known if the provider listed it or the mirror has an order of it; another value gets 422
  * branch_not_found. With `complete` it answers only what is complete, otherwise 412 not_complete.
  */
-export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps): RequestHandler {
+export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps): Route {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
@@ -55,7 +55,7 @@ export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps
     if (page.hasMore && last !== undefined) {
       parameters.delete("offset");
       parameters.set("cursor", writeCursor(sort, last.position));
-      response.set("Link", `<?${parameters.toString()}>; rel="next"`);
+      response.setHeader("Link", `<?${parameters.toString()}>; rel="next"`);
     }
     sendJson(response, writePage({ ...page, limit, offset, revisions }));
   };
@@ -68,11 +68,11 @@ export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps
  * with the current state when the time is over; `X-Waited` says which. `complete` as in the list; with both, each may
  * wait that long.
  */
-export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: string }> {
+export function makeGetOrder(deps: OrderRouteDeps): Route {
   const { pool, authenticate, orderWait } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const { reference } = request.params;
+    const reference = String(request.params["reference"]);
     // Postgres' text cannot hold NUL; the statement would fail.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
     const { updatedAfter, complete, wait } = parseParameters(waitSchema, readTarget(request.url).query);
@@ -81,7 +81,7 @@ export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: 
       const awaited = { sourceId, reference, instant: updatedAfter };
       const options = { timeoutMs: wait * 1_000, signal: untilClosed(response) };
       const newer = await orderWait.wait(awaited, options);
-      response.set("X-Waited", newer ? "newer" : "timeout");
+      response.setHeader("X-Waited", newer ? "newer" : "timeout");
     }
     if (response.destroyed) return;
     const { raw, freshness } = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));

@@ -1,6 +1,5 @@
 import type { RequestListener } from "node:http";
 import express from "express";
-import type { Express } from "express";
 import { takeShare } from "../domain/window/budget.ts";
 import { insertEvents } from "../receive/commit/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
@@ -183,18 +182,16 @@ function composeApp(
     orderWait: OrderWait;
     health: HealthReader;
   },
-): Express {
+): RequestListener {
   const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait, health } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown, loginCode } = deps;
-  const app = express();
-  app.use(setAnswerHeaders);
   const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
   deps.reloadableConfig?.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
-  // The first router, because each one before it costs every read.
-  app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger }));
+  const report = makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger });
+  const app = express().disable("x-powered-by");
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
@@ -203,5 +200,15 @@ function composeApp(
   const queues = { queue: bull, notify };
   app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
-  return app;
+  // The read API comes before Express's application, which costs more than reading an order: it gives every request and
+  // response another prototype.
+  return (request, response) => {
+    setAnswerHeaders(request, response, () => undefined);
+    report(request, response, (error) => {
+      if (error === undefined || error === null) return app(request, response);
+      // The answer has begun, so it cannot show the error.
+      logger.error({ err: error }, "read API failed");
+      response.destroy();
+    });
+  };
 }

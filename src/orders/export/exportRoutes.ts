@@ -1,4 +1,4 @@
-import type { RequestHandler, Response } from "express";
+import type { ServerResponse } from "node:http";
 import { z } from "zod";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -16,6 +16,8 @@ import { parseOrderFilter } from "../orderQuery.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { parseParameters } from "../../wire/listParameters.ts";
 import { readOrUnavailable } from "../../http/respond.ts";
+import { setHeaders } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
@@ -58,7 +60,7 @@ export interface ExportRouteDeps {
  * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
  * the whole.
  */
-export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): RequestHandler {
+export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): Route {
   const { pool, exportPool, authenticate, orderWait, clock, logger } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
@@ -72,8 +74,10 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
     await stampFreshness(response, { pool, sourceId, complete: contract.complete });
     const filter = await resolveFilter(pool, { sourceId, asked });
     const day = formatInstant(clock.now(), 0).slice(0, 10);
-    response.type(CONTENT_TYPES[format]);
-    response.set("Content-Disposition", `attachment; filename="orders-${sourceId}-${day}.${format}"`);
+    setHeaders(response, {
+      "Content-Type": CONTENT_TYPES[format],
+      "Content-Disposition": `attachment; filename="orders-${sourceId}-${day}.${format}"`,
+    });
     if (request.method === "HEAD") {
       response.end();
       return;
@@ -95,7 +99,7 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
 }
 
 /** Aborted when the client is gone, or accepts nothing for too long. */
-function watchClient(response: Response): AbortSignal {
+function watchClient(response: ServerResponse): AbortSignal {
   response.setTimeout(STALLED_MS, () => response.destroy());
   return untilClosed(response);
 }

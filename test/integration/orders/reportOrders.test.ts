@@ -350,6 +350,26 @@ describe("freshness", () => {
       expect(changed.headers.get("etag")).not.toBe(etag);
     },
   );
+
+  it.each([
+    ["*", "max-age=0", 304],
+    [`"other", W/ETAG`, "max-age=0", 304],
+    ["ETAG", "max-age=0", 304],
+    [`"other"`, "max-age=0", 200],
+    ["W/ETAG", "no-cache", 200],
+    ["W/ETAG", "max-age=0, no-cache", 200],
+  ])("compares If-None-Match: %s, with Cache-Control: %s: %i", async (given, control, status) => {
+    await add({ reference: "A" });
+    const etag = (await get("/A")).headers.get("etag") ?? "";
+    const known = given.replace("ETAG", etag.slice("W/".length));
+    const answer = await get("/A", { "If-None-Match": known, "Cache-Control": control });
+    expect(answer.status).toBe(status);
+  });
+
+  it("gives an error no ETag, because its request_id is never the same", async () => {
+    const { status, headers } = await get("/nowhere", { "If-None-Match": "*", "Cache-Control": "max-age=0" });
+    expect([status, headers.get("etag"), headers.get("cache-control")]).toEqual([404, null, "no-store"]);
+  });
 });
 
 describe("what the mirror does not do", () => {
