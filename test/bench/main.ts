@@ -10,6 +10,7 @@ import { addSource } from "../support/mirror/orders.ts";
 import { benchApply, benchWork } from "./sections/apply.ts";
 import type { Bench } from "./bench.ts";
 import { compareVersions, tabulate } from "./compareVersions.ts";
+import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
 import { benchExport } from "./sections/export.ts";
 import { benchFeed } from "./sections/feed.ts";
@@ -30,8 +31,9 @@ import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
 
 /**
- * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write]`: each figure as a ratio to its limit, measured in
- * the same run. --write puts the figures into docs/performance.md.
+ * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write] [--peer]`: each figure as a ratio to its limit,
+ * measured in the same run. --write puts the figures into docs/performance.md. With --peer, the section cost also installs and
+ * measures the peer.
  *
  * `npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]`: the figures of this checkout and those of
  * the commit REF, measured in turn.
@@ -43,6 +45,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   shed: benchShed,
   apply: benchApply,
   work: benchWork,
+  cost: benchCost,
   "end-to-end": benchEndToEnd,
   poll: benchPoll,
   read: benchRead,

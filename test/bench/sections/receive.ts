@@ -10,6 +10,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { makeBareReceiver } from "../bareReceiver.ts";
 import type { Bench } from "../bench.ts";
 import { startLoad } from "../children.ts";
 import { amount } from "../effort.ts";
@@ -35,17 +36,6 @@ export const benchReceive: Bench = async ({ pool, onEnd }) => {
     clock: systemClock,
     logger: silentLogger,
   });
-  const bare: RequestListener = (req, res) => {
-    const chunks: Buffer[] = [];
-    req.on("data", (chunk: Buffer) => chunks.push(chunk));
-    req.once("end", () => {
-      const body = Buffer.concat(chunks);
-      const nowSeconds = Math.floor(Date.now() / 1_000);
-      const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
-      JSON.parse(body.toString());
-      res.writeHead(verdict.valid ? 200 : 401).end("{}");
-    });
-  };
   const plainExpress = express();
   plainExpress.post("/webhooks/live", express.raw({ type: () => true, limit: "1mb" }), (_req, res) => {
     res.status(200).json({ received: true });
@@ -68,7 +58,7 @@ export const benchReceive: Bench = async ({ pool, onEnd }) => {
       },
       subject("bare Express with express.raw, nothing verified", plainExpress as RequestListener),
     ],
-    limit: subject("limit: bare handler that verifies and parses", bare),
+    limit: subject("limit: bare handler that verifies and parses", makeBareReceiver(verifier)),
   });
 };
 

@@ -1,0 +1,17 @@
+import type { RequestListener } from "node:http";
+import type { Verifier } from "../../src/signature/verifier.ts";
+
+/** The least that a receiver can do: it verifies and parses an event, and stores nothing. */
+export function makeBareReceiver(verifier: Verifier): RequestListener {
+  return (req, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk: Buffer) => chunks.push(chunk));
+    req.once("end", () => {
+      const body = Buffer.concat(chunks);
+      const nowSeconds = Math.floor(Date.now() / 1_000);
+      const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
+      JSON.parse(body.toString());
+      res.writeHead(verdict.valid ? 200 : 401).end("{}");
+    });
+  };
+}
