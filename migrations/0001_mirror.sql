@@ -94,11 +94,13 @@ create table mirror.history (
   status       text,
   previous_status text,
   raw          json,
+  raw_start    integer,
+  raw_length   integer,
   refuted      boolean not null default false,
   seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
 );
-comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". Only erasure changes rows, and only retention deletes them.';
+comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it, when its event is removed, and by erasure; only retention deletes it.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
@@ -112,7 +114,9 @@ comment on column mirror.history.observed_at is 'When the read was requested or 
 comment on column mirror.history.rank        is 'Place of the status in the life of an order; decides between states with the same timestamp.';
 comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
 comment on column mirror.history.previous_status is 'Previous status of the order; null for a new order, and unless the verdict is applied, corrected or gone.';
-comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation.';
+comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation, and while the body of the event has it: see snapshots.';
+comment on column mirror.history.raw_start   is 'Where the snapshot begins in the event''s body, in bytes from 1; null when it is in raw.';
+comment on column mirror.history.raw_length  is 'How long it is there, in bytes.';
 comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 comment on column mirror.history.event_id is 'The event that was decided on; null for a read.';
@@ -120,6 +124,36 @@ comment on column mirror.history.event_type is 'Type of that event.';
 comment on column mirror.history.history_id is 'Number of the observation, in the order of decision.';
 comment on column mirror.history.source_id is 'The source; references sources.';
 comment on column mirror.history.status is 'Status that the observation shows; null when it contains no order.';
+
+-- What an event brought is stored once: its snapshot stays in its body, until that is removed.
+create view mirror.snapshots as
+select h.history_id, h.source_id, h.reference, h.version, h.hash, coalesce(h.raw, (
+  select convert_from(substring(i.body from h.raw_start for h.raw_length), 'UTF8')::json from mirror.inbox i
+  where h.raw_start is not null and i.seq = h.inbox_seq and i.source_id = h.source_id)) as raw
+from mirror.history h;
+comment on view   mirror.snapshots            is 'What each observation showed, read from the history or from the body of its event.';
+comment on column mirror.snapshots.history_id is 'Number of the observation.';
+comment on column mirror.snapshots.source_id  is 'The source; references sources.';
+comment on column mirror.snapshots.reference  is 'The provider''s order reference.';
+comment on column mirror.snapshots.version    is 'updatedAt of the snapshot, nanoseconds since 1970.';
+comment on column mirror.snapshots.hash       is 'SHA-256 of the snapshot''s canonical JSON.';
+comment on column mirror.snapshots.raw        is 'The snapshot exactly as received; null for a duplicate or a confirmation.';
+
+create function mirror.keep_snapshots() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update mirror.history h
+  set raw = convert_from(substring(removed.body from h.raw_start for h.raw_length), 'UTF8')::json,
+    raw_start = null, raw_length = null
+  from removed
+  where h.inbox_seq = removed.seq and h.source_id = removed.source_id and h.raw_start is not null;
+  return null;
+end
+$$;
+comment on function mirror.keep_snapshots is 'Moves the snapshots of removed events to the history.';
+create trigger inbox_keeps_snapshots after delete on mirror.inbox referencing old table as removed
+  for each statement execute function mirror.keep_snapshots();
+
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
 create index corrections on mirror.history (source_id, reference) where verdict = 'corrected';

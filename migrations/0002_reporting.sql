@@ -227,7 +227,7 @@ select
   h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via::text, h.verdict::text, h.conflict, h.reason,
   h.refuted, h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
   mirror.instant_at(h.observed_at) as observed_at, h.observed_at as observed_version, h.rank as status_place,
-  h.raw is not null as has_content,
+  h.raw is not null or h.raw_start is not null as has_content,
   c.raw ->> 'externalOrderId' as external_order_id,
   c.raw -> 'fleet' ->> 'name' as fleet_name,
   c.raw -> 'branch' ->> 'id' as branch_id,
@@ -239,7 +239,11 @@ select
   mirror.read_time(c.raw ->> 'realDeliveryTime') as real_delivery_time
 from mirror.history h
 left join mirror.inbox i on i.seq = h.inbox_seq
-cross join lateral (select mirror.readable_json(h.raw) as raw) c
+-- Read once per row, and only for columns that are asked for.
+cross join lateral (
+  select mirror.readable_json(coalesce(h.raw,
+    convert_from(substring(i.body from h.raw_start for h.raw_length), 'UTF8')::json)) as raw offset 0
+) c
 where h.reference is not null and ((select every_source from mirror.reader) or h.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_history                    is 'One row per decided observation of an order: every event, and every read with new content. Filter by source_id and reference, or by seen_at.';
 comment on column reporting.order_history.source_id          is 'Source of the order.';

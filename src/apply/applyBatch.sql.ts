@@ -26,6 +26,9 @@ const writes = (incoming: string, stored: string, present?: string) => `
     and not (${stored}.settled and ${stored}.gone_at is null and ${stored}.hash = ${incoming}.hash
       and ${stored}.horizon is not distinct from ${incoming}.horizon)`;
 
+/** Whether the history has the content of an observation. */
+const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted') or conflict";
+
 /*
  * Each part is started with every execution, and every column of a part is set up again, whether it has rows or not: for
  * one event alone that is most of the work. So there are few parts, and later ones carry only what is still read.
@@ -36,7 +39,7 @@ const writes = (incoming: string, stored: string, present?: string) => `
  * - subject: what remains to decide, with the content to store for an order (kept) or in quarantine (quarantined_raw). Each
  *   is computed once, because reading JSON is expensive. For an order whose personal data was erased, only the redacted
  *   content is kept, and the event's body in the inbox is blanked (blanked). The same applies to input without an order
- *   that names an erased one. While eraseOrder runs, its lock excludes this statement.
+ *   that names an erased one. Any other event's content is in its body, and the history only says where (raw_start). While eraseOrder runs, its lock excludes this statement.
  * - b, the order at the start of the statement, for the wording of verdicts. The limit makes Postgres look it up by
  *   its key: a join planned while the table was empty would read the whole table, until the next analysis.
  * - contends: leaves out observations that have already lost (keys only grow), because an upsert that loses still locks
@@ -67,6 +70,7 @@ subject as materialized (
       when e.reference is null then i.raw::json
       else mirror.redact_order(i.raw::json, i.reference, i.status)
     end as kept,
+    case when e.reference is null then i.raw_start end as raw_start,
     case
       when i.verdict is distinct from 'quarantined' then null
       when e.reference is null then convert_to(i.raw, 'UTF8')
@@ -76,7 +80,8 @@ subject as materialized (
     i.greatest and (b.reference is null or (${writes("i", "b", "true")})) as contends
   from (
     select ${READ_COLUMNS.join(", ")}, nextval('mirror.history_id') as history_id,
-      convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw
+      convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw,
+      ($6::int[])[r.n + 1] as raw_start
     from json_to_recordset($1::json) as r (${GIVEN_COLUMNS.join(", ")})
     where r.inbox_seq is null or r.inbox_seq in (select seq from claimed)
   ) i
@@ -109,7 +114,7 @@ upserted as (
 ),
 decided as materialized (
   select s.n, s.history_id, s.source_id, s.reference, s.via, s.inbox_seq, s.event_id, s.event_type, s.reason, s.detail,
-    s.horizon, s.version, s.settled, s.observed_at, s.rank, s.hash, s.status, s.kept, s.quarantined_raw, s.erased,
+    s.horizon, s.version, s.settled, s.observed_at, s.rank, s.hash, s.status, s.kept, s.raw_start, s.quarantined_raw, s.erased,
     u.revision, u.previous_history_id, u.previous_status, u.previous_version,
     coalesce(u.version, s.b_version) as stored_version,
     case
@@ -134,12 +139,14 @@ decided as materialized (
 recorded as (
   insert into mirror.history (
     history_id, source_id, reference, via, verdict, conflict, reason, inbox_seq, event_id, event_type,
-    horizon, version, settled, observed_at, rank, hash, status, previous_status, raw)
+    horizon, version, settled, observed_at, rank, hash, status, previous_status, raw, raw_start, raw_length)
   select
     history_id, source_id, reference, via, final_verdict, conflict, reason, inbox_seq, event_id, event_type,
     horizon, version, settled, observed_at, rank, hash, status,
     case when final_verdict in ('applied', 'corrected') then previous_status end,
-    case when final_verdict in ('applied', 'corrected', 'stale', 'refuted') or conflict then kept end
+    case when raw_start is null and (${HAS_CONTENT}) then kept end,
+    case when ${HAS_CONTENT} then raw_start end,
+    case when raw_start is not null and (${HAS_CONTENT}) then ($4::int[])[n + 1] end
   from decided
   where inbox_seq is not null or (final_verdict <> 'quarantined' and (conflict or final_verdict <> 'duplicate'))
 ),

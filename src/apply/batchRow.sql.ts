@@ -50,6 +50,8 @@ export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | 
   readonly hash: string | null;
   readonly updated_at: string | null;
   readonly raw: string | null;
+  /** Where `raw` begins in the event's body, in bytes from 1; null for what a read showed. */
+  readonly raw_start: number | null;
 }
 
 export interface BatchDecision {
@@ -68,7 +70,7 @@ export interface BatchDecision {
  * The columns that are sent as JSON, with their database types. Times are sent as numbers: dates cost both sides three
  * times as much.
  */
-const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw" | OrderColumn>, string>> = {
+const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw" | "raw_start" | OrderColumn>, string>> = {
   n: "integer",
   source_id: "text",
   via: "text",
@@ -89,10 +91,11 @@ const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw" | OrderColumn>, s
   hash: "text",
   updated_at: "timestamptz",
 };
-const COLUMN_TYPES: readonly (readonly [name: Exclude<keyof BatchRow, "raw">, type: string])[] = [
-  ...(Object.keys(OWN_TYPES) as (keyof typeof OWN_TYPES)[]).map((name) => [name, OWN_TYPES[name]] as const),
-  ...ORDER_COLUMN_LIST.map(({ column, type }) => [column, type] as const),
-];
+const COLUMN_TYPES: readonly (readonly [name: Exclude<keyof BatchRow, "raw" | "raw_start">, type: string])[] =
+  [
+    ...(Object.keys(OWN_TYPES) as (keyof typeof OWN_TYPES)[]).map((name) => [name, OWN_TYPES[name]] as const),
+    ...ORDER_COLUMN_LIST.map(({ column, type }) => [column, type] as const),
+  ];
 export const ROW_COLUMNS = COLUMN_TYPES.map(([name]) => name);
 export const GIVEN_COLUMNS = COLUMN_TYPES.map(
   ([name, type]) => `${name} ${type === "timestamptz" ? "bigint" : type}`,
@@ -115,5 +118,6 @@ export function packRows(rows: readonly BatchRow[]): unknown[] {
   const starts = startsOf(lengths.map((length) => length ?? 0));
   const raws = Buffer.from(rows.map(({ raw }) => raw ?? "").join(""));
   const seqs = rows.flatMap(({ inbox_seq: seq }) => (seq === null ? [] : [seq]));
-  return [JSON.stringify(rows, columns), raws, starts, lengths, seqs];
+  const places = rows.map((row) => row.raw_start);
+  return [JSON.stringify(rows, columns), raws, starts, lengths, seqs, places];
 }

@@ -57,6 +57,7 @@ function observationRow(
   row.hash = key.hash;
   row.updated_at = toMicros(key.version);
   row.raw = snapshot.raw;
+  row.raw_start = subject.rawStart ?? null;
   for (const { field, column } of ORDER_COLUMN_LIST) {
     const value = snapshot.fields[field];
     row[column] = typeof value === "bigint" ? toMicros(value) : value;
@@ -92,6 +93,7 @@ function rowWithoutOrder(subject: Subject, n: number): WritableRow {
     hash: null,
     updated_at: null,
     raw: null,
+    raw_start: null,
   };
 }
 

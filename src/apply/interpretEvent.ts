@@ -52,7 +52,16 @@ function interpretOrder(
     return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version: snapshot.version });
   }
   const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });
-  return { kind: "observation", sourceId: event.sourceId, via: "webhook", event: origin, observation };
+  const place = event.body.indexOf(snapshot.raw);
+  const rawStart = place === -1 ? undefined : place + 1;
+  return {
+    kind: "observation",
+    sourceId: event.sourceId,
+    via: "webhook",
+    event: origin,
+    observation,
+    rawStart,
+  };
 }
 
 function storableType(type: string | null): string | null {

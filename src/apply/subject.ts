@@ -32,7 +32,12 @@ interface Common {
 
 /** The input of a batch: an observation of an order, or input without one. */
 export type Subject =
-  | (Common & { readonly kind: "observation"; readonly observation: Observation })
+  | (Common & {
+      readonly kind: "observation";
+      readonly observation: Observation;
+      /** Where the snapshot begins in the event's body, in bytes from 1. */
+      readonly rawStart?: number | undefined;
+    })
   | (Common & Unapplied & { readonly kind: "ignored"; readonly reason: string })
   | (Common &
       Unapplied & {

@@ -155,7 +155,7 @@ cross join lateral (
 ) known
 left join lateral (
   select h.version, h.hash, (
-      select r.raw from mirror.history r
+      select r.raw from mirror.snapshots r
       where r.source_id = h.source_id and r.reference = h.reference and r.version = h.version and r.hash = h.hash
         and r.raw is not null limit 1
     ) as raw

@@ -63,8 +63,8 @@ const PAGE = `
       sum(coalesce(octet_length(h.raw::text), 0) + coalesce(octet_length(p.raw::text), 0)) over walk as bytes_through,
       count(*) over () as found
     from fresh f
-    left join mirror.history h on h.history_id = f.history_id
-    left join mirror.history p on p.history_id = f.previous_history_id
+    left join mirror.snapshots h on h.history_id = f.history_id
+    left join mirror.snapshots p on p.history_id = f.previous_history_id
     window walk as (order by f.position)
   )
   select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,

@@ -141,8 +141,8 @@ const CLAIM = `
   from limits l
   left join (claimed d join noted a using (delivery_id)) on true
   left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
-  left join mirror.history h on h.history_id = c.history_id
-  left join mirror.history p on p.history_id = c.previous_history_id
+  left join mirror.snapshots h on h.history_id = c.history_id
+  left join mirror.snapshots p on p.history_id = c.previous_history_id
   order by d.position`;
 
 export interface ClaimQuery {

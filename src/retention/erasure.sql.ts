@@ -64,7 +64,7 @@ export async function readExternalOrderIds(
     `select external_order_id as id from mirror.orders
      where source_id = $1 and reference = $2 and external_order_id <> ''
      union
-     select mirror.readable_json(raw) ->> 'externalOrderId' from mirror.history
+     select mirror.readable_json(raw) ->> 'externalOrderId' from mirror.snapshots
      where source_id = $1 and reference = $2 and mirror.readable_json(raw) ->> 'externalOrderId' <> ''`,
     [sourceId, reference],
   );
@@ -103,7 +103,7 @@ export async function countErasure(
   const { rows } = await pool.query<ErasureCount>(
     `with ${CONCERNED}
      select
-       (select count(*)::int from mirror.history where source_id = $1 and reference = $2 and raw is not null) as observations,
+       (select count(*)::int from mirror.snapshots where source_id = $1 and reference = $2 and raw is not null) as observations,
        (select count(*)::int from events) as events,
        (select count(*)::int from kept_raw) as quarantined`,
     [sourceId, reference, events, quarantined],
@@ -135,8 +135,10 @@ export async function writeErasure(
        where d.source_id = $1 and d.reference = $2 and a.delivery_id = d.delivery_id and a.answer is not null
      ),
      observations as (
-       update mirror.history set raw = mirror.redact_order(raw, reference, status)
-       where source_id = $1 and reference = $2 and raw is not null returning 1
+       update mirror.history h set raw = mirror.redact_order(s.raw, h.reference, h.status), raw_start = null, raw_length = null
+       from mirror.snapshots s
+       where h.source_id = $1 and h.reference = $2 and s.history_id = h.history_id and s.raw is not null
+       returning 1
      ),
      blanked as (
        update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8')
@@ -145,7 +147,8 @@ export async function writeErasure(
      quarantined as (
        update mirror.quarantine set raw = null where quarantine_id in (select quarantine_id from kept_raw) returning 1
      )
-     select (select count(*)::int from observations) as observations, (select count(*)::int from blanked) as events,
+     -- Events first, as retention locks them.
+     select (select count(*)::int from blanked) as events, (select count(*)::int from observations) as observations,
        (select count(*)::int from quarantined) as quarantined`,
     [sourceId, reference, events, quarantined],
   );

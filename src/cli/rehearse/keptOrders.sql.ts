@@ -57,8 +57,8 @@ const ORDERS = `
     coalesce((
       select json_agg(json_build_object('verdict', h.verdict, 'horizon', h.horizon::text, 'version', h.version::text,
         'settled', h.settled, 'observedAt', h.observed_at::text, 'rank', h.rank, 'hash', encode(h.hash, 'hex'),
-        'raw', h.raw::text))
-      from mirror.history h
+        'raw', s.raw::text))
+      from mirror.history h join mirror.snapshots s on s.history_id = h.history_id
       where h.source_id = o.source_id and h.reference = o.reference
         and h.verdict not in ('ignored', 'quarantined')), '[]') as observations
   from mirror.orders o`;

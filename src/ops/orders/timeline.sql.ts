@@ -23,9 +23,10 @@ export async function readTimeline(
 ): Promise<TimelineEntry[]> {
   const rows = await queryInstants<TimelineEntry>(
     pool,
-    `select ${DECISION_COLUMNS}, h.settled, h.observed_at as "observedAt", h.raw::text as raw,
+    `select ${DECISION_COLUMNS}, h.settled, h.observed_at as "observedAt", s.raw::text as raw,
        (extract(epoch from inbox.received_at) * 1000000000)::bigint as "receivedAt"
-     from mirror.history h left join mirror.inbox on inbox.seq = h.inbox_seq
+     from mirror.history h left join mirror.snapshots s on s.history_id = h.history_id
+     left join mirror.inbox on inbox.seq = h.inbox_seq
      where h.source_id = $1 and h.reference = $2
      order by h.history_id desc limit $3`,
     [order.sourceId, order.reference, order.limit],

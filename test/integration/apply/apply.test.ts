@@ -217,7 +217,7 @@ describe("events", () => {
     await applyEvents(
       await putIntoInbox(pool, [...events.slice(0, 2), { eventId: "o", body: other }, ...events.slice(2)]),
     );
-    for (const table of ["orders", "history"]) {
+    for (const table of ["orders", "snapshots"]) {
       const { rows } = await pool.query<{ raw: string }>(
         `select raw::text as raw from mirror.${table} where reference is not null order by reference`,
       );

@@ -105,6 +105,19 @@ describe("retention removes old rows", () => {
     expect(await list("select reference as name from mirror.changes")).toEqual(["A"]);
   });
 
+  it("of events, and the history keeps their snapshots", async () => {
+    const order = `{ "reference":"A",\n "é€😀": 1.10, "status":"created", "updatedAt":"${at(1)}" }`;
+    const body = Buffer.from(`{"note":"ü","data": ${order} ,"type":"t","created":"${at(1)}"}`);
+    await applyEvents(await put("evt_1", body));
+    const read = () => list("select raw::text as name from mirror.snapshots");
+    expect(await read()).toEqual([order]);
+    expect(await list("select raw::text as name from mirror.history")).toEqual([null]);
+    await age();
+    expect(await remove(removeEvents)).toBe(1);
+    expect(await read()).toEqual([order]);
+    expect(await list("select raw::text as name from mirror.history")).toEqual([order]);
+  });
+
   it("of the history, except the observation that each order shows", async () => {
     for (const version of [1, 2, 3]) await tell(`evt_a${version}`, "A", version);
     await tell("evt_b", "B", 1);
