@@ -29,14 +29,15 @@ comment on column mirror.sources.refused_branches is 'The branches, in words, th
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.inbox (
+  -- Columns of fixed width come first, the widest before the others, so that rows have no gaps.
   seq          bigint generated always as identity,
+  received_at  timestamptz not null default clock_timestamp(),
+  secret_index smallint not null,
   -- No foreign key: it would lock the row of the source for every event, a fifth of the cost of storing one.
   source_id    text not null,
   event_id     text not null,
   body_hash    bytea not null,
   body         bytea not null,
-  secret_index smallint not null,
-  received_at  timestamptz not null default clock_timestamp(),
   primary key (seq, source_id),
   unique (source_id, event_id, body_hash)
 );
@@ -76,28 +77,28 @@ comment on domain mirror.change_verdict is 'A decision that changed an order.';
 
 create table mirror.history (
   history_id   bigint not null default nextval('mirror.history_id'),
+  inbox_seq    bigint,
+  horizon      bigint,
+  version      bigint,
+  observed_at  bigint,
+  seen_at      timestamptz not null default clock_timestamp(),
+  raw_start    integer,
+  raw_length   integer,
+  rank         smallint,
+  settled      boolean,
+  conflict     boolean not null default false,
+  refuted      boolean not null default false,
   source_id    text not null,
   reference    text,
   via          mirror.via not null,
   verdict      mirror.verdict not null,
-  conflict     boolean not null default false,
   reason       text,
-  inbox_seq    bigint,
   event_id     text,
   event_type   text,
-  horizon      bigint,
-  version      bigint,
-  settled      boolean,
-  observed_at  bigint,
-  rank         smallint,
   hash         bytea,
   status       text,
   previous_status text,
   raw          json,
-  raw_start    integer,
-  raw_length   integer,
-  refuted      boolean not null default false,
-  seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
 );
 comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it, when its event is removed, and by erasure; only retention deletes it.';
@@ -161,41 +162,43 @@ create index refuted_claims on mirror.history (source_id, seen_at)
   where via = 'webhook' and (refuted or verdict = 'refuted');
 
 create table mirror.orders (
+  -- What rarely changes comes first, and the snapshot last: an update on the same page logs only what is between the
+  -- first and the last difference. So pages keep some room for new versions.
   source_id               text not null,
   reference               text not null,
-  horizon                 bigint check (horizon >= version),
-  version                 bigint not null,
-  settled                 boolean not null,
-  observed_at             bigint not null,
-  rank                    smallint not null,
-  hash                    bytea not null,
-  external_order_id       text,
-  status                  text not null,
+  first_seen_via          text not null,
+  first_seen_at           timestamptz not null default clock_timestamp(),
+  pickup_time             timestamptz,
+  delivery_time           timestamptz,
+  resolved_pickup_time    timestamptz,
+  resolved_delivery_time  timestamptz,
   livemode                boolean,
+  external_order_id       text,
   fleet_name              text,
   branch_id               text,
   branch_reference        text,
   schedule_mode           text,
-  resolved_pickup_time    timestamptz,
-  resolved_delivery_time  timestamptz,
   resolved_basis          text,
-  pickup_time             timestamptz,
-  delivery_time           timestamptz,
+  gone_at                 timestamptz,
   real_pickup_time        timestamptz,
   real_delivery_time      timestamptz,
+  horizon                 bigint check (horizon >= version),
+  version                 bigint not null,
+  observed_at             bigint not null,
   updated_at              timestamptz not null,
-  raw                     json not null,
-  revision                integer not null default 1,
+  changed_at              timestamptz not null default clock_timestamp(),
   history_id              bigint not null,
   previous_history_id     bigint,
-  previous_status         text,
   previous_version        bigint,
-  gone_at                 timestamptz,
-  first_seen_via          text not null,
-  first_seen_at           timestamptz not null default clock_timestamp(),
-  changed_at              timestamptz not null default clock_timestamp(),
+  revision                integer not null default 1,
+  rank                    smallint not null,
+  settled                 boolean not null,
+  hash                    bytea not null,
+  status                  text not null,
+  previous_status         text,
+  raw                     json not null,
   primary key (source_id, reference)
-) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table  mirror.orders                     is 'The latest known state of every order. Only three things write here: applying observations, marking orders as gone, and erasure. The order key only grows.';
 comment on column mirror.orders.reference           is 'The provider''s order reference.';
 comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';

@@ -47,6 +47,7 @@ const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted
  * - upserted: the guard of domain/order/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
  *   The row carries the state before an update (previous_*), because only the locked row is certain to have it.
  *   Positions in the feed are taken afterwards (announced), so those of one order are in the order of its changes.
+ * - times are the same for all rows of a part: block ranges are then written once per batch, and keys share their entry.
  * - a read that changes nothing leaves no row; an event always leaves its verdict.
  * - lost: to a concurrent writer. Only a read can tell whether the two contradict each other.
  * - is_new: a change that a proof may have missed; with the same state, the order had been considered gone. Nearly every
@@ -95,9 +96,11 @@ subject as materialized (
 ),
 upserted as (
   insert into mirror.orders as o (
-    source_id, reference, ${OVERWRITTEN.join(", ")}, raw, history_id, first_seen_via)
+    source_id, reference, ${OVERWRITTEN.join(", ")}, raw, history_id, first_seen_via,
+    first_seen_at, changed_at)
   select
-    source_id, reference, ${OVERWRITTEN.map(unlessErased).join(", ")}, kept, history_id, via
+    source_id, reference, ${OVERWRITTEN.map(unlessErased).join(", ")}, kept, history_id, via,
+    (select clock_timestamp()), (select clock_timestamp())
   from subject where contends order by source_id, reference
   on conflict (source_id, reference) do update set
     ${OVERWRITTEN.map((column) => `${column} = excluded.${column}`).join(", ")}, gone_at = null,
@@ -139,24 +142,25 @@ decided as materialized (
 recorded as (
   insert into mirror.history (
     history_id, source_id, reference, via, verdict, conflict, reason, inbox_seq, event_id, event_type,
-    horizon, version, settled, observed_at, rank, hash, status, previous_status, raw, raw_start, raw_length)
+    horizon, version, settled, observed_at, rank, hash, status, previous_status, raw, raw_start, raw_length, seen_at)
   select
     history_id, source_id, reference, via, final_verdict, conflict, reason, inbox_seq, event_id, event_type,
     horizon, version, settled, observed_at, rank, hash, status,
     case when final_verdict in ('applied', 'corrected') then previous_status end,
     case when raw_start is null and (${HAS_CONTENT}) then kept end,
     case when ${HAS_CONTENT} then raw_start end,
-    case when raw_start is not null and (${HAS_CONTENT}) then ($4::int[])[n + 1] end
+    case when raw_start is not null and (${HAS_CONTENT}) then ($4::int[])[n + 1] end,
+    (select clock_timestamp())
   from decided
   where inbox_seq is not null or (final_verdict <> 'quarantined' and (conflict or final_verdict <> 'duplicate'))
 ),
 announced as (
   insert into mirror.changes (
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version, verdict)
+    event_id, event_type, version, verdict, changed_at)
   select
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version, final_verdict
+    event_id, event_type, version, final_verdict, (select clock_timestamp())
   from decided where final_verdict in ('applied', 'corrected') order by n
 )
 select n, final_verdict as verdict, conflict, previous_status, revision, stored_version, (
