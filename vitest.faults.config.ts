@@ -19,5 +19,7 @@ export default defineConfig({
     // Most of the time is spent waiting, for leases to run out and frozen servers: two files fit on two processors, and
     // more would only measure how they take each other's.
     maxWorkers: 2,
+    // Each test closes the world that it opened; loading the test code again would take seconds per file.
+    isolate: false,
   },
 });

@@ -3,7 +3,7 @@ import type { QueueFacts } from "../../health/condition.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
-/** Every reader of the mirror's state waits for this. */
+/** Every reader of the mirror's state in a process that serves waits for this. */
 const ANSWER_DEADLINE_MS = 1_000;
 
 const NO_ANSWER = {
@@ -11,15 +11,15 @@ const NO_ANSWER = {
   fix: "Start Redis, see REDIS_URL.",
 };
 
-/** The facts about a queue that its conditions need; never rejects and takes at most a second. */
-export async function readQueueFacts({
-  bull,
-  check,
-}: Pick<ApplyQueue, "bull" | "check">): Promise<QueueFacts> {
+/** The facts about a queue that its conditions need; never rejects and takes at most `deadlineMs`. */
+export async function readQueueFacts(
+  { bull, check }: Pick<ApplyQueue, "bull" | "check">,
+  deadlineMs = ANSWER_DEADLINE_MS,
+): Promise<QueueFacts> {
   const late = () => "late" as const;
   const [problems, failed] = await Promise.all([
-    unlessLate(check().catch(late), ANSWER_DEADLINE_MS),
-    unlessLate(bull.getFailed(0, 0).catch(late), ANSWER_DEADLINE_MS),
+    unlessLate(check().catch(late), deadlineMs),
+    unlessLate(bull.getFailed(0, 0).catch(late), deadlineMs),
   ]);
   const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
   return {

@@ -9,6 +9,7 @@ import type { RunningProgram } from "../../support/programs/program.ts";
 import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const CONNECTIONS = 300;
 const EVENTS = 20;
@@ -22,7 +23,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   port = await findFreePort();
-  await database.pool.query("truncate mirror.inbox, mirror.pending");
+  await database.pool.query(emptying("inbox pending"));
 });
 afterEach(stopPrograms);
 afterAll(() => database.drop());

@@ -18,6 +18,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { startExample } from "../../support/programs/example.ts";
 import type { RunningExample } from "../../support/programs/example.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";
@@ -40,7 +41,7 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "order-mirror-examples-"));
 });
 beforeEach(async () => {
-  await database.pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.poll_state");
+  await database.pool.query(emptying("orders history changes poll_state"));
 });
 afterEach(async () => {
   for (const example of running.splice(0)) await example.stop();

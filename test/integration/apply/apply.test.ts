@@ -22,6 +22,7 @@ import {
 } from "../../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -39,8 +40,11 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox restart identity`);
+  await pool.query(
+    emptying("orders history changes pending quarantine refetches inbox", {
+      restartsIdentity: true,
+    }),
+  );
 });
 
 const modes = new Map([
@@ -422,7 +426,7 @@ describe("the guard in SQL", () => {
   };
 
   it("records follow-ups only when a decision has some", async () => {
-    await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+    await pool.query(emptying("orders history changes refetches"));
     const part = {
       version: 1,
       status: "created",
@@ -447,7 +451,7 @@ describe("the guard in SQL", () => {
   it("agrees with domain/observation decide on any sequence of observations", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(keyPart, { minLength: 1, maxLength: 8 }), async (parts) => {
-        await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+        await pool.query(emptying("orders history changes refetches"));
         let stored: OrderKey | undefined;
         for (const part of parts) {
           const subject = toSubject(part);
@@ -494,7 +498,7 @@ describe("the guard in SQL", () => {
             .map((subject) => subject.observation)
             .sort((l, r) => compareKeys(r.key, l.key))[0]!;
           const replay = [...repeats.map((index) => subjects[index % subjects.length]!), ...subjects];
-          await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+          await pool.query(emptying("orders history changes refetches"));
           for (let start = 0; start < replay.length; start += 3) {
             await applyBatch(pool, toBatchRows(replay.slice(start, start + 3)));
           }

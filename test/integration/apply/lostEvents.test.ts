@@ -3,6 +3,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { advanceLostEvents } from "../../../src/poll/ledger/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 /** After the source was configured: earlier changes are not announced to it. */
 const BASE = "2200-01-01T00:00:00Z";
@@ -10,9 +11,12 @@ const when = (seconds: number) => at(seconds, BASE);
 
 const { database, pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox,
-    mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.event_delays
-    restart identity`);
+  await pool.query(
+    emptying(
+      "orders history changes pending inbox announced_statuses unannounced_changes lost_event_cursor event_delays",
+      { restartsIdentity: true },
+    ),
+  );
 });
 
 const sendEvent = async (id: string, order: { reference: string; updatedAt: string; status: string }) =>

@@ -18,6 +18,7 @@ import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -33,7 +34,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query("truncate mirror.branches, mirror.leases");
+  await pool.query(emptying("branches leases"));
   await pool.query("update mirror.sources set branch_ids = '{}'");
   const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
   if (taken === undefined) throw new Error("the lease is free");
@@ -128,7 +129,7 @@ it("reads branches again when an order names an unlisted one, and after three mi
     return asked > before;
   };
   const change = async (named: unknown, at = new Date().toISOString()) => {
-    await pool.query("truncate mirror.orders");
+    await pool.query(emptying("orders"));
     await insertOrder(pool, "live", orderText({ updatedAt: at, branch: named }));
   };
   await task.run({ term, signal });
@@ -147,7 +148,7 @@ it("reads branches again when an order names an unlisted one, and after three mi
   // A backfill brings orders of branches that closed long ago.
   await change({ id: "c" }, "2026-01-01T10:00:00Z");
   expect(await readsAgain(60)).toBe(false);
-  await pool.query("truncate mirror.orders");
+  await pool.query(emptying("orders"));
 });
 
 it("closes no branch because of an incomplete list", async () => {

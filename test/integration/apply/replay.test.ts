@@ -8,6 +8,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -17,9 +18,11 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 beforeEach(() =>
-  database.pool
-    .query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox restart identity`),
+  database.pool.query(
+    emptying("orders history changes pending quarantine refetches inbox", {
+      restartsIdentity: true,
+    }),
+  ),
 );
 
 const EVERYTHING = { quarantineId: null, sourceId: null, reason: null };

@@ -12,6 +12,7 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const DAY = 86_400n * 1_000_000_000n;
 const NOW = instantFromMillis(Date.now());
@@ -27,10 +28,11 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 beforeEach(() =>
   database.pool.query(
-    `truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.refetches,
-       mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_events_removed, mirror.lost_event_cursor,
-       mirror.event_delays, mirror.provider_requests, mirror.provider_days, mirror.arrivals, mirror.coverage_breaches,
-       mirror.provider_behaviour, mirror.retention_walks restart identity;
+    emptying(
+      "orders history changes pending inbox refetches announced_statuses unannounced_changes lost_events_removed lost_event_cursor event_delays provider_requests provider_days arrivals coverage_breaches provider_behaviour retention_walks",
+      { restartsIdentity: true },
+    ) +
+      `;
      update mirror.sources set created_at = '2026-01-01 00:00+00'`,
   ),
 );

@@ -24,6 +24,7 @@ import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 interface FeedBody {
   data: { position: string; reference: string; revision: number; [name: string]: unknown }[];
@@ -54,9 +55,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(
-    "truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox restart identity",
-  );
+  await pool.query(emptying("orders history changes pending inbox", { restartsIdentity: true }));
 });
 
 const get = (query: string, headers: Record<string, string> = {}) =>
@@ -204,7 +203,7 @@ describe("the list of changes", () => {
     expect((await get(`?after=${a!.position}`)).status).toBe(410);
     expect((await read(`?after=${b!.position}`)).data).toMatchObject([{ reference: "C" }]);
     expect((await read()).data).toMatchObject([{ reference: "C" }]);
-    await pool.query("truncate mirror.feed_removals");
+    await pool.query(emptying("feed_removals"));
   });
 });
 
@@ -313,7 +312,7 @@ describe("a transaction that is still open", () => {
 
   it("is recognized by its position even when the lock key cannot hold all its bits", async () => {
     for (const beginning of [2n ** 31n - 2n, 3n * 2n ** 31n - 1n]) {
-      await pool.query("truncate mirror.orders, mirror.history, mirror.changes");
+      await pool.query(emptying("orders history changes"));
       await pool.query(`alter table mirror.changes alter column position restart with ${beginning}`);
       await seeByPoll({ reference: "Z", updatedAt: at(1) });
       const early = await makeWriter();

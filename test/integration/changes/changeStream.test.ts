@@ -24,6 +24,7 @@ import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const common = { clock: systemClock, logger: silentLogger };
 
@@ -31,7 +32,7 @@ const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 const closes: (() => Promise<unknown>)[] = [];
 beforeEach(async () => {
   await pool.query(
-    "truncate mirror.orders, mirror.history, mirror.changes restart identity; delete from mirror.poll_state",
+    emptying("orders history changes", { restartsIdentity: true }) + "; delete from mirror.poll_state",
   );
 });
 afterEach(async () => {

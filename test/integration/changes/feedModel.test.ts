@@ -13,6 +13,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const WRITERS = 3;
 const MODES = new Map([["live", "live"]] as const);
@@ -139,7 +140,7 @@ it("shows exactly the committed changes, each once, and claims no proof before a
   await fc.assert(
     fc.asyncProperty(commands, async (sequence) => {
       await pool.query(
-        "truncate mirror.orders, mirror.changes, mirror.history; update mirror.poll_state set safe_through = null",
+        emptying("orders changes history") + "; update mirror.poll_state set safe_through = null",
       );
       const model: Model = { open: [], committed: [], revisions: new Map(), proofs: new Map() };
       const real: Real = { after: FEED_BEGINNING, seen: [], version: 0, completeThrough: undefined };

@@ -34,6 +34,7 @@ import { removeOlder } from "../../support/mirror/retention.ts";
 import { removeDelivered, removeOutgoingAttempts } from "../../../src/retention/retention.sql.ts";
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const RETRY_SECONDS = [0.2, 0.2, 0.2];
@@ -87,8 +88,9 @@ beforeEach(async () => {
   received = [];
   answers = [];
   await pool.query(
-    `truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors, mirror.outgoing_endpoints, mirror.orders,
-      mirror.history, mirror.changes`,
+    emptying(
+      "outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes",
+    ),
   );
 });
 afterEach(async () => {
@@ -308,7 +310,7 @@ describe("outgoing webhooks", () => {
     await start([ALL, { ...ALL, endpointId: "bi" }]);
     await see("live", { reference: "A", updatedAt: at(1) });
     await settled("delivered 1 status 200", "delivered 1 status 200");
-    await pool.query("truncate mirror.changes");
+    await pool.query(emptying("changes"));
     await pool.query(
       "update mirror.outgoing_deliveries set state = 'pending', next_attempt_at = now() where endpoint_id = 'bi'",
     );

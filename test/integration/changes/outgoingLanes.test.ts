@@ -16,6 +16,7 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const TIMEOUT_MS = 3_000;
 const RETRY_SECONDS = [0.1, 0.1, 0.1];
@@ -25,8 +26,11 @@ type Answer = (response: ServerResponse, change: { reference: string; revision: 
 const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 const closes: (() => Promise<unknown>)[] = [];
 beforeEach(async () => {
-  await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
-    mirror.outgoing_endpoints, mirror.orders, mirror.history, mirror.changes`);
+  await pool.query(
+    emptying(
+      "outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes",
+    ),
+  );
 });
 afterEach(async () => {
   for (const close of closes.splice(0).reverse()) await close();
@@ -286,6 +290,6 @@ describe("an attempt", () => {
     await erased;
     const { rows } = await pool.query("select outcome, answer from mirror.outgoing_attempts");
     expect(rows).toEqual([{ outcome: "status 200", answer: null }]);
-    await pool.query("truncate mirror.erasures");
+    await pool.query(emptying("erasures"));
   });
 });

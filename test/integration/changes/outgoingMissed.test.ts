@@ -18,6 +18,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const ERP = { endpointId: "erp", sourceId: "live", types: ["order.new" as const], statuses: ["created"] };
 const WAIT_DAYS = 7;
@@ -36,8 +37,11 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors, mirror.outgoing_endpoints, mirror.orders,
-    mirror.history, mirror.changes, mirror.feed_removals, mirror.retention_walks`);
+  await pool.query(
+    emptying(
+      "outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes feed_removals retention_walks",
+    ),
+  );
   await recordSubscriptions(pool, [ERP]);
 });
 
@@ -144,7 +148,7 @@ describe("changes that an endpoint was not notified of", () => {
     expect(await tell()).toMatchObject([{ data: { reference: "B" } }]);
     await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: 0n });
     expect((await tell()).map(({ type }) => type).sort()).toEqual(["changes.missed", "order.new"]);
-    await pool.query("truncate mirror.changes");
+    await pool.query(emptying("changes"));
     await recordSubscriptions(pool, [{ ...ERP, endpointId: "bi" }]);
     expect(await tell("bi")).toEqual([]);
   });

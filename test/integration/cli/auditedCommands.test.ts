@@ -5,6 +5,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -21,7 +22,7 @@ beforeAll(async () => {
     [seqs[0]],
   );
 });
-afterEach(() => database.pool.query("truncate mirror.ops_actions"));
+afterEach(() => database.pool.query(emptying("ops_actions")));
 afterAll(() => database.drop());
 
 const run = (args: string[], env: Record<string, string> = {}) =>

@@ -7,6 +7,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -19,7 +20,7 @@ afterAll(async () => {
   await pool.end();
   await database.drop();
 });
-beforeEach(() => pool.query("truncate mirror.period_requests"));
+beforeEach(() => pool.query(emptying("period_requests")));
 
 const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
   runCommand(["backfill", ...args], {

@@ -21,6 +21,7 @@ import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import { serve } from "../../support/http/serve.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
 
@@ -45,9 +46,12 @@ const HOUR = 3_600_000_000_000n;
 const now = () => systemClock.now();
 
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.pending, mirror.quarantine, mirror.inbox,
-    mirror.coverage, mirror.poll_state, mirror.unannounced_changes, mirror.refetches, mirror.leases,
-    mirror.webhook_calls restart identity`);
+  await pool.query(
+    emptying(
+      "orders history pending quarantine inbox coverage poll_state unannounced_changes refetches leases webhook_calls",
+      { restartsIdentity: true },
+    ),
+  );
   await pool.query(
     "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'host:1', 1, now() + interval '1 hour')",
   );
@@ -322,7 +326,7 @@ describe("doctor", () => {
   });
 
   it("reports a gap in the coverage with the command that closes it", async () => {
-    await pool.query("truncate mirror.coverage");
+    await pool.query(emptying("coverage"));
     const gapSince = now() - 3n * HOUR;
     await cover(now() - 5n * HOUR, gapSince);
     await cover(now() - 2n * HOUR, now());

@@ -21,6 +21,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let apply: Apply;
@@ -34,9 +35,11 @@ afterAll(() => database.drop());
 beforeEach(() => empty());
 
 const empty = () =>
-  database.pool
-    .query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+  database.pool.query(
+    emptying("orders history changes pending quarantine refetches inbox erasures", {
+      restartsIdentity: true,
+    }),
+  );
 
 const MARGIN_SECONDS = 100;
 const STATUSES = ["created", "arrived_for_pickup", "picked_up", "cancelled"] as const;

@@ -42,6 +42,7 @@ import { makeRandom } from "../../support/faults/random.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -61,9 +62,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(
-    `truncate mirror.orders, mirror.history, mirror.changes, mirror.feed_removals, mirror.poll_state`,
-  );
+  await pool.query(emptying("orders history changes feed_removals poll_state"));
 });
 
 /** Applies these states of orders as reads, in one batch. */

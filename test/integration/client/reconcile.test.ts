@@ -26,6 +26,7 @@ import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -54,9 +55,7 @@ beforeEach(empty);
 
 async function empty(): Promise<void> {
   beforeAnswer = () => Promise.resolve();
-  await pool.query(
-    "truncate mirror.orders, mirror.history, mirror.changes, mirror.feed_removals, mirror.poll_state, mirror.erasures",
-  );
+  await pool.query(emptying("orders history changes feed_removals poll_state erasures"));
 }
 
 const apply = () =>

@@ -14,6 +14,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let url: string;
@@ -40,7 +41,7 @@ afterAll(async () => {
 beforeEach(async () => {
   received = [];
   answer = 200;
-  await database.pool.query("truncate mirror.alerts");
+  await database.pool.query(emptying("alerts"));
 });
 
 const well = makeFacts();

@@ -13,6 +13,7 @@ import type { ScriptedProvider } from "../../support/providers/scriptedProvider.
 import { openSurfaces, printStatus } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const WAIT = { timeout: 60_000, interval: 500 };
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
@@ -126,7 +127,7 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   expect(await surfaces.readPage()).toContain("Every webhook of live is refused (4 calls)");
 
   expect(await sendEvent(url, { id: "evt_9", body })).toBe(200);
-  await run("truncate mirror.pending");
+  await run(emptying("pending"));
   expect(await surfaces.look()).toEqual(everywhere());
 });
 

@@ -18,6 +18,7 @@ import {
 } from "../../support/pages/pageChecks.ts";
 import { findChromium } from "../../support/pages/chromium.ts";
 import { PASSWORDS, serveOpsPages } from "../../support/pages/opsTour.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const PATIENCE = { timeout: 60_000 };
 const DESKTOP = { viewport: { width: 1280, height: 900 } };
@@ -253,7 +254,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
   });
 
   it("can be used with the keyboard alone: log in, find an order, request a refetch, log out", async () => {
-    await ops.database.pool.query("truncate mirror.refetches");
+    await ops.database.pool.query(emptying("refetches"));
     await withTab(DESKTOP, async ({ page, troubles }) => {
       const { keyboard } = page;
       const focusOn = async (name: string) => {
@@ -291,7 +292,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
   });
 
   it("do everything without JavaScript that they do with it", async () => {
-    await ops.database.pool.query("truncate mirror.refetches");
+    await ops.database.pool.query(emptying("refetches"));
     await withTab({ ...DESKTOP, javaScriptEnabled: false }, async ({ page, troubles }) => {
       await page.goto(ORDER);
       await page.getByLabel("Password").fill("a guess");

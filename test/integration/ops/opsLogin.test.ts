@@ -9,6 +9,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -22,7 +23,7 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
-  await database.pool.query("truncate mirror.ops_sessions, mirror.ops_actions");
+  await database.pool.query(emptying("ops_sessions ops_actions"));
 });
 afterAll(async () => {
   await board.close();

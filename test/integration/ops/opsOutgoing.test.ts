@@ -2,13 +2,17 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, read, post } = await openOpsPages();
 await addSource(pool, "live");
 const ERP = { endpoint: "erp" };
 beforeEach(async () => {
-  await pool.query(`truncate mirror.outgoing_attempts, mirror.outgoing_deliveries, mirror.outgoing_cursors,
-    mirror.outgoing_endpoints restart identity`);
+  await pool.query(
+    emptying("outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints", {
+      restartsIdentity: true,
+    }),
+  );
   await fillOutgoing(pool, "<script>no</script>");
 });
 

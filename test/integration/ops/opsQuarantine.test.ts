@@ -10,6 +10,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const CONFIG = { opsPassword: "change", opsViewerPassword: "look", localTrust: true };
 const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
@@ -42,9 +43,9 @@ afterAll(async () => {
 /** Each test begins with two quarantined events of different kinds and a read that names no order. */
 beforeEach(async () => {
   notified = [];
-  await database.pool.query("truncate mirror.quarantine restart identity");
-  await database.pool.query("truncate mirror.ops_actions restart identity");
-  await database.pool.query("truncate mirror.pending");
+  await database.pool.query(emptying("quarantine", { restartsIdentity: true }));
+  await database.pool.query(emptying("ops_actions", { restartsIdentity: true }));
+  await database.pool.query(emptying("pending"));
   await database.pool.query(`
     insert into mirror.quarantine (source_id, via, inbox_seq, reason, detail, reference)
     select 'live', 'webhook', seq, case event_id when 'evt_bad' then 'unreadable_order' else 'not_json' end,

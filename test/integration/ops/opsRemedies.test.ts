@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, read, post } = await openOpsPages();
 await fillMirror(pool);
@@ -63,7 +64,7 @@ describe("remedies on the overview", () => {
       "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
     );
     expect(rows).toEqual([{ due: 21 }]);
-    await pool.query("truncate mirror.refetches");
+    await pool.query(emptying("refetches"));
   });
 
   it("offers nothing for a source that does not exist", async () => {

@@ -15,6 +15,7 @@ import type { IdentityProvider } from "../../support/http/identityProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { serve, serveAt } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -37,7 +38,7 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   for (const server of servers.splice(0).reverse()) await server.close();
-  await database.pool.query("truncate mirror.ops_sessions, mirror.ops_actions, mirror.refetches");
+  await database.pool.query(emptying("ops_sessions ops_actions refetches"));
   lines.length = 0;
 });
 afterAll(async () => {

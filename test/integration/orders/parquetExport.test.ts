@@ -13,6 +13,7 @@ import { makeTestReport } from "../../support/mirror/report.ts";
 import { queryDuckdb } from "../../support/parquet/duckdb.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -34,7 +35,7 @@ afterAll(async () => {
   await database.drop();
   await rm(folder, { recursive: true });
 });
-beforeEach(() => database.pool.query("truncate mirror.orders"));
+beforeEach(() => database.pool.query(emptying("orders")));
 
 /** Exports to a file and returns its name as DuckDB reads it. */
 async function download(query = ""): Promise<string> {

@@ -10,6 +10,7 @@ import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 const NAMES = Object.keys(EXPORT_COLUMNS);
@@ -37,7 +38,7 @@ afterAll(async () => {
   await exportPool.end();
   await database.drop();
 });
-beforeEach(() => database.pool.query("truncate mirror.orders"));
+beforeEach(() => database.pool.query(emptying("orders")));
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
   insertOrder(database.pool, sourceId, orderText(fields));

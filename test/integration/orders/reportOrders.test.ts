@@ -6,6 +6,7 @@ import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
 import type { ReportServer } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 
@@ -24,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => report.close());
 beforeEach(async () => {
   await report.database.pool.query(
-    "truncate mirror.orders; delete from mirror.poll_state; delete from mirror.sources",
+    emptying("orders") + "; delete from mirror.poll_state; delete from mirror.sources",
   );
 });
 
@@ -141,7 +142,7 @@ describe("the list of orders", () => {
       { branch_id: null, branch_reference: "quay", branch_name: "Quay" },
       { branch_id: null, branch_reference: "mill", branch_name: null },
     ]);
-    await pool.query("truncate mirror.branches");
+    await pool.query(emptying("branches"));
   });
 
   it("refuses a branch that matches none, case-sensitively and in this source only", async () => {

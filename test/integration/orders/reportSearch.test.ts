@@ -3,6 +3,7 @@ import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
 import type { ReportServer } from "../../support/mirror/report.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const [B1, B2] = ["6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11", "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
 
@@ -13,7 +14,8 @@ beforeAll(async () => {
 afterAll(() => report.close());
 beforeEach(async () => {
   await report.database.pool.query(
-    "truncate mirror.orders, mirror.branches; delete from mirror.poll_state; update mirror.sources set branches_read_at = null",
+    emptying("orders branches") +
+      "; delete from mirror.poll_state; update mirror.sources set branches_read_at = null",
   );
   await addSource(report.database.pool, "live");
   await addSource(report.database.pool, "test", "test");

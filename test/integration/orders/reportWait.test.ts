@@ -6,6 +6,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
 import type { ReportServer } from "../../support/mirror/report.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const AT = "2026-11-20T10:00:00.000000001Z";
 const LATER = "2026-11-20T10:00:00.000000002Z";
@@ -15,7 +16,7 @@ beforeAll(async () => {
   report = await startTestReport();
 });
 afterAll(() => report.close());
-beforeEach(() => report.database.pool.query("truncate mirror.orders"));
+beforeEach(() => report.database.pool.query(emptying("orders")));
 
 const add = (fields: Record<string, unknown>) => insertOrder(report.database.pool, "live", orderText(fields));
 
@@ -50,7 +51,7 @@ describe("waiting for an order", () => {
     await add({ reference: "A", updatedAt: AT });
     const waiting = get(`A?updatedAfter=${AT}&wait=20`);
     await systemClock.sleep(100);
-    await report.database.pool.query("truncate mirror.orders");
+    await report.database.pool.query(emptying("orders"));
     await add({ reference: "A", updatedAt: LATER });
     expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
   });

@@ -7,6 +7,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const NAME = "poll:live";
 /** Longer than any of these tests by the database's real clock. */
@@ -22,7 +23,7 @@ afterAll(async () => {
   await pool.end();
   await database.drop();
 });
-beforeEach(() => pool.query("truncate mirror.leases"));
+beforeEach(() => pool.query(emptying("leases")));
 
 const acquire = (holder: string) => acquireLease(pool, { name: NAME, holder, ttlMs: TTL_MS });
 const expiresIn = (seconds: number) =>

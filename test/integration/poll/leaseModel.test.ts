@@ -9,6 +9,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const NAME = "poll:live";
 const TTL = { ttlMs: 60_000 };
@@ -137,7 +138,7 @@ it("has one holder at a time and lets nobody else renew, write or release, in an
   );
   await fc.assert(
     fc.asyncProperty(commands, async (sequence) => {
-      await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage");
+      await pool.query(emptying("leases poll_state coverage"));
       await pool.query(
         "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', 0, 0)",
       );

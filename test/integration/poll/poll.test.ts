@@ -17,6 +17,7 @@ import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { portOf, through } from "../../support/faults/faultWorld.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -33,8 +34,9 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages, mirror.refetches, mirror.orders,
-    mirror.history, mirror.changes, mirror.quarantine`);
+  await pool.query(
+    emptying("leases poll_state coverage walks walk_pages refetches orders history changes quarantine"),
+  );
 });
 
 const INTERVAL_SECONDS = 0.05;

@@ -20,6 +20,7 @@ import {
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -34,7 +35,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches");
+  await pool.query(emptying("leases poll_state coverage refetches"));
 });
 
 const TTL = { ttlMs: 15_000 };
@@ -240,7 +241,7 @@ describe("the ledger", () => {
         fc.array(window, { maxLength: 8 }),
         fc.bigInt({ min: -20n, max: 20n }),
         async (windows, from) => {
-          await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage");
+          await pool.query(emptying("leases poll_state coverage"));
           const lease = await lead();
           await begin(lease, { historySince: from, polledThrough: from });
           let expected = from;

@@ -21,6 +21,7 @@ import {
   text,
 } from "../../support/providers/scriptedProvider.ts";
 import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -37,8 +38,9 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   provider = await startScriptedProvider();
-  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches, mirror.orders,
-    mirror.history, mirror.changes, mirror.quarantine, mirror.period_requests`);
+  await pool.query(
+    emptying("leases poll_state coverage refetches orders history changes quarantine period_requests"),
+  );
 });
 afterEach(() => provider.close());
 

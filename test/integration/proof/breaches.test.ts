@@ -16,6 +16,7 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -33,9 +34,11 @@ afterAll(async () => {
 beforeEach(async () => {
   provider = makeMemoryProvider();
   lines.length = 0;
-  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages,
-    mirror.coverage_breaches, mirror.refetches, mirror.orders, mirror.history, mirror.changes, mirror.quarantine,
-    mirror.pending, mirror.inbox, mirror.period_requests, mirror.arrivals`);
+  await pool.query(
+    emptying(
+      "leases poll_state coverage walks walk_pages coverage_breaches refetches orders history changes quarantine pending inbox period_requests arrivals",
+    ),
+  );
 });
 
 const apply = () => makeLiveApply(pool);

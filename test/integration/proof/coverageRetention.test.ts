@@ -17,6 +17,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 /** Both get the same windows, but only those of `thinned` become old enough to be removed. */
 const SOURCES = ["whole", "thinned"] as const;
@@ -39,9 +40,7 @@ afterAll(async () => {
 });
 
 async function beginAnew(historyHour = 0): Promise<void> {
-  await pool.query(
-    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.period_requests, mirror.retention_walks",
-  );
+  await pool.query(emptying("leases poll_state coverage period_requests retention_walks"));
   const taken = await acquireLease(pool, { name: "poll", holder: "test", ttlMs: 600_000 });
   if (taken === undefined) throw new Error("the lease is taken");
   lease = taken;

@@ -9,6 +9,7 @@ import { endCycle } from "../../../src/poll/ledger/pollState.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -26,7 +27,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query("truncate mirror.poll_state, mirror.quarantine, mirror.pending, mirror.refetches");
+  await pool.query(emptying("poll_state quarantine pending refetches"));
 });
 
 const readLive = async () => (await readStandings(pool, "live"))[0]!;

@@ -14,6 +14,7 @@ import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
 let database: TestDatabase;
@@ -33,9 +34,7 @@ beforeEach(() => begin(0));
 
 /** A source without a proof, with a history from that second on. */
 async function begin(historySecond: number): Promise<void> {
-  await pool.query(
-    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.coverage_breaches restart identity",
-  );
+  await pool.query(emptying("leases poll_state coverage coverage_breaches", { restartsIdentity: true }));
   lease = (await acquireLease(pool, { name: "poll:live", holder: "a", ttlMs: 60_000 }))!;
   const historySince = BigInt(historySecond) * SECOND;
   await beginPolling(pool, lease, { sourceId: "live", historySince, polledThrough: historySince });

@@ -18,6 +18,7 @@ import {
   TEST_SECRET,
 } from "../../support/signing/receiving.ts";
 import type { Receiving } from "../../support/signing/receiving.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 // receive.test.ts tests what senders do; this file tests what only attackers do.
 
@@ -30,9 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 beforeEach(async () => {
-  await database.pool.query(
-    "truncate mirror.inbox, mirror.pending, mirror.history, mirror.orders, mirror.changes, mirror.quarantine",
-  );
+  await database.pool.query(emptying("inbox pending history orders changes quarantine"));
   receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
 });
 afterEach(() => receiving.close());

@@ -6,6 +6,7 @@ import type { IncomingEvent } from "../../../src/receive/commit/inbox.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -15,7 +16,7 @@ beforeAll(async () => {
   );
 });
 afterAll(() => database.drop());
-beforeEach(() => database.pool.query("truncate mirror.inbox, mirror.pending restart identity"));
+beforeEach(() => database.pool.query(emptying("inbox pending", { restartsIdentity: true })));
 
 function makeEvent(eventId: string, text = eventId, sourceId = "live"): IncomingEvent {
   const body = Buffer.from(text);

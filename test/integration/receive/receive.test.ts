@@ -20,6 +20,7 @@ import {
   TEST_SECRET,
 } from "../../support/signing/receiving.ts";
 import type { Receiving } from "../../support/signing/receiving.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const MEBIBYTE = 1_048_576;
 
@@ -28,7 +29,7 @@ beforeAll(async () => {
   database = await makeTestDatabase();
 });
 afterAll(() => database.drop());
-beforeEach(() => database.pool.query("truncate mirror.inbox, mirror.pending"));
+beforeEach(() => database.pool.query(emptying("inbox pending")));
 
 interface InboxRow {
   readonly seq: string;

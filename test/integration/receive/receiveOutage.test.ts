@@ -7,6 +7,7 @@ import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
 import { makeBody, post, signHeaders, startReceiving } from "../../support/signing/receiving.ts";
 import type { Receiving } from "../../support/signing/receiving.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 /** Senders give up after 3 to 5 s; the receiver after 2. */
 const GIVES_UP_AFTER_MS = 2_000;
@@ -26,7 +27,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await unlock();
   await receiving.close();
-  await database.pool.query("truncate mirror.inbox, mirror.pending");
+  await database.pool.query(emptying("inbox pending"));
 });
 
 /** Blocks inserts into the inbox until `unlock` or the end of the test. */

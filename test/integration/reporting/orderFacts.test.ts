@@ -12,12 +12,16 @@ import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
-  pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.branches,
-    mirror.poll_state, mirror.coverage, mirror.coverage_breaches, mirror.refetches, mirror.feed_removals,
-    mirror.retention_walks, mirror.erasures, mirror.order_facts, mirror.facts_progress restart identity`);
+  pool.query(
+    emptying(
+      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_progress",
+      { restartsIdentity: true },
+    ),
+  );
 beforeEach(empty);
 
 async function read(text: string, values: unknown[] = []) {

@@ -20,6 +20,7 @@ import {
 } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -35,8 +36,11 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.branches,
-    mirror.coverage, mirror.poll_state, mirror.quarantine, mirror.refetches restart identity`);
+  await pool.query(
+    emptying("orders history changes pending inbox branches coverage poll_state quarantine refetches", {
+      restartsIdentity: true,
+    }),
+  );
 });
 
 const SETTLE_SECONDS = 5;

@@ -23,6 +23,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -37,8 +38,11 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+  await pool.query(
+    emptying("orders history changes pending quarantine refetches inbox erasures", {
+      restartsIdentity: true,
+    }),
+  );
 });
 
 const SETTLE_SECONDS = 5;
@@ -145,8 +149,11 @@ describe("an erased order", () => {
   it("leaves no personal data anywhere, before or after the erasure, and other orders keep theirs", async () => {
     await fc.assert(
       fc.asyncProperty(steps, steps, async (before, after) => {
-        await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-          mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+        await pool.query(
+          emptying("orders history changes pending quarantine refetches inbox erasures", {
+            restartsIdentity: true,
+          }),
+        );
         const other: Placed = { do: "tell", apply: true, reference: "ORD-12", version: 9, status: "created" };
         for (const one of [other, ...before]) await take(one);
         await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });

@@ -14,11 +14,15 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const { database, pool, apply } = await openLiveMirror();
 beforeEach(async () => {
-  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+  await pool.query(
+    emptying("orders history changes pending quarantine refetches inbox erasures", {
+      restartsIdentity: true,
+    }),
+  );
 });
 
 const ERASED = { sourceId: "live", reference: "DO-1" };
@@ -229,7 +233,7 @@ describe("erasing an order", () => {
     await take("an event", "canary-1", "DO-1");
     await take("an array of orders", "canary-2", "DO-1");
     await take("an array of orders", "canary-3", "DO-12");
-    await pool.query("truncate mirror.history");
+    await pool.query(emptying("history"));
     await eraseOrder(pool, ERASED);
     expect(
       await pool.query("select seq from mirror.inbox where body = '{\"erased\":true}' order by seq"),

@@ -22,6 +22,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -46,8 +47,11 @@ const applyEvents = (seqs: readonly number[]) =>
 
 describe("retention removes old rows", () => {
   beforeEach(async () => {
-    await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-      mirror.refetches, mirror.inbox, mirror.feed_removals, mirror.retention_walks restart identity`);
+    await pool.query(
+      emptying("orders history changes pending quarantine refetches inbox feed_removals retention_walks", {
+        restartsIdentity: true,
+      }),
+    );
   });
 
   const put = (eventId: string, body: Buffer, sourceId = "live") =>

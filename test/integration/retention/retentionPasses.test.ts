@@ -6,14 +6,18 @@ import { readStandings } from "../../../src/health/standing.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, apply } = await openLiveMirror();
 beforeEach(() => clear());
 
 const clear = () =>
-  pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-    mirror.refetches, mirror.inbox, mirror.retention_walks, mirror.leases, mirror.unannounced_changes,
-    mirror.lost_events_removed restart identity`);
+  pool.query(
+    emptying(
+      "orders history changes pending quarantine refetches inbox retention_walks leases unannounced_changes lost_events_removed",
+      { restartsIdentity: true },
+    ),
+  );
 const KEPT_DAYS = 7;
 const removeFromHistory = (limit?: number) =>
   removeOlder(pool, [removeSuperseded, removeHistory], {

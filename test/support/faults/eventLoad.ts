@@ -47,8 +47,8 @@ export function makeEventLoad(url: string): EventLoad {
   }
   async function sendOn(): Promise<void> {
     while (!stopping) {
-      // Without the pause, the senders would spin while nothing listens.
-      if ((await send()) === null) await systemClock.sleep(PAUSE_MS);
+      // Without the pause, the senders would spin while nothing listens or everything is refused.
+      if ((await send()) !== 200) await systemClock.sleep(PAUSE_MS);
     }
   }
   return {

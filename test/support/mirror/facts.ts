@@ -1,6 +1,7 @@
 import type { Pool } from "../../../src/database/database.ts";
 import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sql.ts";
 import type { FactsBatch } from "../../../src/poll/ledger/orderFacts.sql.ts";
+import { emptying } from "./emptying.ts";
 
 /** Updates the facts of the source `live` in batches of `limit` until nothing is left to read, as its leader does. */
 export async function keepFacts(
@@ -19,6 +20,6 @@ export async function keepFacts(
 
 /** Computes all rows of the source `live` again, from the history alone. */
 export async function rebuildFacts(pool: Pool): Promise<void> {
-  await pool.query("truncate mirror.order_facts, mirror.facts_progress");
+  await pool.query(emptying("order_facts facts_progress"));
   await keepFacts(pool);
 }

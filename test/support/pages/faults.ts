@@ -1,12 +1,15 @@
+import { emptying } from "../mirror/emptying.ts";
+
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const MINUTE = 60_000_000_000n;
 
+const RECORDS =
+  "inbox pending history coverage_breaches quarantine refetches poll_state coverage leases " +
+  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests provider_behaviour outgoing_deliveries outgoing_attempts";
+
 /** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 export const WELL = `
-  truncate mirror.inbox, mirror.pending, mirror.history, mirror.coverage_breaches, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
-    mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
-    mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries,
-    mirror.outgoing_attempts;
+  ${emptying(RECORDS)};
   delete from mirror.outgoing_endpoints;
   update mirror.sources set created_at = now() - interval '30 days', paused_at = null;
   insert into mirror.leases (name, holder, fence, expires_at)
