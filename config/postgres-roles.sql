@@ -111,7 +111,7 @@ grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 -- Certificates of completeness, which it issues when a day is proved.
 grant insert on mirror.certificates to order_mirror_poller;
 grant insert, update on mirror.daily_files to order_mirror_poller;
--- The rows behind reporting.order_facts.
+-- The rows behind reporting.order_facts and reporting.daily.
 grant insert, update on mirror.order_facts, mirror.facts_progress to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- An order that could not be read singly leaves the quarantine automatically once it is read. An event that was dated ahead

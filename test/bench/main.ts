@@ -21,7 +21,7 @@ import { benchOrganizations } from "./sections/organizations.ts";
 import { benchPoll } from "./sections/poll.ts";
 import { benchRead } from "./sections/read.ts";
 import { benchReceive } from "./sections/receive.ts";
-import { benchReporting } from "./sections/reporting.ts";
+import { benchReporting, benchReportingTenMillion } from "./sections/reporting.ts";
 import { benchReconcile } from "./sections/reconcile.ts";
 import { benchShed } from "./sections/shed.ts";
 import { benchStartUp } from "./sections/startUp.ts";
@@ -51,6 +51,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   read: benchRead,
   export: benchExport,
   reporting: benchReporting,
+  "reporting-ten-million": benchReportingTenMillion,
   feed: benchFeed,
   reconcile: benchReconcile,
   stream: benchStream,

@@ -7,20 +7,35 @@ import { compare } from "../measure.ts";
 import type { Subject } from "../measure.ts";
 
 const ORDERS = amount(1_000_000);
+const MANY_ORDERS = amount(10_000_000);
 
 /** The questions of docs/reporting.md about a year with a million orders. */
 export const benchReporting: Bench = async ({ pool }) => {
   await fillYear(pool, ORDERS);
   await keepFacts(pool);
-  await pool.query("vacuum analyze mirror.order_facts");
+  await pool.query("vacuum analyze mirror.order_facts, mirror.facts_daily");
   await pool.query("checkpoint");
-  const questions = readQuestions(YEAR_END).map(({ question, sql }): Subject => ({
+  return ask(pool, "reporting", "under 1 s");
+};
+
+/** The same about ten million orders: only the rows that the answers are read from, and not computed from a history. */
+export const benchReportingTenMillion: Bench = async ({ pool }) => {
+  await prepareYear(pool);
+  for (let first = 1; first <= MANY_ORDERS; first += BATCH)
+    await pool.query(FILL_FACTS, [first, first + BATCH - 1, MANY_ORDERS, BRANCHES, YEAR_END]);
+  await pool.query("vacuum analyze mirror.order_facts, mirror.facts_daily");
+  await pool.query("checkpoint");
+  return ask(pool, "reporting-ten-million", "under 5 s");
+};
+
+function ask(pool: Pool, section: string, goal: string) {
+  const subjects = readQuestions(YEAR_END).map(({ question, sql }): Subject => ({
     name: question,
-    goal: "under 1 s",
+    goal,
     run: () => time(pool, sql),
   }));
-  return compare({ section: "reporting", unit: "ms", subjects: questions });
-};
+  return compare({ section, unit: "ms", subjects });
+}
 
 async function time(pool: Pool, sql: string) {
   const startedMs = performance.now();
@@ -39,12 +54,13 @@ const BRANCHES = 200;
  * pickup, picked up, at the delivery, delivered; every twentieth is cancelled after two of them. Reads bring one state of
  * fifty first. Actual deliveries are up to 20 minutes early or late.
  */
-const FILL = `
+const SKETCH = `
 with sketch as materialized (
   select n, 'S' || n as reference, n % 20 = 2 as cancelled, 'b' || n % $4::int as branch_id, 'Fleet ' || n % 20 as fleet_name,
     $5::timestamptz - (($3::bigint - n) * interval '365 days') / $3::bigint - interval '1 hour' as created_at
-  from generate_series($1::bigint, $2::bigint) n
-), states as materialized (
+  from generate_series($1::bigint, least($2::bigint, $3::bigint)) n
+)`;
+const FILL = `${SKETCH}, states as materialized (
   select s.*, state.nth, state.status, created_at + state.nth * interval '8 minutes' as at,
     case when (n * 5 + state.nth) % 50 = 0 then 'poll' else 'webhook' end as via,
     n * 5 + state.nth as history_id, state.nth = case when cancelled then 2 else 4 end as latest
@@ -71,8 +87,25 @@ select 'live', reference, mirror.nanos_of(at), true, 0, nth, '', 'shop-' || n, s
   created_at + interval '1 second', at + interval '1 second'
 from states where latest`;
 
-/** A year of `total` orders with their history, and everything proved; analyzed. Facts are not computed. */
-async function fillYear(pool: Pool, total: number): Promise<void> {
+const FILL_FACTS = `${SKETCH}
+insert into mirror.order_facts (source_id, reference, history_id, observations, revision, status, branch_id, fleet_name,
+  pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, created_at, arrived_for_pickup_at,
+  picked_up_at, arrived_for_delivery_at, other_status_at, cancelled_at, first_seen_via, first_seen_at, statuses_by_event,
+  statuses_by_read, corrections)
+select 'live', reference, n, steps + 1, steps + 1, case when cancelled then 'cancelled' else 'delivered' end, branch_id, fleet_name,
+  created_at + interval '20 minutes', created_at + interval '40 minutes',
+  case when not cancelled then created_at + interval '16 minutes' end,
+  case when not cancelled then created_at + interval '40 minutes' + (n % 2401 - 1200) * interval '1 second' end,
+  created_at + steps * interval '8 minutes', created_at, created_at + interval '8 minutes',
+  case when not cancelled then created_at + interval '16 minutes' end,
+  case when not cancelled then created_at + interval '24 minutes' end,
+  case when not cancelled then created_at + interval '32 minutes' end,
+  case when cancelled then created_at + interval '16 minutes' end,
+  'webhook', created_at + interval '1 second', steps, 0, 0
+from sketch, lateral (select case when cancelled then 2 else 4 end as steps) taken`;
+
+/** 200 branches, and a year of which everything is proved. */
+async function prepareYear(pool: Pool): Promise<void> {
   await pool.query(
     `insert into mirror.branches (source_id, branch_id, reference, name, raw)
      select 'live', 'b' || n, 'B' || n, 'Branch ' || n, '{}' from generate_series(0, ${BRANCHES - 1}) n`,
@@ -82,8 +115,13 @@ async function fillYear(pool: Pool, total: number): Promise<void> {
      values ('live', mirror.nanos_of($1::timestamptz - interval '400 days'), mirror.nanos_of($1))`,
     [YEAR_END],
   );
+}
+
+/** A year of `total` orders with their history, analyzed. Facts are not computed. */
+async function fillYear(pool: Pool, total: number): Promise<void> {
+  await prepareYear(pool);
   for (let first = 1; first <= total; first += BATCH)
-    await pool.query(FILL, [first, Math.min(first + BATCH - 1, total), total, BRANCHES, YEAR_END]);
+    await pool.query(FILL, [first, first + BATCH - 1, total, BRANCHES, YEAR_END]);
   for (const table of ["orders", "history", "branches"]) await pool.query(`vacuum analyze mirror.${table}`);
   await pool.query("checkpoint");
 }

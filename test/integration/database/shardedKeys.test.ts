@@ -14,6 +14,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   ops_sessions: "of people, who see all sources",
   outgoing_attempts: "a log, by number",
   outgoing_deliveries: "also unique by endpoint, source and position; attempts refer to its number",
+  reporting_zone: "one row, about all reports",
   retention_walks: "one row per table: where retention goes on",
   outgoing_endpoints: "an endpoint is notified of all its sources",
 };

@@ -18,7 +18,7 @@ const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
   pool.query(
     emptying(
-      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_progress",
+      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_daily facts_progress",
       { restartsIdentity: true },
     ),
   );
@@ -335,23 +335,14 @@ describe("the progress of order_facts", () => {
 });
 
 describe("daily", () => {
-  const daily = async (zone: string) => {
-    const client = await pool.connect();
-    try {
-      await client.query(`begin; set local timezone = '${zone}'`);
-      return (
-        await client.query<Record<string, unknown>>(
-          "select d.*, d.day::text as day from reporting.daily d order by d.day, d.branch_id, d.fleet_name",
-        )
-      ).rows;
-    } finally {
-      await client.query("rollback");
-      client.release();
-    }
-  };
+  const setZone = (zone: string) => pool.query("call mirror.set_reporting_zone($1)", [zone]);
+  beforeEach(() => setZone("UTC"));
+  const daily = () =>
+    read("select d.*, d.day::text as day from reporting.daily d order by d.day, d.branch_id, d.fleet_name");
   const plan = (pickupTime: string) => ({ pickupTime, deliveryTime: pickupTime });
 
-  it("counts the orders of each local day, branch and fleet", async () => {
+  it("counts the orders of each day in the zone that was set, by branch and fleet", async () => {
+    await setZone("Europe/Amsterdam");
     await read(
       "insert into mirror.branches (source_id, branch_id, reference, name, raw) values ('live', 'b1', 'C', 'Centre', '{}')",
     );
@@ -374,7 +365,7 @@ describe("daily", () => {
         await seeByPoll({ reference, updatedAt: "2026-03-01T22:40:00Z", status, more }, 99_999);
     }
     await keepFacts(pool);
-    const [other, centre, next] = await daily("Europe/Amsterdam");
+    const [other, centre, next] = await daily();
     expect([other, centre, next]).toMatchObject([
       { day: "2026-03-01", branch_id: "b1" },
       { day: "2026-03-01", branch_id: null, orders: "1", open_orders: "1", delivered_orders: "0" },
@@ -397,14 +388,18 @@ describe("daily", () => {
       statuses_by_read: "3",
       corrections: "0",
     });
-    expect((await daily("Etc/UTC")).map(({ day, orders }) => [day, orders])).toEqual([
+    await setZone("Etc/UTC");
+    expect((await daily()).map(({ day, orders }) => [day, orders])).toEqual([
       ["2026-03-01", "3"],
       ["2026-03-01", "2"],
     ]);
   });
 
-  it("are final once the proof has passed the end of the local day, until a breach withdraws it", async () => {
-    const final = async (zone: string) => (await daily(zone)).map(({ is_final }) => is_final);
+  it("are final once the proof has passed the end of the day, until a breach withdraws it", async () => {
+    const final = async (zone: string) => {
+      await setZone(zone);
+      return (await daily()).map(({ is_final }) => is_final);
+    };
     const prove = async (through: string) => {
       await read(
         `insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', $1, $2)
@@ -432,7 +427,76 @@ describe("daily", () => {
     await prove("2026-03-03T00:00:00Z");
     expect(await final("Europe/Amsterdam")).toEqual([false, true, true]);
   });
+
+  it("keep their zone and rows when another one is unknown", async () => {
+    await deliver();
+    await keepFacts(pool);
+    const rows = await daily();
+    await expect(setZone("Europe/Atlantis")).rejects.toThrow('time zone "Europe/Atlantis" not recognized');
+    expect(rows).toHaveLength(1);
+    expect(await daily()).toEqual(rows);
+  });
+
+  it("are the sums of the orders' rows, however these are changed", async () => {
+    const state = fc.record({
+      branch: fc.constantFrom(null, "b1", "b2"),
+      fleet: fc.constantFrom(null, "North", "South"),
+      status: fc.constantFrom("created", "picked_up", "cancelled", "returned"),
+      pickup: fc.option(fc.integer({ min: 0, max: 60 })),
+      late: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 })),
+      gone: fc.boolean(),
+      count: fc.integer({ min: 0, max: 3 }),
+    });
+    const step = fc.record({
+      how: fc.constantFrom("insert", "insert", "update", "delete"),
+      references: fc.uniqueArray(fc.constantFrom("A", "B", "C", "D"), { minLength: 1 }),
+      state,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
+        await empty();
+        for (const { how, references, state: to } of steps) {
+          const values = [references, to.branch, to.fleet, to.status, to.pickup, to.late, to.gone, to.count];
+          await pool.query(WAYS[how], how === "delete" ? [references] : values);
+        }
+        expect(await read(TOTALS)).toEqual(await read(SUMS));
+        const kept = await daily();
+        await setZone("UTC");
+        expect(await daily()).toEqual(kept);
+      }),
+      { numRuns: 60 },
+    );
+  });
 });
+
+/** Changes of rows of order_facts: $1 references, $2 branch, $3 fleet, $4 status, $5 hour of pickup, $6 delay in microseconds. */
+const ROW = `insert into mirror.order_facts (source_id, reference, history_id, observations, revision, status, branch_id, fleet_name,
+    pickup_time, delivery_time, real_delivery_time, updated_at, created_at, gone_at, first_seen_via, first_seen_at,
+    statuses_by_event, statuses_by_read, corrections)
+  select 'live', reference, 1, 1, 1, $4, $2, $3, pickup, pickup, pickup + $6 * interval '1 microsecond', now(),
+    pickup - interval '1 hour', case when $7 then now() end, 'poll', now(), $8, $8, $8
+  from unnest($1::text[]) reference, lateral (select timestamptz '2026-03-01' + $5 * interval '1 hour' as pickup) planned
+  on conflict (source_id, reference) do`;
+const WAYS = {
+  insert: `${ROW} nothing`,
+  update: `${ROW} update set branch_id = excluded.branch_id, fleet_name = excluded.fleet_name, status = excluded.status,
+    pickup_time = excluded.pickup_time, delivery_time = excluded.delivery_time, gone_at = excluded.gone_at,
+    real_delivery_time = excluded.real_delivery_time, created_at = excluded.created_at, corrections = excluded.corrections,
+    statuses_by_event = excluded.statuses_by_event, statuses_by_read = excluded.statuses_by_read`,
+  delete: "delete from mirror.order_facts where reference = any ($1)",
+};
+const TOTAL_COLUMNS = `orders, open_orders, cancelled_orders, delivered_orders, late_deliveries, late_seconds, timed_deliveries,
+  delivery_seconds, statuses_by_event, statuses_by_read, corrections`;
+const TOTALS = `select day::text, branch_id, fleet_name, ${TOTAL_COLUMNS} from reporting.daily order by 1, 2, 3`;
+/** The same, added up from what reports see of the orders. */
+const SUMS = `select (pickup_time at time zone 'UTC')::date::text as day, branch_id, fleet_name, count(*) as orders,
+    count(*) filter (where is_open) as open_orders, count(*) filter (where status = 'cancelled') as cancelled_orders,
+    count(real_delivery_time) as delivered_orders, count(*) filter (where is_late) as late_deliveries,
+    coalesce(sum(delivery_delay_seconds::numeric) filter (where is_late), 0)::double precision as late_seconds,
+    count(created_to_delivery_seconds) as timed_deliveries,
+    coalesce(sum(created_to_delivery_seconds::numeric), 0)::double precision as delivery_seconds,
+    sum(statuses_by_event) as statuses_by_event, sum(statuses_by_read) as statuses_by_read, sum(corrections) as corrections
+  from reporting.order_facts where pickup_time is not null group by 1, 2, 3 order by 1, 2, 3`;
 
 it("is kept up to date by the leading poller", async () => {
   const provider = makeMemoryProvider();

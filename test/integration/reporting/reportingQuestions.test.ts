@@ -113,6 +113,7 @@ async function correctOne(): Promise<void> {
 
 beforeAll(async () => {
   database = await makeTestDatabase();
+  await database.pool.query("call mirror.set_reporting_zone('Europe/Amsterdam')");
   await addSource(database.pool, "live");
   await addSource(database.pool, "test", "test");
   apply = makeLiveApply(database.pool);
@@ -185,9 +186,9 @@ const ANSWERS: readonly (readonly object[])[] = [
     },
   ],
   [
-    // 60 and 55 minutes; 70, 53 and 49.
-    { month: "2026-05-01", orders: 2, average_minutes: 58, over_an_hour_percent: 0 },
-    { month: "2026-06-01", orders: 3, average_minutes: 57, over_an_hour_percent: 33.3 },
+    // 60 and 55 minutes; 70, 53 and 49, of which the last one was in time.
+    { month: "2026-05-01", deliveries: 2, average_minutes: 58, late_percent: 100 },
+    { month: "2026-06-01", deliveries: 3, average_minutes: 57, late_percent: 66.7 },
   ],
   [
     // Of M3, L1, Y1, Y2, T1 and T2: 16, 10, 16, 16, 16 and 10 minutes.

@@ -20,6 +20,6 @@ export async function keepFacts(
 
 /** Computes all rows of the source `live` again, from the history alone. */
 export async function rebuildFacts(pool: Pool): Promise<void> {
-  await pool.query(emptying("order_facts facts_progress"));
+  await pool.query(emptying("order_facts facts_daily facts_progress"));
   await keepFacts(pool);
 }
