@@ -1,7 +1,5 @@
 import type { Pool } from "../../database/database.ts";
-import { queryInstants } from "../../database/columns.ts";
-import { pickSort, writeKeyset } from "../../database/keyset.sql.ts";
-import type { Position, Sorts } from "../../database/keyset.sql.ts";
+import type { Position } from "../../database/keyset.sql.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Section } from "../html/page.ts";
@@ -86,23 +84,4 @@ export function writeQuery<Row extends Listed>(
   if (query.sort !== list.sorts[0]) parameters.set("sort", query.sort);
   for (const key of after) parameters.append("after", key);
   return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
-}
-
-/**
- * How a list reads its rows. The statement's values are the source, the limit, the position, and the chosen words of
- * `filters`; null stands for any.
- */
-export function readRows<Row extends Listed>(
-  sorts: Sorts,
-  filters: readonly string[],
-  write: (keyset: ReturnType<typeof writeKeyset>) => string,
-): Pick<List<Row>, "sorts" | "read"> {
-  return {
-    sorts: Object.keys(sorts),
-    read: (pool, { sourceId, limit, after, sort, chosen }) => {
-      const text = write(writeKeyset(pickSort(sorts, sort), 3));
-      const words = filters.map((name) => chosen[name] ?? null);
-      return queryInstants<Row>(pool, text, [sourceId, limit, after, ...words]);
-    },
-  };
 }

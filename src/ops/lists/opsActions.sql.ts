@@ -1,9 +1,5 @@
-import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
-import { bothWays } from "../../database/keyset.sql.ts";
 import type { Role } from "../auth/passwords.ts";
-import { readRows } from "./list.ts";
-import type { Listed } from "./list.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
@@ -67,30 +63,3 @@ export async function dismissQuarantined(
   );
   return rows[0]?.dismissed ?? 0;
 }
-
-export interface RecordedAction extends Listed {
-  readonly actionId: string;
-  /** The database's clock. */
-  readonly at: Instant;
-  readonly role: string;
-  readonly person: string | null;
-  readonly action: string;
-  readonly sourceId: string | null;
-  readonly target: string | null;
-  readonly note: string | null;
-  /** Null: it started, but its end was not recorded. */
-  readonly affected: number | null;
-}
-
-/** Recorded actions of the chosen role and kind, by people whose name has the chosen part, in any case. */
-export const ACTION_ROWS = readRows<RecordedAction>(
-  bothWays({ action_id: "bigint" }),
-  ["role", "action", "person"],
-  ({ position, condition, order }) =>
-    `select ${position} as position, action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action,
-       source_id as "sourceId", target, note, affected::float8
-     from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or role = $4) and ($5::text is null or action = $5)
-       and ($6::text is null or strpos(lower(person), lower($6)) > 0)
-     ${order} limit $2`,
-);

@@ -1,9 +1,10 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Sorts, writeKeyset } from "../../database/keyset.sql.ts";
+import { queryInstants } from "../../database/columns.ts";
+import { pickSort, writeKeyset } from "../../database/keyset.sql.ts";
+import type { Sorts } from "../../database/keyset.sql.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
 import { renderInstant } from "../../html/marks.ts";
-import { readRows } from "./list.ts";
 import type { Column, List, Listed } from "./list.ts";
 
 /** A column of a list that one statement reads: the expressions to select, and the cell that their values make. */
@@ -13,7 +14,7 @@ interface SelectedColumn extends Pick<Column<never>, "title" | "kind"> {
   readonly show: (...values: never[]) => string | Html;
 }
 
-type SelectedRow = Listed & Readonly<Record<string, unknown>>;
+export type SelectedRow = Listed & Readonly<Record<string, unknown>>;
 
 /** A list whose columns state what the statement selects. */
 export type SelectedList = List<SelectedRow>;
@@ -38,11 +39,13 @@ export function selectList({
   );
   return {
     ...list,
-    ...readRows<SelectedRow>(
-      sorts,
-      Object.keys(list.filters ?? {}),
-      (keyset) => `select ${keyset.position} as position, ${selected.join(", ")} ${from(keyset)}`,
-    ),
+    sorts: Object.keys(sorts),
+    read: (pool, { sourceId, limit, after, sort, chosen }) => {
+      const keyset = writeKeyset(pickSort(sorts, sort), 3);
+      const words = Object.keys(list.filters ?? {}).map((name) => chosen[name] ?? null);
+      const statement = `select ${keyset.position} as position, ${selected.join(", ")} ${from(keyset)}`;
+      return queryInstants<SelectedRow>(pool, statement, [sourceId, limit, after, ...words]);
+    },
     columns: columns.map(({ select, show, ...head }, column) => ({
       ...head,
       show: (row, viewer) => {

@@ -3,7 +3,11 @@ import { readLastDecisions } from "../../changes/changeTail.sql.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { makeOverviewReader } from "./readOverview.ts";
 import type { OverviewReaderDeps } from "./readOverview.ts";
-import { LISTS } from "../lists/listPages.ts";
+import { ACTION_LIST } from "../lists/actionList.sql.ts";
+import { BREACHES, GAPS, WALKS } from "../lists/coverageLists.sql.ts";
+import { CERTIFICATES, LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
+import { serveList } from "../lists/serveList.ts";
+import { SESSION_LIST } from "../lists/sessionsPage.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
 import { parseRange } from "../trends/range.ts";
@@ -12,6 +16,21 @@ import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 
 const LINES_SHOWN = 40;
 const RECENT_HELD_MS = 500;
+
+const LISTS = {
+  "/lost": LOST,
+  "/slow": SLOW,
+  "/waiting": WAITING,
+  "/refetches": REFETCHES,
+  "/requests": REQUESTS,
+  "/walks": WALKS,
+  "/gaps": GAPS,
+  "/breaches": BREACHES,
+  "/certificates": CERTIFICATES,
+  "/tasks": TASKS,
+  "/actions": ACTION_LIST,
+  "/sessions": SESSION_LIST,
+};
 
 /** The overview and the lists behind its figures. */
 export function makeOverviewRoutes(deps: OverviewReaderDeps): Router {
@@ -37,6 +56,6 @@ export function makeOverviewRoutes(deps: OverviewReaderDeps): Router {
       .type("html")
       .send(renderOverview({ overview, trends, range, lines, filter, viewer: viewerOf(response) }));
   });
-  for (const [path, serve] of Object.entries(LISTS)) router.get(path, serve(pool, `/ops${path}`));
+  for (const [path, list] of Object.entries(LISTS)) router.get(path, serveList(pool, `/ops${path}`, list));
   return router;
 }

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { ACTION_ROWS } from "../../../src/ops/lists/opsActions.sql.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
@@ -77,8 +76,13 @@ const states = async () => {
   );
   return rows.map(({ state }) => state);
 };
-const actions = () =>
-  ACTION_ROWS.read(pool, { sourceId: null, chosen: {}, sort: "newest", after: null, limit: 10 });
+const actions = async () => {
+  const { rows } = await database.pool.query<Record<string, unknown>>(
+    `select role, person, action, source_id as "sourceId", target, note, affected::float8
+     from mirror.ops_actions order by action_id desc`,
+  );
+  return rows;
+};
 
 describe("the quarantine's pages", () => {
   it("list open rows, newest first, optionally by reason", async () => {
