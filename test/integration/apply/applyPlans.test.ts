@@ -54,7 +54,8 @@ it("all events are applied", async () => {
 
 it("the statements are not replanned at each execution", async () => {
   const { rows } = await pool.query<{ name: string; custom_plans: string }>(
-    "select name, custom_plans from pg_prepared_statements order by name",
+    // Others, of this test, have names that the pool chose.
+    "select name, custom_plans from pg_prepared_statements where name !~ '^statement ' order by name",
   );
   expect(rows).toEqual([
     { name: "apply-batch", custom_plans: "0" },
