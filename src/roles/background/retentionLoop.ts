@@ -30,7 +30,6 @@ const LOOK_INTERVAL_MS = 10_000;
  */
 const READS_TURN_MS = 20_000;
 const RETENTION_TURN_MS = 3_600_000;
-const DAY_SECONDS = 86_400;
 /** Longer than any limit of a reader's role, and shorter than what keeps a server from cleaning up. */
 const READ_SECONDS_MAX = 900;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
@@ -39,6 +38,8 @@ const COVERAGE_KEPT_FOR = "P2D";
 const UNANNOUNCED_KEPT_FOR = "P30D";
 /** Long enough to explain a message that was given up after three days. */
 const OUTGOING_KEPT_FOR = "P7D";
+/** How much longer a change is kept that an endpoint was not notified of. */
+const CHANGES_WAIT_SECONDS = 7 * 86_400;
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
@@ -84,7 +85,7 @@ interface Rule {
 }
 
 /** First what every worker may remove; changes before the history that they refer to. */
-function listRules({ changesKeptFor, changesWaitDays, historyKeptFor, eventsKeptFor }: Config): Rule[] {
+function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
   const stepsMax = AGAIN_STEPS_MAX;
   const all = [
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
@@ -92,7 +93,7 @@ function listRules({ changesKeptFor, changesWaitDays, historyKeptFor, eventsKept
     { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
     { what: "attempts of outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeOutgoingAttempts },
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
-    { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(changesWaitDays * DAY_SECONDS) },
+    { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(CHANGES_WAIT_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
     { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax },

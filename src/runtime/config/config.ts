@@ -37,10 +37,7 @@ export interface ConfigRow {
   readonly source: "environment" | "file" | ".env" | "default";
 }
 
-/**
- * Reads the configuration. It may have no source; see requireSources. Throws ConfigurationError with one line per
- * problem; no line contains a secret.
- */
+/** It may have no source; see requireSources. Throws ConfigurationError, a line per problem, without secrets. */
 export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
   const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
   const problems = [...environment.problems];
@@ -206,7 +203,6 @@ function makeConfig(
     eventsKeptFor: values.EVENTS_KEPT_FOR,
     historyKeptFor: values.HISTORY_KEPT_FOR,
     changesKeptFor: values.CHANGES_KEPT_FOR,
-    changesWaitDays: values.CHANGES_WAIT_DAYS,
     outgoingWebhooks,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,

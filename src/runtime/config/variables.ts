@@ -22,7 +22,6 @@ import { LOG_LEVELS } from "../telemetry/logger.ts";
 
 const CAPTURES_MAX = 100;
 const PORT_MAX = 65_535;
-const CHANGES_WAIT_DAYS_MAX = 3_650;
 const CONNECTIONS_LIMIT = 1_000_000;
 const SEED_MAX = 2 ** 31 - 1;
 const INTERVAL_SECONDS_MIN = 0.1;
@@ -204,12 +203,6 @@ export const VARIABLES = {
     schema: keptFor,
     unset: "kept forever",
     meaning: "how long the change feed is kept: ISO 8601 duration; none: forever",
-  },
-  CHANGES_WAIT_DAYS: {
-    schema: wholeNumberVariable(0, CHANGES_WAIT_DAYS_MAX),
-    default: "7",
-    meaning:
-      "days by which CHANGES_KEPT_FOR is extended for a change that an endpoint of OUTGOING_WEBHOOKS_FILE has not been notified of yet",
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,

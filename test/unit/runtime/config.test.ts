@@ -99,7 +99,6 @@ it("loads every default from an empty environment, without a source", () => {
     eventsKeptFor: null,
     historyKeptFor: null,
     changesKeptFor: null,
-    changesWaitDays: 7,
     outgoingWebhooks: [],
     sandboxPort: 4010,
     sandboxSeed: 1,
