@@ -1,6 +1,6 @@
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { makeAddress } from "../provider/http/address.ts";
+import { makePrepare } from "../provider/http/address.ts";
 import { readRefused, readRetryAfterMs, toUnavailable } from "../provider/http/exchange.ts";
 import type { ProviderRequest, SendRequest } from "../provider/http/request.ts";
 import { makeTransport } from "../provider/http/transport.ts";
@@ -39,13 +39,13 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
   const providerClock = makeProviderClock(clock);
   const headers = source === undefined ? {} : { "x-source": source };
   const target = { baseUrl, apiKey: token ?? null, headers };
-  const address = makeAddress(target);
+  const prepare = makePrepare(target);
   const budget = makeBudget({ clock, limits: NO_LIMITS });
   const logger = { debug: () => undefined };
   const sendOnce = makeTransport({ ...target, budget, clock, providerClock, logger, deadlineMs });
 
   async function open(request: ProviderRequest, abort: AbortController): Promise<Response> {
-    const { url, init } = address.prepare(request);
+    const { url, init } = prepare(request);
     const late = setTimeout(() => abort.abort(new DeadlineReached("deadline reached")), deadlineMs);
     try {
       const response = await fetch(url, { ...init, signal: abort.signal });

@@ -6,10 +6,7 @@ import type { Queryable } from "./database.ts";
 const BIGINTS = makeTypes();
 BIGINTS.setTypeParser(pg.types.builtins.INT8, BigInt);
 
-/**
- * The rows of a statement whose columns of 64-bit integers are instants: they arrive as bigint instead of text. For
- * lists and figures that people read; the hot paths forward positions as text.
- */
+/** Rows with 64-bit integers as bigint, which are instants. For lists; hot paths forward positions as text. */
 export async function queryInstants<Row extends pg.QueryResultRow>(
   db: Queryable,
   statement: string | { readonly name: string; readonly text: string },

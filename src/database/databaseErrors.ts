@@ -38,10 +38,7 @@ export function isDatabaseAway(error: unknown): boolean {
   return !(error instanceof OrderMirrorError) && classifyDatabaseError(error) === "transient";
 }
 
-/**
- * Whether a connection was lost or could not be made: as Postgres, the system or the driver says. Narrower than
- * isDatabaseAway, for errors that may come from anywhere.
- */
+/** Whether a connection was lost or not made. Narrower than isDatabaseAway, for errors from anywhere. */
 export function isConnectionLost(error: unknown): boolean {
   const code = sqlState(error);
   if (code !== undefined) return LOST_STATES.test(code);

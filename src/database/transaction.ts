@@ -41,10 +41,7 @@ export function inTransaction<Result>(
   });
 }
 
-/**
- * Runs `work` in a transaction that may only read; undefined if one of its statements takes longer than `milliseconds`.
- * Rejects with any other error.
- */
+/** Runs `work` read-only; undefined if a statement takes longer than `milliseconds`. Rejects with other errors. */
 export async function readWithin<Result>(
   pool: Pool,
   milliseconds: number,

@@ -4,6 +4,7 @@ import { changeColumns, toChange } from "../changes/change.sql.ts";
 import type { Change, ChangeRow } from "../changes/change.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { inTransaction } from "../database/transaction.ts";
+import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 
 interface ClaimedAttempt {
   readonly attemptId: string;
@@ -145,13 +146,8 @@ const CLAIM = `
   left join mirror.snapshots p on p.history_id = c.previous_history_id
   order by d.position`;
 
-export interface ClaimQuery {
-  readonly endpointId: string;
+export interface ClaimQuery extends Pick<OutgoingWebhook, "endpointId" | "ordered" | "rate"> {
   readonly limit: number;
-  /** Send the changes of an order one after the other. */
-  readonly ordered: boolean;
-  /** The maximum number of attempts per second; null: any. */
-  readonly rate: number | null;
   /** An attempt without a recorded end is taken for lost after this time. */
   readonly lostAfterSeconds: number;
 }

@@ -1,8 +1,8 @@
-import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import type { Pool } from "../database/database.ts";
 import { showAnswer } from "./outgoingAnswer.ts";
 import { recordAttempt } from "./outgoingAttempt.sql.ts";
 import type { AttemptEnd, Claim } from "./outgoingAttempt.sql.ts";
+import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { writeMessage } from "./outgoingMessage.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
@@ -34,22 +34,14 @@ export function isAccepted(answer: Ending): boolean {
 export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
 /** One of the business's own endpoints, as far as sending matters. */
-export interface OutgoingEndpoint {
-  readonly endpointId: string;
+export interface OutgoingEndpoint extends Pick<
+  OutgoingWebhook,
+  "endpointId" | "fields" | "ordered" | "rate" | "paused"
+> {
   readonly send: SendMessage;
-  readonly fields: OutgoingFields;
-  /** Whether a change waits until earlier ones of the same order are delivered or given up. */
-  readonly ordered: boolean;
-  /** The maximum number of attempts per second; null: any. */
-  readonly rate: number | null;
-  /** Changes are planned, but not sent. */
-  readonly paused: boolean;
 }
 
-/**
- * Waits after the first failure, the second, and so on, as Standard Webhooks recommends; after the last a delivery is
- * dead. The total is a little over three days.
- */
+/** The waits after each failure, as Standard Webhooks recommends: a little over three days until it is dead. */
 const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /** Random extra share of the wait, so that deliveries that failed together do not retry together. */
 const JITTER = 0.2;

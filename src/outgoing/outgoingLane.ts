@@ -16,13 +16,7 @@ const LOOK_MIN_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const CLOSE_DEADLINE_MS = 5_000;
 
-export interface OutgoingLane {
-  /** Plans and sends what is due now. Resolves with the number of attempts when their ends are recorded. */
-  runOnce(): Promise<number>;
-  start(): void;
-  /** Stops, after waiting some seconds for attempts under way; the rest count as lost and are sent again. */
-  close(): Promise<void>;
-}
+export type OutgoingLane = ReturnType<typeof makeOutgoingLane>;
 
 interface LaneDeps {
   readonly pool: Pool;
@@ -40,7 +34,7 @@ interface LaneDeps {
  * the same endpoint; together they stay within its limits. Endpoints share nothing but connections to Postgres, and no
  * connection is held while an endpoint answers.
  */
-export function makeOutgoingLane(deps: LaneDeps): OutgoingLane {
+export function makeOutgoingLane(deps: LaneDeps) {
   const { pool, subscriptions, clock, logger } = deps;
   const senders = makeSenders(deps, () => loop.wake());
   let prepared = false;
@@ -81,6 +75,7 @@ export function makeOutgoingLane(deps: LaneDeps): OutgoingLane {
     clock,
   });
   return {
+    /** Plans and sends what is due now. Resolves with the number of attempts when their ends are recorded. */
     async runOnce() {
       plannedAtMs = -Infinity;
       await plan();
@@ -89,6 +84,7 @@ export function makeOutgoingLane(deps: LaneDeps): OutgoingLane {
       return sent.length;
     },
     start: loop.start,
+    /** Stops, after waiting some seconds for attempts under way; the rest count as lost and are sent again. */
     async close() {
       await loop.stop();
       await senders.drain();

@@ -1,14 +1,10 @@
-import type { OutgoingType } from "../domain/order/outgoing.ts";
 import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
+import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 
-export interface OutgoingSubscription {
-  readonly endpointId: string;
+/** The changes that an endpoint wants, of one of its sources. */
+export interface OutgoingSubscription extends Pick<OutgoingWebhook, "endpointId" | "types" | "statuses"> {
   readonly sourceId: string;
-  /** Null: all. */
-  readonly types: readonly OutgoingType[] | null;
-  /** Only changes to one of these statuses; null: all. */
-  readonly statuses: readonly string[] | null;
 }
 
 export interface PlannedDeliveries {
@@ -19,10 +15,7 @@ export interface PlannedDeliveries {
   readonly planned: number;
 }
 
-/**
- * Makes endpoints known, and those that are new begin behind the last change there is. An endpoint that is no longer
- * configured keeps its rows and is not worked on.
- */
+/** New endpoints begin behind the last change. One that is no longer configured keeps its rows. */
 export async function recordSubscriptions(
   pool: Pool,
   subscriptions: readonly OutgoingSubscription[],

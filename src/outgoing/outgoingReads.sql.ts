@@ -126,10 +126,7 @@ export async function readRecentAttempts(pool: Pool, endpointId: string): Promis
   return rows[0] ?? { ended: 0, accepted: 0, lastError: null, lastErrorAt: null };
 }
 
-/**
- * The position before the first change of a source that we learned of at `instant` or later, by the database's clock; 0
- * when that is the first of all.
- */
+/** The position before the first change that we learned of at `instant` or later; 0 before the first of all. */
 export async function readFeedPositionAt(
   pool: Pool,
   { sourceId, instant }: { sourceId: string; instant: Instant },

@@ -13,10 +13,7 @@ const MILLIS_PER_SECOND = 1_000;
 
 export type Sign = (message: OutgoingMessage & { nowSeconds: number }) => Record<string, string>;
 
-/**
- * Makes the function that posts signed messages to one endpoint. A redirect is an unsuccessful answer: what is signed
- * for one address is not sent to another.
- */
+/** A redirect is an unsuccessful answer: what is signed for one address is not sent to another. */
 export function makeSend(deps: {
   url: string;
   sign: Sign;

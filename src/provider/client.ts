@@ -79,10 +79,7 @@ export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string |
  * server failures. Each throws a ProviderError, or the reason of the caller's signal.
  */
 export interface ProviderClient extends OrderSource {
-  /**
-   * POST /v1/orders. After an unknown outcome the order is looked up by its `externalOrderId`, and created again only
-   * if it is not there; without an `externalOrderId` it is sent once.
-   */
+  /** POST /v1/orders. Sent again only with an `externalOrderId`, after a look-up did not find it. */
   createOrder(order: CreateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
   /** POST /v1/orders/quote. */
   quoteOrder(order: CreateOrderRequest, options?: RequestOptions): Promise<QuoteAnswer>;
@@ -117,23 +114,21 @@ export interface ProviderClientDeps {
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
   /** Per request, excluding the wait for its turn. */
   readonly deadlineMs?: number;
-  /** Jitter of retries, [0, 1). */
-  readonly random?: () => number;
 }
 
 const REQUEST_DEADLINE_MS = 15_000;
 
 /** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeProviderClient(deps: ProviderClientDeps): ProviderClient {
-  const { clock, deadlineMs = REQUEST_DEADLINE_MS, random = Math.random } = deps;
+  const { clock, deadlineMs = REQUEST_DEADLINE_MS } = deps;
   const providerClock = makeProviderClock(clock);
   const once = makeTransport({ ...deps, deadlineMs, providerClock });
-  const send = makeRetrying({ send: once, clock, random });
+  const send = makeRetrying({ send: once, clock, random: Math.random });
   const orders = makeOrderRequests(send);
   const reads = makeReads(send);
   return {
     ...orders,
-    ...makeSafeWrites({ plain: orders, clock, providerClock, random }),
+    ...makeSafeWrites({ plain: orders, clock, providerClock, random: Math.random }),
     ...reads,
     listWindow: (request, options) => listWindow(reads, request, options),
     promises: PROMISES,

@@ -38,23 +38,19 @@ export interface ForwardedAnswer extends RawAnswer {
  */
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
-export interface ForwardDeps extends ProviderClientDeps {
-  readonly waitMaxMs?: number;
-}
-
 /** A caller has its own timeout, and often a person is waiting. */
 const WAIT_MAX_MS = 5_000;
 const DEADLINE_MS = 15_000;
 const CREATED = 201;
 
 /** Throws ConfigurationError for a base address or key that no request can carry. */
-export function makeForward(deps: ForwardDeps): Forward {
-  const { budget, clock, deadlineMs = DEADLINE_MS, waitMaxMs = WAIT_MAX_MS, random = Math.random } = deps;
+export function makeForward(deps: ProviderClientDeps): Forward {
+  const { budget, clock, deadlineMs = DEADLINE_MS } = deps;
   const providerClock = makeProviderClock(clock);
   const send = makeRetrying({
     send: makeTransport({ ...deps, deadlineMs, providerClock }),
     clock,
-    random,
+    random: Math.random,
   });
 
   async function sendSafely(
@@ -78,7 +74,7 @@ export function makeForward(deps: ForwardDeps): Forward {
       return kind === "create" ? { ...found, answer: { ...found.answer, status: CREATED } } : found;
     };
     const plain = { createOrder: write, cancelOrder: write, getOrder };
-    const safe = makeSafeWrites({ plain, clock, providerClock, random });
+    const safe = makeSafeWrites({ plain, clock, providerClock, random: Math.random });
     const done =
       kind === "create" ? await safe.createOrder({ externalOrderId }) : await safe.cancelOrder(reference);
     return { ...done.answer, requestedAt: done.requestedAt };
@@ -89,10 +85,10 @@ export function makeForward(deps: ForwardDeps): Forward {
     const { kind, route, policy } = recognized;
     const refuse = (waitMs: number) => makeCrowdedError(`${method} ${route}`, policy, waitMs);
     const waitMs = expectWaitMs(budget, policy);
-    if (waitMs > waitMaxMs) throw refuse(waitMs);
+    if (waitMs > WAIT_MAX_MS) throw refuse(waitMs);
     const turn = new AbortController();
     const leave = () => turn.abort(gone.reason);
-    const timer = setTimeout(() => turn.abort(refuse(expectWaitMs(budget, policy))), waitMaxMs);
+    const timer = setTimeout(() => turn.abort(refuse(expectWaitMs(budget, policy))), WAIT_MAX_MS);
     gone.addEventListener("abort", leave);
     const options = { turnSignal: turn.signal };
     const request = { method, route, path, bytes, policy, safe: kind === "read" };

@@ -1,13 +1,13 @@
-import type { Queue, QueueOptions, WorkerOptions } from "bullmq";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { QueueOptions, WorkerOptions } from "bullmq";
+import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
+import { describeError } from "../runtime/telemetry/errorFields.ts";
+import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
 import { APPLY_QUEUE, JOB_SEQS_MAX } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { QueueBackend, QueueProblem } from "./backends/backend.ts";
+import type { OnQueueError, QueueBackend } from "./backends/backend.ts";
 import { startConsumer } from "./consume.ts";
-import type { Consumer } from "./consume.ts";
 import { startHintConsumer } from "./hints/consumeHints.ts";
 import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import { logForgotten, makeNotifier } from "./notifier.ts";
@@ -15,11 +15,11 @@ import type { NotifierOptions } from "./notifier.ts";
 import { HINT_SEQS_MAX } from "./hints/hints.ts";
 import type { Hint } from "./hints/hints.ts";
 import { openPostgresBackend } from "./backends/postgresBackend.ts";
-import { makeQueueErrorLog } from "./backends/queueErrorLog.ts";
 import { openRedisBackend } from "./backends/redisBackend.ts";
 import { loadJobTracing } from "./traceJobs.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
+const ERROR_LOG_INTERVAL_MS = 30_000;
 /** Before and between jobs: by then a hint has had the events applied, and one job stands for many. */
 const JOB_PAUSE_MS = 100;
 /** Between two hints, in milliseconds: the minimum, the maximum (one per event), and the maximum under overload. */
@@ -41,34 +41,13 @@ const QUEUE_OPTIONS = {
 /** At the end of every job in Postgres, BullMQ reads all completed jobs that it keeps. */
 const COMPLETED_IN_POSTGRES = { count: 20 };
 
-export interface ApplyQueue {
-  /**
-   * Makes workers apply the events at these inbox positions: sends a hint immediately, and enqueues a job a little
-   * later. Never throws and never waits; what cannot be enqueued is logged and forgotten, because the overdue check
-   * finds it.
-   */
-  readonly notify: (seqs: readonly number[]) => void;
-  /** Runs `apply` for each hint. A failed one, or one that arrives under overload, is left to its job. */
-  readonly listen: (apply: (hint: Hint) => Promise<void>) => Consumer;
-  /**
-   * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
-   * the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in Postgres and Postgres
-   * is unavailable; an unavailable Redis is waited for.
-   */
-  readonly consume: (apply: (seqs: readonly number[]) => Promise<void>) => Promise<Consumer>;
-  readonly bull: Queue<ApplyJob, void>;
-  /** The problems of the queue's server; answers within 5 s. */
-  readonly check: () => Promise<readonly QueueProblem[]>;
-  /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
-  readonly close: () => Promise<void>;
-}
+export type ApplyQueue = Awaited<ReturnType<typeof makeApplyQueue>>;
 
 export interface ApplyQueueDeps {
   readonly databaseUrl: string;
   /** Empty: the queue is in Postgres. One: a Redis. Several: the nodes of a Redis cluster. */
   readonly redisUrls: readonly string[];
   readonly logger: Logger;
-  readonly clock?: Clock;
   /** Makes jobs continue the trace of the request that caused them. */
   readonly tracing?: Tracing | undefined;
   /** For tests, to shorten the product's intervals. */
@@ -84,8 +63,8 @@ export interface ApplyQueueDeps {
  * Throws UnavailableError or ConfigurationError if the queue is in Postgres and Postgres is unavailable or not
  * migrated. An unavailable Redis is not an error.
  */
-export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> {
-  const { logger, clock = systemClock, tracing, overrides = {} } = deps;
+export async function makeApplyQueue(deps: ApplyQueueDeps) {
+  const { logger, tracing, overrides = {} } = deps;
   const traced = tracing === undefined ? {} : { telemetry: await loadJobTracing() };
   const backend = await openBackend(deps, traced);
   const { queue } = backend;
@@ -95,11 +74,22 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
     notifyByJob(backend, logForgotten({ clock, logger })),
   ].map((options) => makeNotifier({ ...options, isReachable, clock, tracing }));
   return {
-    notify(seqs) {
+    /**
+     * Makes workers apply the events at these inbox positions: sends a hint immediately, and enqueues a job a little
+     * later. Never throws and never waits; what cannot be enqueued is logged and forgotten, because the overdue check
+     * finds it.
+     */
+    notify: (seqs: readonly number[]) => {
       for (const notifier of notifiers) notifier.notify(seqs);
     },
-    listen: (apply) => startHintConsumer({ hints: backend.hints, apply }),
-    consume: (apply) =>
+    /** Runs `apply` for each hint. A failed one, or one that arrives under overload, is left to its job. */
+    listen: (apply: (hint: Hint) => Promise<void>) => startHintConsumer({ hints: backend.hints, apply }),
+    /**
+     * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
+     * the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in Postgres and Postgres
+     * is unavailable; an unavailable Redis is waited for.
+     */
+    consume: (apply: (seqs: readonly number[]) => Promise<void>) =>
       startConsumer({
         backend,
         apply,
@@ -108,8 +98,10 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
         workerOptions: { ...traced, ...overrides.workerOptions },
       }),
     bull: queue,
+    /** The problems of the queue's server; answers within 5 s. */
     check: () => backend.check(),
-    async close() {
+    /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
+    async close(): Promise<void> {
       await Promise.all(notifiers.map((notifier) => notifier.close()));
       await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
@@ -151,9 +143,8 @@ async function openBackend(
   deps: ApplyQueueDeps,
   traced: Pick<QueueOptions, "telemetry">,
 ): Promise<QueueBackend<ApplyJob>> {
-  const { databaseUrl, redisUrls, overrides } = deps;
-  const { logger, clock = systemClock } = deps;
-  const onError = makeQueueErrorLog({ logger, clock });
+  const { databaseUrl, redisUrls, overrides, logger } = deps;
+  const onError = makeQueueErrorLog(logger);
   const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
   const delay = overrides?.backoffMs ?? backoff.delay;
   const inPostgres = redisUrls.length === 0;
@@ -164,4 +155,14 @@ async function openBackend(
   return inPostgres
     ? openPostgresBackend({ databaseUrl, ...common })
     : openRedisBackend({ redisUrls, ...common });
+}
+
+/** While a server is down every connection attempt fails: one line per kind of error is enough. */
+function makeQueueErrorLog(logger: Logger): OnQueueError {
+  const sample = makeLogSampler({ clock, intervalMs: ERROR_LOG_INTERVAL_MS });
+  return (error) => {
+    const { type, code = "" } = describeError(error);
+    const suppressed = sample(`${type} ${code}`);
+    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue had an error");
+  };
 }

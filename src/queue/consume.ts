@@ -87,10 +87,7 @@ function makeProcessor(deps: {
   };
 }
 
-/**
- * The part of an error that the queue may store: it is shown on the ops pages and must contain no personal data, so
- * only type and code of foreign errors.
- */
+/** What the queue may store of an error: the ops pages show it, so of foreign ones only type and code. */
 function toJobError(error: unknown): Error {
   const { type, code, message } = describeError(error);
   const ours = error instanceof OrderMirrorError;

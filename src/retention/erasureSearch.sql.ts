@@ -49,10 +49,7 @@ const PART = `
     end as next
   from (select 1) one left join taken on true order by taken.id`;
 
-/**
- * Events of a source behind a position that were decided to be about no order, or whose decision is no longer in the
- * history. The others are found by their reference.
- */
+/** Events decided to be about no order, or without a decision in the history; others are found by reference. */
 export function readUnnamedEvents(pool: Pool, sourceId: string, after: string): Promise<UnnamedPart> {
   return readPart(pool, [sourceId, after], {
     kind: "event",

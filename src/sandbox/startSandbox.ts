@@ -12,7 +12,7 @@ import { makeDeliverer } from "./events/deliverer.ts";
 import { decide } from "./world/decisions.ts";
 import type { Decisions } from "./world/decisions.ts";
 import { makeDirectory } from "./world/directory.ts";
-import { makeEndpoints } from "./events/endpoints.ts";
+import { makeEndpoints } from "./api/endpoints.ts";
 import { makeFaultSwitches } from "./control/faults.ts";
 import type { Faults, FaultsPatch } from "./control/faults.ts";
 import { makeFaultTimer } from "./control/faultTimer.ts";

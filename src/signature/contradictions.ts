@@ -2,11 +2,6 @@ import { findAlgorithm } from "./algorithms.ts";
 import type { JwtScheme, MessageScheme, Scheme, SecretFormat, TemplateScheme } from "./scheme.ts";
 import { hasName, listPlaces, parseTemplate } from "./template.ts";
 
-export interface Contradiction {
-  readonly field: string;
-  readonly problem: string;
-}
-
 type Refuse = (when: boolean, field: string, problem: string) => void;
 
 /** Formats of a secret that can hold a key of that kind. */
@@ -18,11 +13,11 @@ const FORMATS: Readonly<Record<string, readonly SecretFormat[]>> = {
   rsa: ["spki"],
 };
 
-/** Combinations that would verify something other than what the person who wrote them believes. */
-export function listContradictions(scheme: Scheme): Contradiction[] {
-  const found: Contradiction[] = [];
+/** Fields that would make it verify something other than what the person who wrote them believes, and why. */
+export function listContradictions(scheme: Scheme): string[] {
+  const found: string[] = [];
   const refuse: Refuse = (when, field, problem) => {
-    if (when) found.push({ field, problem });
+    if (when) found.push(`${field}: ${problem}`);
   };
   if (scheme.form !== "http-message") {
     const { header, query } = scheme;

@@ -120,10 +120,7 @@ export type SchemeInput = Readonly<
   z.input<typeof templateSchema> | z.input<typeof jwtSchema> | z.input<typeof messageSchema>
 >;
 
-/**
- * The scheme that `text` names (a preset) or describes (a scheme's fields as JSON).
- * Throws ConfigurationError, with one line per problem, for anything that cannot be verified safely.
- */
+/** A preset by its name, or a scheme from its JSON. Throws ConfigurationError, a line per problem. */
 export function loadScheme(text: string): Scheme {
   const trimmed = text.trim();
   if (!trimmed.startsWith("{")) return parseScheme(findPreset(trimmed));
@@ -150,7 +147,7 @@ export function parseScheme(fields: unknown): Scheme {
     );
   const result = schema.safeParse(fields, { error: describeSchemaIssue });
   const problems = result.success
-    ? listContradictions(result.data).map(({ field: name, problem }) => `${name}: ${problem}`)
+    ? listContradictions(result.data)
     : result.error.issues.map((issue) => [issue.path.join("."), issue.message].filter(Boolean).join(": "));
   if (result.success && problems.length === 0) return Object.freeze(result.data);
   throw new ConfigurationError(problems.map((problem) => `The webhook scheme: ${problem}`).join("\n"));

@@ -52,10 +52,7 @@ const TOKEN_WARNING =
   "the scheme is a token, which does not sign the body: whoever reads one request can forge all others";
 const FORM_WARNING = "the scheme signs the fields of a form: events are JSON, and forms are refused with 415";
 
-/**
- * Prepares everything that does not depend on the request: template, keys, header names.
- * Throws ConfigurationError, one line per problem, when the secrets or the address do not fit the scheme.
- */
+/** Throws ConfigurationError, one line per problem, when the secrets or the address do not fit the scheme. */
 export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifier {
   const { keys, problems, warnings } = readSecrets(secrets, scheme);
   const urlProblem = findUrlProblem(scheme, url);
@@ -122,10 +119,7 @@ function findUrlProblem(scheme: Scheme, url: string | undefined): string | undef
   return URL_CHARACTERS.test(url) ? undefined : "The public address that the scheme signs is not an address.";
 }
 
-/**
- * Index of the secret that one of the signatures was made with, or -1. Every secret is tried with every
- * signature, so that the time taken does not show which one matched.
- */
+/** The matching secret, or -1. Each is tried with each signature, so that the time does not show which. */
 function findMatch(algorithm: Algorithm, keys: readonly KeyObject[], claims: readonly Claim[]): number {
   let match = -1;
   for (const [index, key] of keys.entries()) {

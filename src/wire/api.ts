@@ -81,10 +81,7 @@ export type ListBranchesResponse = z.infer<typeof listBranchesResponseSchema>;
 
 export const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
 
-/**
- * Codes that the spec leaves open ("Errors": "unspecified code"). Assumed; the sandbox answers with them, and the
- * mirror's read API too, so that software sees the same from both.
- */
+/** Codes that the spec leaves open; the sandbox and the read API answer with the same ones. */
 export const ASSUMED_CODES = {
   invalidRequest: "invalid_request",
   updatedPeriodIncomplete: "updated_period_incomplete",

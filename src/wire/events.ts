@@ -7,10 +7,7 @@ import { readEnvelope } from "./envelope.ts";
 import { readReference, readSnapshot } from "./order.ts";
 import { rawMember } from "./rawJson.ts";
 
-/**
- * The events of the Delivery Ordering Service (spec, "Events"). The type of an event does not matter: whatever it is
- * called, an order inside is an observation of that order.
- */
+/** Whatever the type of an event is called, an order inside is an observation of that order. */
 export const deliveryEvents: EventReader = { readEventId, readEvent };
 
 function readEventId(body: Buffer): unknown {

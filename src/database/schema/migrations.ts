@@ -9,9 +9,7 @@ import { readMigrations } from "./migrationFiles.ts";
 import type { Migration } from "./migrationFiles.ts";
 import { beginRun, endRun, isMigrating, lockMigrations, prepareRuns, readRuns } from "./migrationRuns.sql.ts";
 import { planMigrations } from "./migrationPlan.ts";
-import type { PlannedMigration } from "./migrationPlan.ts";
 import { readTableSizes } from "./tableSizes.sql.ts";
-import type { TableSize } from "./tableSizes.sql.ts";
 import { findObstacle, judgeSchema } from "./schemaState.ts";
 import type { SchemaState, StepName } from "./schemaState.ts";
 
@@ -146,14 +144,10 @@ export async function examineSchema(
   });
 }
 
-export interface MigrationPlan {
-  readonly migrations: readonly PlannedMigration[];
-  readonly sizes: ReadonlyMap<string, TableSize>;
-  readonly findings: SchemaState["findings"];
-}
+export type MigrationPlan = Awaited<ReturnType<typeof planPending>>;
 
 /** The pending migrations and their locks; changes nothing. */
-export async function planPending(databaseUrl: string): Promise<MigrationPlan> {
+export async function planPending(databaseUrl: string) {
   const { pending, findings } = await examineSchema(databaseUrl);
   const migrations = planMigrations(pending);
   const tables = migrations.flatMap(({ locks }) => locks.map(({ table }) => table));

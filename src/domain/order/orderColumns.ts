@@ -49,10 +49,7 @@ export const PERSONAL_COLUMNS: readonly string[] = ORDER_COLUMN_LIST.filter(({ p
   ({ column }) => column,
 );
 
-/**
- * The fields that the mirror reads from a snapshot. Times are instants. A time or text that is absent or unreadable is
- * null; `Snapshot.raw` keeps the original.
- */
+/** What the mirror reads from a snapshot; null if absent or unreadable: `Snapshot.raw` keeps the original. */
 export type OrderFields = { readonly reference: string; readonly status: string } & {
   readonly [F in OrderField]: ColumnValues[(typeof ORDER_COLUMNS)[F]["type"]] | null;
 };

@@ -41,10 +41,7 @@ export function nextWindow(options: {
   return { since: since < until ? since : until - BOUND_GRANULE, until };
 }
 
-/**
- * `window` extended by `granule` on both sides, so that it does not matter whether the provider's bounds are inclusive
- * or exclusive, or its times rounded.
- */
+/** `window` with `granule` more on both sides: bounds may be inclusive, exclusive, or rounded. */
 export function widen(window: Window, granule: bigint): Window {
   return { since: window.since - granule, until: window.until + granule };
 }

@@ -3,12 +3,7 @@ import { VERSION } from "../../runtime/version.ts";
 import { InvalidReferenceError } from "../errors.ts";
 import type { ProviderRequest } from "./request.ts";
 
-/** Prepares requests, always for the one address that the key belongs to. */
-export interface ProviderAddress {
-  /** The arguments for `fetch`. Throws InvalidReferenceError if the reference cannot be part of a path. */
-  prepare(request: ProviderRequest): PreparedRequest;
-}
-
+/** The arguments for `fetch`. */
 export interface PreparedRequest {
   readonly url: URL;
   readonly init: RequestInit;
@@ -17,13 +12,17 @@ export interface PreparedRequest {
 /** Visible ASCII: any other character makes `fetch` throw an error that quotes the whole header. */
 const SENDABLE_KEY = /^[\x21-\x7e]+$/;
 
-/** Throws ConfigurationError for an unusable base address or key; the message shows neither. */
-export function makeAddress(options: {
+/**
+ * Makes the function that prepares requests, always for the one address that the key belongs to; it throws
+ * InvalidReferenceError if the reference cannot be part of a path. Throws ConfigurationError for an unusable base
+ * address or key; the message shows neither.
+ */
+export function makePrepare(options: {
   baseUrl: string;
   /** Null: nothing authorizes the requests; for a mirror that trusts its own machine. */
   apiKey: string | null;
   headers?: Readonly<Record<string, string>> | undefined;
-}): ProviderAddress {
+}): (request: ProviderRequest) => PreparedRequest {
   const { baseUrl, apiKey } = options;
   if (apiKey !== null && !SENDABLE_KEY.test(apiKey)) {
     throw new ConfigurationError("the API key is empty or holds characters that no key has", {
@@ -32,29 +31,27 @@ export function makeAddress(options: {
   }
   const base = parseBaseUrl(baseUrl);
   const prefix = base.origin + base.pathname.replace(/\/+$/, "");
-  return {
-    prepare({ method, route, reference, path, query, body, bytes }) {
-      const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
-      const url = new URL(prefix + (path ?? own));
-      // Dot segments, even encoded, would let a foreign path leave the API.
-      if (!url.href.startsWith(`${prefix}/v1/`)) {
-        throw new InvalidReferenceError("this path leads out of the provider's interface");
-      }
-      if (query !== undefined) url.search = query.toString();
-      const headers = {
-        ...options.headers,
-        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-        accept: "application/json",
-        "user-agent": `order-mirror/${VERSION}`,
-      };
-      // The key must never follow a redirect to another address, so redirects are not followed.
-      const init = { method, headers, redirect: "manual" } as const;
-      const text = body === undefined ? undefined : JSON.stringify(body);
-      const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
-      if (sent === undefined) return { url, init };
-      const typed = { ...headers, "content-type": "application/json" };
-      return { url, init: { ...init, headers: typed, body: sent } };
-    },
+  return ({ method, route, reference, path, query, body, bytes }) => {
+    const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
+    const url = new URL(prefix + (path ?? own));
+    // Dot segments, even encoded, would let a foreign path leave the API.
+    if (!url.href.startsWith(`${prefix}/v1/`)) {
+      throw new InvalidReferenceError("this path leads out of the provider's interface");
+    }
+    if (query !== undefined) url.search = query.toString();
+    const headers = {
+      ...options.headers,
+      ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+      accept: "application/json",
+      "user-agent": `order-mirror/${VERSION}`,
+    };
+    // The key must never follow a redirect to another address, so redirects are not followed.
+    const init = { method, headers, redirect: "manual" } as const;
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
+    if (sent === undefined) return { url, init };
+    const typed = { ...headers, "content-type": "application/json" };
+    return { url, init: { ...init, headers: typed, body: sent } };
   };
 }
 

@@ -11,10 +11,7 @@ export class UnreadableBodyError extends Error {
   override readonly name = "UnreadableBodyError";
 }
 
-/**
- * The text and value of a JSON body, read in chunks and abandoned beyond BODY_BYTES_MAX (after decompression). Throws
- * UnreadableBodyError, or network errors.
- */
+/** Read in chunks, up to BODY_BYTES_MAX after decompression. Throws UnreadableBodyError, or network errors. */
 export async function readJsonBody(response: Response): Promise<{ text: string; value: unknown }> {
   if (!JSON_TYPE.test(response.headers.get("content-type") ?? "")) {
     await discardBody(response);

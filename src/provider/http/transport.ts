@@ -1,6 +1,6 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { makeAddress } from "./address.ts";
+import { makePrepare } from "./address.ts";
 import type { Budget } from "../rate/budget.ts";
 import { withDeadline } from "../../runtime/lifecycle/abort.ts";
 import { ProviderError } from "../errors.ts";
@@ -11,7 +11,7 @@ import type { Answered, SendRequest } from "./request.ts";
 
 export interface TransportDeps {
   readonly baseUrl: string;
-  /** Null: see makeAddress. */
+  /** Null: see makePrepare. */
   readonly apiKey: string | null;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly budget: Budget;
@@ -27,12 +27,12 @@ export interface TransportDeps {
 /** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeTransport(deps: TransportDeps): SendRequest {
   const { budget, clock, providerClock, logger, deadlineMs } = deps;
-  const address = makeAddress(deps);
+  const prepare = makePrepare(deps);
   const exchange = makeExchange({ clock, providerClock });
 
   return async function send(request, options) {
     const { priority = "poll", signal, turnSignal = signal } = options;
-    const prepared = address.prepare(request);
+    const prepared = prepare(request);
     const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
     const startedAtMs = clock.monotonicMs();
     const log = (outcome: string) => {

@@ -129,23 +129,15 @@ export function expectWaitMs(budget: Budget, lane: PolicyName): number {
   return Math.max(0, ...waits);
 }
 
-interface Line {
-  /** Resolves with the result of `start` when it is the request's turn. */
-  join(request: PermitRequest, start: () => Permit): Promise<Permit>;
-  /** Each non-empty lane, with the rank of its most urgent request in PRIORITIES. */
-  heads(): { lane: PolicyName; rank: number }[];
-  grantFirst(lane: PolicyName): void;
-  waiting(lane: PolicyName): Readonly<Record<Priority, number>>;
-}
-
-function makeLine(): Line {
+function makeLine() {
   const lanes = mapPolicies(() => new PriorityQueue());
   // The queue does not reveal its head.
   const counts = mapPolicies(zeroCounts);
 
   return {
-    join({ policy: lane, priority, signal }, start) {
-      return new Promise((resolve, reject) => {
+    /** Resolves with the result of `start` when it is the request's turn. */
+    join({ policy: lane, priority, signal }: PermitRequest, start: () => Permit) {
+      return new Promise<Permit>((resolve, reject) => {
         const leave = () => {
           counts[lane][priority] -= 1;
           signal?.removeEventListener("abort", abort);
@@ -164,12 +156,13 @@ function makeLine(): Line {
         signal?.addEventListener("abort", abort);
       });
     },
+    /** Each non-empty lane, with the rank of its most urgent request in PRIORITIES. */
     heads: () =>
       LANES.filter((lane) => lanes[lane].size > 0).map((lane) => ({
         lane,
         rank: PRIORITIES.findIndex((priority) => counts[lane][priority] > 0),
       })),
-    grantFirst: (lane) => void lanes[lane].dequeue()?.(),
-    waiting: (lane) => ({ ...counts[lane] }),
+    grantFirst: (lane: PolicyName) => void lanes[lane].dequeue()?.(),
+    waiting: (lane: PolicyName) => ({ ...counts[lane] }),
   };
 }

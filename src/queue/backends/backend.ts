@@ -25,11 +25,7 @@ export interface BackendDeps {
   readonly clock: Clock;
 }
 
-/**
- * The differences between the two possible places of the queue; everything else is the same code.
- *
- * The types are those of BullMQ's Redis classes; no code uses what only Redis has.
- */
+/** What differs between the two places of the queue. Nothing uses what only BullMQ's Redis classes have. */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
   readonly hints: Hints;

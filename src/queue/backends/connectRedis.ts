@@ -12,10 +12,7 @@ const SENTINEL_PROTOCOL = "redis+sentinel:";
 const RECONNECT_AFTER_MAX_MS = 1_000;
 const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_AFTER_MAX_MS);
 
-/**
- * A client that reconnects automatically: one address is one server, several are nodes of a cluster, and
- * `redis+sentinel:` addresses are sentinels that know the current master.
- */
+/** Reconnects by itself. One address is a server, several are a cluster's, `redis+sentinel:` are sentinels. */
 export function connectRedis(
   redisUrls: readonly string[],
   options: ClientOptions,

@@ -100,10 +100,7 @@ function prepareStatements(pool: pg.Pool): pg.Pool {
   return Object.assign(pool, { query: queryPrepared });
 }
 
-/**
- * After any error but a refused connection BullMQ immediately asks for a job again: a server that is starting up, or
- * has no free connection, would be asked a thousand times a second.
- */
+/** After most errors BullMQ asks again at once: a server without a free connection, a thousand times a second. */
 function pauseAfterErrors(pool: pg.Pool): pg.Pool {
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   const pausing = async (...args: unknown[]) => {

@@ -22,16 +22,10 @@ const HANDING_OVER = {
   autoResendUnfulfilledCommands: false,
 } as const satisfies RedisOptions;
 
-/**
- * Settings of a worker: its commands wait as long as Redis is unavailable. It asks for work every 5 s, so a connection
- * that is silent for 30 s is dead.
- */
+/** A worker's commands wait for Redis. It asks every 5 s, so a connection silent for 30 s is dead. */
 const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
 
-/**
- * The queue in one Redis, a cluster, or the master named by sentinels. Does not wait for it: while Redis is
- * unavailable, no jobs are enqueued and workers wait; both recover automatically.
- */
+/** Does not wait for Redis: while it is away, no jobs are enqueued and workers wait; both recover. */
 export function openRedisBackend<Content>(
   deps: BackendDeps & { readonly redisUrls: readonly string[] },
 ): QueueBackend<Content> {

@@ -3,10 +3,7 @@ import type { Listener } from "../../database/listener.ts";
 /** The maximum number of inbox positions in one hint: as many as the apply path takes in one statement. */
 export const HINT_SEQS_MAX = 200;
 
-/**
- * Names new events, for a worker that can apply them immediately. A hint may be lost without consequences: the job for
- * the same events follows it.
- */
+/** New events, for a worker to apply at once. A hint may be lost: the job for the same events follows. */
 export interface Hint {
   readonly seqs: readonly number[];
   /** The sender's position in its trace, as the header of W3C Trace Context; absent without tracing. */

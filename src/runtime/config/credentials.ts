@@ -23,19 +23,17 @@ type Stored = z.output<typeof storedSchema>;
 /** Credentials that were created because none were configured; those that were not created now are absent. */
 export type MadeCredentials = Partial<Stored> & Required<Pick<Stored, "apiTokens">>;
 
-interface Provided {
-  readonly config: Config;
-  /** Undefined: nothing was missing, or all of it was created at an earlier start. */
-  readonly made: MadeCredentials | undefined;
-  readonly file: string;
-}
-
 /**
  * Adds the tokens and passwords that are not configured: they are created at the first start and kept in DATA_DIR, in a
  * file that only this account can read. So nothing is open by default. With LOCAL_TRUST nothing is created. Throws
  * ConfigurationError if the file cannot be written or others can read it.
  */
-export function provideCredentials(config: Config): Provided {
+export function provideCredentials(config: Config): {
+  config: Config;
+  /** Undefined: nothing was missing, or all of it was created at an earlier start. */
+  made: MadeCredentials | undefined;
+  file: string;
+} {
   const file = path.resolve(config.dataDir, FILE);
   if (config.localTrust || !isLacking(config)) return { config, made: undefined, file };
   const stored = readStored(file);

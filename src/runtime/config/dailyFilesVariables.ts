@@ -3,16 +3,7 @@ import { text } from "./variableSchemas.ts";
 import type { ValuesOf, Variable } from "./variableSchemas.ts";
 
 /** Where the poller writes a file for each day. */
-export interface DailyFiles {
-  /** A folder, or the address of a bucket, with a prefix or without. */
-  readonly place: string;
-  /** How requests to the bucket are signed; null for a folder. */
-  readonly bucket: {
-    readonly region: string;
-    readonly accessKeyId: string;
-    readonly secretAccessKey: string;
-  } | null;
-}
+export type DailyFiles = NonNullable<ReturnType<typeof makeDailyFiles>>;
 
 /** A scheme; a single letter is a drive of Windows. */
 const ADDRESS = /^[a-z][a-z0-9+.-]+:/i;
@@ -40,12 +31,17 @@ export const DAILY_FILES_VARIABLES = {
 
 type DailyFilesValues = ValuesOf<typeof DAILY_FILES_VARIABLES>;
 
-export function makeDailyFiles(values: DailyFilesValues): DailyFiles | null {
+export function makeDailyFiles(values: DailyFilesValues) {
   const { DAILY_FILES: to, DAILY_FILES_ACCESS_KEY_ID: accessKeyId } = values;
   const { DAILY_FILES_SECRET_ACCESS_KEY: secretAccessKey, DAILY_FILES_REGION: region } = values;
   if (to === null) return null;
   const isSigned = isBucket(to) && accessKeyId !== null && secretAccessKey !== null;
-  return { place: to, bucket: isSigned ? { region, accessKeyId, secretAccessKey } : null };
+  return {
+    /** A folder, or the address of a bucket, with a prefix or without. */
+    place: to,
+    /** How requests to the bucket are signed; null for a folder. */
+    bucket: isSigned ? { region, accessKeyId, secretAccessKey } : null,
+  };
 }
 
 export function listDailyFilesProblems(values: DailyFilesValues): string[] {

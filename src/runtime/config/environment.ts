@@ -27,10 +27,7 @@ export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 export const ENV_FILE = ".env";
 const SECRET_FILE_BYTES_MAX = 65_536;
 
-/**
- * Texts of all variables. The environment wins over the `.env` file, and NAME_FILE may name a file that holds a secret.
- * A missing `.env` is fine. With `envFile` null, none is read.
- */
+/** The environment wins over `.env`, and NAME_FILE may name a secret's file. With `envFile` null, no `.env`. */
 export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null): Environment {
   const problems: string[] = [];
   const dotenv = readEnvFile(envFile, problems);
@@ -59,10 +56,7 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
   return { found, problems };
 }
 
-/**
- * Sentences about unknown variables whose names almost match one of ours: remarks, not problems, because a variable may
- * belong to another program. With `envFile` null, no `.env` file is read.
- */
+/** On unknown variables whose names almost match ours: remarks, as they may belong to another program. */
 export function remarkOnNames(env: NodeJS.Dict<string>, envFile: string | null): string[] {
   const names = new Set([...Object.keys(env), ...Object.keys(readEnvFile(envFile, []))]);
   const known = VARIABLE_NAMES.flatMap((name) =>

@@ -1,7 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
-import type { OutgoingFields, OutgoingType } from "../../domain/order/outgoing.ts";
 import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
 import { namesThisMachine } from "../http/loopback.ts";
@@ -9,24 +8,7 @@ import type { CheckScheme } from "./sourceChecks.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
-export interface OutgoingWebhook {
-  readonly endpointId: string;
-  readonly url: string;
-  readonly allowPrivate: boolean;
-  /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
-  readonly secrets: readonly string[];
-  readonly sourceIds: readonly string[];
-  /** Null: all. */
-  readonly types: readonly OutgoingType[] | null;
-  /** Only changes to one of these statuses; null: all. */
-  readonly statuses: readonly string[] | null;
-  readonly fields: OutgoingFields;
-  /** Whether a change waits until earlier ones of the same order are delivered or given up. */
-  readonly ordered: boolean;
-  /** The maximum number of attempts per second; null: any. */
-  readonly rate: number | null;
-  readonly paused: boolean;
-}
+export type OutgoingWebhook = ReturnType<typeof readOutgoingFile>[number];
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
@@ -58,7 +40,7 @@ export function readOutgoingFile(deps: {
   sourceIds: readonly string[];
   checkScheme: CheckScheme;
   problems: string[];
-}): OutgoingWebhook[] {
+}) {
   const { file, sourceIds, checkScheme, problems } = deps;
   if (file === null) return [];
   const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems });
@@ -86,13 +68,19 @@ export function readOutgoingFile(deps: {
       endpointId: webhook.name,
       url: webhook.url,
       allowPrivate: webhook.privateHost !== undefined,
+      /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
       secrets,
       sourceIds: [...new Set(webhook.sources)],
+      /** Null: all. */
       types: webhook.events ?? null,
+      /** Only changes to one of these statuses; null: all. */
       statuses: webhook.statuses ?? null,
       fields,
+      /** Whether a change waits until earlier ones of the same order are delivered or given up. */
       ordered,
+      /** The maximum number of attempts per second; null: any. */
       rate,
+      /** Changes are planned, but not sent. */
       paused,
     };
   });

@@ -12,26 +12,8 @@ export interface Grant {
   readonly sourceId: string | null;
 }
 
-/** How people sign on with another program; null if they do not. */
-export interface SignOn {
-  readonly proxy: {
-    /** Addresses whose headers are trusted, and networks such as 10.0.0.0/8. */
-    readonly addresses: readonly string[];
-    readonly userHeader: string;
-    readonly groupsHeader: string;
-  } | null;
-  readonly openIdConnect: {
-    readonly issuer: string;
-    readonly clientId: string;
-    readonly clientSecret: string;
-    readonly groupsClaim: string;
-    readonly scope: string;
-    /** Public address of the web process, to which the provider redirects people. */
-    readonly publicUrl: string;
-  } | null;
-  readonly operators: readonly Grant[];
-  readonly viewers: readonly Grant[];
-}
+/** How people sign on with another program. */
+export type SignOn = NonNullable<ReturnType<typeof makeSignOn>>;
 
 const HEADER_NAME = /^[A-Za-z0-9-]{1,100}$/;
 const PREFIX_MAX = { 4: 32, 6: 128 } as const;
@@ -138,10 +120,11 @@ export function makeAddressCheck(addresses: readonly string[]): (address: string
 
 type SignOnValues = ValuesOf<typeof SIGN_ON_VARIABLES & Pick<typeof ACCESS_VARIABLES, "PUBLIC_URL">>;
 
-export function makeSignOn(values: SignOnValues): SignOn | null {
+export function makeSignOn(values: SignOnValues) {
   const { OPS_PROXY_ADDRESSES: addresses, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET } = values;
   const publicUrl = values.PUBLIC_URL?.[0];
   const proxy = addresses && {
+    /** Addresses whose headers are trusted, and networks such as 10.0.0.0/8. */
     addresses,
     userHeader: values.OPS_USER_HEADER,
     groupsHeader: values.OPS_GROUPS_HEADER,
@@ -155,6 +138,7 @@ export function makeSignOn(values: SignOnValues): SignOn | null {
           clientSecret: OIDC_CLIENT_SECRET,
           groupsClaim: values.OIDC_GROUPS_CLAIM,
           scope: values.OIDC_SCOPE,
+          /** Public address of the web process, to which the provider redirects people. */
           publicUrl,
         };
   if (proxy === null && openIdConnect === null) return null;

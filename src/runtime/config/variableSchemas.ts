@@ -69,10 +69,7 @@ export const list = z.string().transform((value) =>
 const isUrl = (value: string, protocols: readonly string[]) =>
   URL.canParse(value) && protocols.includes(new URL(value).protocol);
 
-/**
- * A password with one of / ? # ends the address of the server early: the driver would take its beginning for the port,
- * and name it in errors.
- */
+/** A password with one of / ? # ends the address early: the driver would name its beginning in errors. */
 const endsEarly = (value: string) => /^[^:]+:\/\/[^/?#]*[/?#].*@/s.test(value);
 
 export const databaseUrl = text

@@ -1,15 +1,6 @@
 import type { Clock } from "../lifecycle/clock.ts";
 import { addressGroup } from "./addressGroup.ts";
 
-/** Slows down clients that guess passwords or tokens. */
-export interface FailureThrottle {
-  /** Seconds until this address may try again; 0 when it may now. */
-  readonly waitSeconds: (address: string) => number;
-  readonly recordFailure: (address: string) => void;
-  /** From now on, failures of others do not make this address wait. */
-  readonly recordSuccess: (address: string) => void;
-}
-
 const FAILURES_PER_ADDRESS_MAX = 10;
 /** For all addresses together: an attacker with many machines guesses from each of them. */
 const FAILURES_MAX = 200;
@@ -17,8 +8,8 @@ const WINDOW_MS = 60_000;
 const ADDRESSES_MAX = 10_000;
 
 /**
- * Allows an address 10 failures within a minute, and all of them together 200; beyond that only addresses with an
- * earlier success may try.
+ * Slows down clients that guess passwords or tokens: an address may fail 10 times within a minute, and all of them
+ * together 200 times; beyond that only addresses with an earlier success may try.
  *
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
  * the right one would still succeed at full speed.
@@ -26,7 +17,7 @@ const ADDRESSES_MAX = 10_000;
 export function makeFailureThrottle(
   clock: Pick<Clock, "monotonicMs">,
   { perAddressMax = FAILURES_PER_ADDRESS_MAX, inAllMax = FAILURES_MAX } = {},
-): FailureThrottle {
+) {
   const failures = new Map<string, number[]>();
   const known = new Set<string>();
   let inAll: number[] = [];
@@ -42,12 +33,13 @@ export function makeFailureThrottle(
       : Math.ceil((first + WINDOW_MS - clock.monotonicMs()) / 1_000);
 
   return {
-    waitSeconds(address) {
+    /** Seconds until this address may try again; 0 when it may now. */
+    waitSeconds(address: string): number {
       const key = addressGroup(address);
       const own = waitFor(recent(failures.get(key)), perAddressMax);
       return known.has(key) ? own : Math.max(own, waitFor(recent(inAll), inAllMax));
     },
-    recordFailure(address) {
+    recordFailure(address: string): void {
       const key = addressGroup(address);
       const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-perAddressMax);
       inAll = [...recent(inAll), clock.monotonicMs()].slice(-inAllMax);
@@ -56,7 +48,8 @@ export function makeFailureThrottle(
       failures.set(key, times);
       forgetOldest(failures);
     },
-    recordSuccess(address) {
+    /** From now on, failures of others do not make this address wait. */
+    recordSuccess(address: string): void {
       known.add(addressGroup(address));
       forgetOldest(known);
     },

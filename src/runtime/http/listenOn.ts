@@ -1,10 +1,7 @@
 import type { AddressInfo, Server } from "node:net";
 import { UnavailableError } from "../../domain/errors.ts";
 
-/**
- * Listens on `host` and `port` (0 for a free one); returns the port. Throws UnavailableError when the port is taken or not
- * allowed, and names the variable that sets it.
- */
+/** Returns the port (a free one for 0). Throws UnavailableError if it is taken or not allowed. */
 export async function listenOn(
   server: Server,
   place: { host: string; port: number; portVariable: string },

@@ -1,7 +1,4 @@
-/**
- * The bytes of a body, none of null, read in chunks; undefined, and no further read, when it has more than `bytesMax`. Rejects with the
- * stream's errors.
- */
+/** The body's bytes, none of null; undefined, without reading on, beyond `bytesMax`. Rejects with its errors. */
 export async function readBytes(
   body: AsyncIterable<Uint8Array> | null,
   bytesMax: number,

@@ -1,9 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-/**
- * False for a request that a page of another site made a browser send. Browsers send one of the two headers with every
- * such request; a program that sends neither is not a browser.
- */
+/** False for a request that another site's page made a browser send: browsers say so in one of two headers. */
 export function isSameOrigin({ headers }: IncomingMessage): boolean {
   const site = headers["sec-fetch-site"];
   if (site !== undefined) return site === "same-origin";

@@ -1,9 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/**
- * Shares one run of `read` among all callers while it is under way and within `holdMs` of its start. A failure goes to
- * all current callers but is not cached.
- */
+/** Shares one run of `read` while it is under way and for `holdMs` from its start. Failures are not kept. */
 export function shareReading<Result>(
   read: () => Promise<Result>,
   { clock, holdMs }: { clock: Pick<Clock, "monotonicMs">; holdMs: number },

@@ -2,26 +2,7 @@ import { systemClock } from "./clock.ts";
 import type { Clock } from "./clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-export interface Shutdown {
-  /** Aborted as soon as the shutdown begins; its reason says why. */
-  readonly signal: AbortSignal;
-  /**
-   * Adds something to close. Closes run one after another, the last added first, so that everything closes before
-   * what it depends on. Additions during a shutdown are closed by it; later ones are closed immediately.
-   */
-  readonly onShutdown: (name: string, close: () => Promise<void>) => void;
-  /**
-   * Closes everything and resolves, even if a close fails (the failure is logged and the next close runs). Later calls
-   * return the same promise. After the deadline the process ends with code 1.
-   */
-  readonly run: (reason: string) => Promise<void>;
-  /**
-   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the parent sees
-   * the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately. An
-   * uncaught error is logged and ends the process with code 1.
-   */
-  readonly listen: () => void;
-}
+export type Shutdown = ReturnType<typeof makeShutdown>;
 
 export interface ShutdownOptions {
   readonly logger: Logger;
@@ -43,15 +24,12 @@ export interface ShutdownHost {
 const DEADLINE_MS = 10_000;
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 type EndSignal = keyof typeof SIGNAL_NUMBERS;
-/**
- * Package managers forward the Ctrl-C that the terminal has already sent to this process, npm as SIGINT, pnpm as SIGTERM.
- * Within this time, two signals count as one.
- */
+/** npm and pnpm forward the Ctrl-C that the terminal has already sent, as SIGINT or SIGTERM: two count as one. */
 const SAME_SIGNAL_MS = 1_000;
 /** Process 1 of a container ignores a signal that it sends to itself; it then exits with the shell's code. */
 const IGNORED_SIGNAL_MS = 500;
 
-export function makeShutdown(options: ShutdownOptions): Shutdown {
+export function makeShutdown(options: ShutdownOptions) {
   const { logger, deadlineMs = DEADLINE_MS, clock = systemClock, host = process } = options;
   const closing = new AbortController();
   const closes: { name: string; close: () => Promise<void> }[] = [];
@@ -88,15 +66,29 @@ export function makeShutdown(options: ShutdownOptions): Shutdown {
     logger.info({ reason }, "shut down");
   }
 
+  /**
+   * Closes everything and resolves, even if a close fails (the failure is logged and the next close runs). Later calls
+   * return the same promise. After the deadline the process ends with code 1.
+   */
   const run = (reason: string) => (running ??= closeAll(reason));
 
+  /**
+   * Adds something to close. Closes run one after another, the last added first, so that everything closes before
+   * what it depends on. Additions during a shutdown are closed by it; later ones are closed immediately.
+   */
   function onShutdown(name: string, close: () => Promise<void>): void {
     closes.push({ name, close });
     if (finished) void closeNext();
   }
 
+  /**
+   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the parent sees
+   * the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately. An
+   * uncaught error is logged and ends the process with code 1.
+   */
   const listen = () => listenForTheEnd({ run, current: () => current, logger, clock, host });
 
+  // The signal is aborted as soon as the shutdown begins; its reason says why.
   return { signal: closing.signal, onShutdown, run, listen };
 }
 

@@ -16,39 +16,28 @@ const COPIED_CLUSTER = "postgres-copied";
 /** Within the cluster. */
 export const SERVER_LOG = "server.log";
 
-export interface PostgresFolder {
-  readonly root: string;
-  readonly cluster: string;
-  /** A complete copy of the cluster by a newer Postgres, about to replace it. */
-  readonly copied: string;
-  readonly serverLog: string;
-  readonly password: string;
-  /** Held while the server is set up, started or stopped. */
-  readonly lock: string;
-  /** One note per process that uses the server. */
-  readonly users: string;
-}
+export type PostgresFolder = Awaited<ReturnType<typeof openPostgresFolder>>;
 
 /** The folder, created if missing. Throws ConfigurationError when it cannot be used or is not ours. */
-export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
+export async function openPostgresFolder(dataDir: string) {
   const root = await openDataFolder(dataDir);
   const cluster = path.join(root, CLUSTER);
   await assertOurs(cluster);
   return {
     root,
     cluster,
+    /** A complete copy of the cluster by a newer Postgres, about to replace it. */
     copied: path.join(root, COPIED_CLUSTER),
     serverLog: path.join(cluster, SERVER_LOG),
     password: path.join(root, "postgres-password"),
+    /** Held while the server is set up, started or stopped. */
     lock: path.join(root, "postgres-lock"),
+    /** One note per process that uses the server. */
     users: path.join(root, "postgres-users"),
   };
 }
 
-/**
- * The absolute path of the folder, created if missing, and then accessible to this account only. Throws
- * ConfigurationError when it cannot be created or written to.
- */
+/** The absolute path, created if missing, for this account only. Throws ConfigurationError if it is unusable. */
 export async function openDataFolder(dataDir: string): Promise<string> {
   const root = path.resolve(dataDir);
   try {

@@ -5,7 +5,6 @@ import { CURRENT_FOLDER } from "./serverAccount.ts";
 
 /** What the server reports about itself in `postmaster.pid`. */
 export interface Postmaster {
-  readonly pid: number;
   readonly port: number;
   /** `ready` once it takes connections; before and after that `starting`, `stopping` or nothing. */
   readonly status: string;
@@ -39,5 +38,5 @@ export async function findPostmaster(cluster: string): Promise<Postmaster | unde
     await rm(file, { force: true });
     return undefined;
   }
-  return { pid, port, status: lines[STATUS_LINE] ?? "" };
+  return { port, status: lines[STATUS_LINE] ?? "" };
 }

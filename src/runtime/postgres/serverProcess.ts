@@ -31,10 +31,7 @@ export interface ServerSettings {
   readonly settings?: readonly string[];
 }
 
-/**
- * Starts the server on 127.0.0.1 at `wantedPort`, 0 for a free one; resolves with its port. Throws UnavailableError when it
- * does not come up. Call it under the folder's lock.
- */
+/** Starts it at `wantedPort` (0: a free one); resolves with the port. Throws UnavailableError. Needs the lock. */
 export async function startServer(
   { cluster: folder, user, binaries }: ServerProcess,
   wantedPort: number,

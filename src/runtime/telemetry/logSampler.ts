@@ -1,9 +1,6 @@
 import type { Clock } from "../lifecycle/clock.ts";
 
-/**
- * Whether a line about `key` may be logged now. Undefined: no, one was logged a moment ago. A number: yes, and this
- * many were skipped since that one.
- */
+/** Whether to log a line about `key` now: undefined for no, else how many were skipped since the last one. */
 export type LogSampler = (key: string) => number | undefined;
 
 interface Sample {
@@ -11,10 +8,7 @@ interface Sample {
   suppressed: number;
 }
 
-/**
- * Allows one line per key in `intervalMs`, so that a flood of bad requests, or an unavailable server, does not flood
- * the log. Keys must come from a fixed set: each is remembered forever.
- */
+/** Allows a line per key in `intervalMs`. Keys must come from a fixed set: each is remembered forever. */
 export function makeLogSampler(deps: { clock: Pick<Clock, "monotonicMs">; intervalMs: number }): LogSampler {
   const samples = new Map<string, Sample>();
   return (key) => {

@@ -12,18 +12,10 @@ type Labels = Readonly<Record<string, string>>;
 /** Records one value of an observed metric, for this collection only. */
 export type Observe = (name: ObservedName, value: number, labels?: Labels) => void;
 
-/** The metrics of this process, and the callbacks that read values on request. */
-export interface Metrics {
-  count(name: CounterName, labels: Labels, amount?: number): void;
-  record(name: HistogramName, value: number, labels?: Labels): void;
-  /** `collect` runs at each collection; metrics that it does not observe are not shown. It must be fast. */
-  observe(collect: (observe: Observe) => Promise<void> | void): void;
-  /** Everything in Prometheus' text format. */
-  render(): Promise<string>;
-}
+export type Metrics = ReturnType<typeof makeMetrics>;
 
 /** Makes the registry of a process. Nothing is sent anywhere: metrics are read on request. */
-export function makeMetrics({ version }: { version: string }): Metrics {
+export function makeMetrics({ version }: { version: string }) {
   const reader = new PrometheusExporter({ preventServerStart: true });
   const serializer = new PrometheusSerializer(undefined, false, undefined, true, true);
   const meter = new MeterProvider({ readers: [reader] }).getMeter("order-mirror");
@@ -52,10 +44,12 @@ export function makeMetrics({ version }: { version: string }): Metrics {
     return serializer.serialize({ resource, scopeMetrics: shown });
   }
 
-  const metrics: Metrics = {
-    count: (name, labels, amount = 1) => counters.get(name)?.add(amount, labels),
-    record: (name, value, labels) => histograms.get(name)?.record(value, labels as Attributes),
-    observe(collect) {
+  const metrics = {
+    count: (name: CounterName, labels: Labels, amount = 1) => counters.get(name)?.add(amount, labels),
+    record: (name: HistogramName, value: number, labels: Labels = {}) =>
+      histograms.get(name)?.record(value, labels as Attributes),
+    /** `collect` runs at each collection; metrics that it does not observe are not shown. It must be fast. */
+    observe(collect: (observe: Observe) => Promise<void> | void): void {
       meter.addBatchObservableCallback(
         (result) =>
           collect((name, value, labels = {}) => {
@@ -67,7 +61,8 @@ export function makeMetrics({ version }: { version: string }): Metrics {
         [...observables.values()],
       );
     },
-    render() {
+    /** Everything in Prometheus' text format. */
+    render(): Promise<string> {
       // One at a time: observations of one collection must not be mistaken for those of another.
       rendering = rendering.catch(() => undefined).then(renderOnce);
       return rendering;

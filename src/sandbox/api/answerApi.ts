@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
+import type { ApiAnswer } from "./apiRequest.ts";
+import type { Endpoint } from "./endpoints.ts";
 import type { Match } from "../../wire/endpoints.ts";
 import { readBody } from "../http/readBody.ts";
 import { untouchedHeaders } from "./rateLimits.ts";

@@ -7,7 +7,8 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { answerApi, refuse } from "./answerApi.ts";
 import type { ApiOutcome } from "./answerApi.ts";
 import { matchEndpoint, readTarget } from "../../wire/endpoints.ts";
-import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
+import type { ApiAnswer } from "./apiRequest.ts";
+import type { Endpoint } from "./endpoints.ts";
 import type { Journal } from "../control/journal.ts";
 import { MARK } from "../world/mark.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
@@ -55,7 +56,12 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
       : await answerOrFail(deps, { match, request, query, forced: plan.forced });
     const dropped = plan.dropBefore || plan.dropAfter;
     if (outcome && !dropped) {
-      send({ state, request, response, answer: outcome.answer, requestId, truncate: plan.truncate });
+      const whole = writeBody(state, outcome.answer, requestId);
+      const text = plan.truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
+      response.writeHead(outcome.answer.status, { ...makeHeaders(state, text), ...outcome.answer.headers });
+      response.end(request.method === "HEAD" ? undefined : text);
+      // Unread body bytes would otherwise block the connection's next request.
+      request.resume();
     } else request.socket.destroy();
     const { answer, caller } = outcome ?? {};
     journal.record({
@@ -148,41 +154,15 @@ async function answerOrFail(
   }
 }
 
-function send(options: {
-  state: SandboxState;
-  request: IncomingMessage;
-  response: ServerResponse;
-  answer: ApiAnswer;
-  requestId: string;
-  truncate: boolean;
-}): void {
-  const { state, request, response, answer, requestId, truncate } = options;
-  const whole = writeBody(state, answer, requestId);
-  const text = truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
-  response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
-  response.end(request.method === "HEAD" ? undefined : text);
-  // Unread body bytes would otherwise block the connection's next request.
-  request.resume();
-}
-
 function codeOf({ body }: ApiAnswer): string | null {
   const { error } = body as { error?: { code?: string } };
   return error?.code ?? null;
 }
 
-function namesOf(plan: RequestFaults): string[] {
+function namesOf(plan: ReturnType<typeof planRequestFaults>): string[] {
   return Object.entries(plan)
     .filter(([, value]) => value !== false && value !== undefined && value !== 0)
     .map(([name]) => name);
-}
-
-interface RequestFaults {
-  readonly latencyMs: number;
-  readonly dropBefore: boolean;
-  readonly dropAfter: boolean;
-  readonly truncate: boolean;
-  /** Replaces the endpoint's answer, after the checks of key and budget. */
-  readonly forced: ApiAnswer | undefined;
 }
 
 /** Decides by the request's number, so that the same requests meet the same faults in every run. */
@@ -192,7 +172,7 @@ function planRequestFaults(options: {
   requestNumber: number;
   endpoint: string;
   reference: string;
-}): RequestFaults {
+}) {
   const { faults, seed, requestNumber, endpoint, reference } = options;
   const isBroken = endpoint === "getOrder" && chance(seed, "broken", reference) < faults.brokenOrderShare;
   const spared = !hitsEndpoint(faults, endpoint);
@@ -203,6 +183,7 @@ function planRequestFaults(options: {
     dropBefore: isHit("dropBefore", faults.dropBeforeShare),
     dropAfter: isHit("dropAfter", faults.dropAfterShare),
     truncate: isHit("truncate", faults.truncateShare),
+    /** Replaces the endpoint's answer, after the checks of key and budget. */
     forced: forceAnswer(faults, (fault, share) => (fault === "fail" && isBroken) || isHit(fault, share)),
   };
 }

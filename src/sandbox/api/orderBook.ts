@@ -49,12 +49,11 @@ export async function addOrders(
   state: SandboxState,
   connection: Connection,
   orders: readonly NewOrder[],
-  plan: ChangePlan = {},
 ): Promise<OrderRow[]> {
   const numbers = await takeOrderNumbers(connection, orders.length, state.dials.seed);
   const rows = orders.map((order, index): OrderRow => {
     const taken = numbers[index] ?? { number: 0n, reference: "" };
-    const { at, updatedAt } = stamp(state, { number: taken.number, step: "created", plan });
+    const { at, updatedAt } = stamp(state, { number: taken.number, step: "created", plan: {} });
     const row: OrderRow = {
       ...order,
       ...taken,
@@ -67,12 +66,12 @@ export async function addOrders(
     };
     return { ...row, nextMoveAt: planNextMove(row, state) };
   });
-  await store(state, connection, rows, plan);
+  await store(state, connection, rows, {});
   await insertCharges(connection, rows);
   await emitEvents(
     state,
     connection,
-    rows.map((row) => ({ row, at: row.createdAt, plan })),
+    rows.map((row) => ({ row, at: row.createdAt, plan: {} })),
   );
   return rows;
 }

@@ -1,5 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import type { ORDER_STATUSES } from "../../wire/listParameters.ts";
+import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { WireOrder } from "../../wire/order.ts";
 import type { Granularity } from "../control/faults.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
@@ -8,16 +8,11 @@ import { formatTime } from "../world/times.ts";
 /** In life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
 export type Status = (typeof ORDER_STATUSES)[number];
 
-const NEXT: Readonly<Partial<Record<Status, Status>>> = {
-  created: "arrived_for_pickup",
-  arrived_for_pickup: "picked_up",
-  picked_up: "arrived_for_delivery",
-  arrived_for_delivery: "delivered",
-};
-
 /** The status after `status`, or undefined after the last one. */
 export function nextStatus(status: Status): Status | undefined {
-  return NEXT[status];
+  return status === "delivered" || status === "cancelled"
+    ? undefined
+    : ORDER_STATUSES[ORDER_STATUSES.indexOf(status) + 1];
 }
 
 /** Who created the order; only orders of the sandbox's own traffic have random accidents. */

@@ -15,12 +15,6 @@ export interface Allowance {
   readonly refusal: { readonly policy: Policy; readonly retryAfterSeconds: number } | undefined;
 }
 
-export interface RateLimiter {
-  /** Counts one request of `account` against all `policies`. */
-  readonly take: (account: string, policies: readonly Policy[]) => Allowance;
-  readonly reset: () => void;
-}
-
 interface Count {
   readonly exceeded: boolean;
   readonly remaining: number;
@@ -32,6 +26,8 @@ interface Counter {
   readonly take: (nowMs: number) => Count;
 }
 
+export type RateLimiter = ReturnType<typeof makeRateLimiter>;
+
 /**
  * Makes the limiter of one sandbox. `nowMs` is the provider's clock. `enforced: false` counts nothing and shows full
  * quotas, because a client that obeys the headers would otherwise wait.
@@ -40,11 +36,7 @@ interface Counter {
  * is only refused; each later one before Retry-After has passed is refused and also uses one request of the next
  * window. At least one request per window is left, so Retry-After stays true.
  */
-export function makeRateLimiter(options: {
-  nowMs: () => number;
-  enforced: boolean;
-  kind: WindowKind;
-}): RateLimiter {
+export function makeRateLimiter(options: { nowMs: () => number; enforced: boolean; kind: WindowKind }) {
   const { nowMs, enforced, kind } = options;
   const counters = new Map<string, Counter>();
   const counterOf = (account: string, policy: Policy) => {
@@ -57,7 +49,8 @@ export function makeRateLimiter(options: {
     return made;
   };
   return {
-    take: (account, policies) => {
+    /** Counts one request of `account` against all `policies`. */
+    take: (account: string, policies: readonly Policy[]): Allowance => {
       const now = nowMs();
       const counts = policies.map((policy) => ({
         policy,

@@ -57,10 +57,7 @@ function describe(error: z.ZodError): string {
   return `The request is not valid (${fields.join("; ")}).`;
 }
 
-/**
- * The database's text can hold neither NUL nor half a surrogate pair. Addresses are left to the search, which has codes of
- * its own for them.
- */
+/** Text that the database can hold; addresses are left to the search, which has codes of its own for them. */
 function assertStorable(value: unknown, path: string, depth: number): void {
   if (depth > DEPTH_MAX) throw refuseParameter(`${path} is nested too deeply.`);
   if (typeof value === "string") {

@@ -50,10 +50,7 @@ export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_L
   throw refused(422, "order_not_cancellable", message);
 }
 
-/**
- * POST /v1/test/orders/{reference}/advance. Assumed: the answer is the order object, as elsewhere. A live key sees no
- * test orders and gets 404.
- */
+/** POST /v1/test/orders/{reference}/advance. Assumed: answers with the order; a live key gets 404. */
 export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);

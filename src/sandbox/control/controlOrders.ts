@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
-import { readCharge, readEvents, readOrdersAfter } from "./control.sql.ts";
+import { readAttempts, readCharge, readEvents, readOrdersAfter } from "./control.sql.ts";
 import { moveOrders } from "../api/orderBook.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -9,12 +9,15 @@ import type { OrderRow, Status } from "../api/orderRow.ts";
 import { readAnyOrder, readLateChange } from "../api/order.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
+import { resendEvent } from "../events/emitEvents.ts";
+import { runScenario, scenarioSchema } from "./runScenario.ts";
 import { canTakeOrders, makeOrders } from "../fleet/traffic.ts";
 import { refused } from "../api/errors.ts";
 
 const ORDERS_MADE_MAX = 100_000;
 const PAGE_MAX = 10_000;
-const EVENTS_SHOWN = 50;
+const EVENTS_DEFAULT = 50;
+const EVENTS_MAX = 5_000;
 const none = z.strictObject({});
 const planFields = {
   lose: fields.flag.optional(),
@@ -41,8 +44,8 @@ const truthSchema = z.strictObject({
   limit: fields.count(PAGE_MAX).default(PAGE_MAX),
 });
 
-/** Orders, and their moves by the fleet and the business. */
-export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
+/** Orders, their moves by the fleet and the business, their events, and the scenarios. */
+export function makeOrderControls({ state, faultTimer }: ControlDeps): readonly Control[] {
   return [
     control(["POST", "/orders", "Creates plausible orders"], makeSchema, (request) =>
       orderSome(state, request),
@@ -73,6 +76,27 @@ export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
           },
           plan,
         ),
+    ),
+    control(
+      ["GET", "/events", "The newest events with their deliveries"],
+      z.strictObject({
+        reference: z.string().max(255).optional(),
+        limit: fields.count(EVENTS_MAX).default(EVENTS_DEFAULT),
+      }),
+      ({ reference = null, limit }) => readEvents(state.pool, { reference, limit }),
+    ),
+    control(["GET", "/deliveries/:delivery", "The attempts of one delivery"], none, (_given, params) =>
+      readAttempts(state.pool, Number(params["delivery"]) || 0),
+    ),
+    control(["POST", "/events/:event/resend", "Sends an event again"], none, async (_given, params) => {
+      const sent = await state.write((connection) => resendEvent(state, connection, params["event"] ?? ""));
+      state.wake();
+      return { deliveries: sent };
+    }),
+    control(
+      ["POST", "/scenarios", "Triggers a scenario: its name, a reference and its options"],
+      scenarioSchema,
+      (given) => runScenario(state, faultTimer, given),
     ),
   ];
 }
@@ -115,7 +139,7 @@ async function showOne(state: SandboxState, reference: string): Promise<unknown>
   return {
     order: showOrder(state, row),
     charged: await readCharge(state.pool, row.number),
-    events: await readEvents(state.pool, { reference, limit: EVENTS_SHOWN }),
+    events: await readEvents(state.pool, { reference, limit: EVENTS_DEFAULT }),
   };
 }
 

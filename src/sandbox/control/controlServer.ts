@@ -7,7 +7,6 @@ import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { makeAccessControls } from "./controlAccess.ts";
 import { makeDashboardControls } from "./controlDashboard.ts";
-import { makeEventControls } from "./controlEvents.ts";
 import { makeOrderControls } from "./controlOrders.ts";
 import { makeWorldControls } from "./controlWorld.ts";
 import { MARK } from "../world/mark.ts";
@@ -38,7 +37,6 @@ export function makeControlServer(
     ...makeDashboardControls(deps),
     ...makeAccessControls(deps),
     ...makeOrderControls(deps),
-    ...makeEventControls(deps),
   ];
   return async (request, response, url) => {
     const path = url.pathname.slice(PREFIX.length);

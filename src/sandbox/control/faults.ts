@@ -107,22 +107,18 @@ function splitNames(text: string): string[] {
 
 export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
-export interface FaultSwitches {
-  readonly current: () => Faults;
-  readonly set: (patch: FaultsPatch) => Faults;
-  /** Resets to NO_FAULTS, not to the sandbox's initial faults. */
-  readonly clear: () => Faults;
-}
+export type FaultSwitches = ReturnType<typeof makeFaultSwitches>;
 
-export function makeFaultSwitches(initial: FaultsPatch = {}): FaultSwitches {
+export function makeFaultSwitches(initial: FaultsPatch = {}) {
   const merge = (base: Faults, patch: FaultsPatch): Faults => faultsSchema.parse({ ...base, ...patch });
   let faults = merge(NO_FAULTS, initial);
   return {
     current: () => faults,
-    set: (patch) => {
+    set: (patch: FaultsPatch) => {
       faults = merge(faults, patch);
       return faults;
     },
+    /** Resets to NO_FAULTS, not to the sandbox's initial faults. */
     clear: () => {
       faults = NO_FAULTS;
       return faults;

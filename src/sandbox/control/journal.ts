@@ -18,20 +18,12 @@ export interface JournalEntry {
   readonly faults: readonly string[];
 }
 
-/** The received requests, for tests and people: the newest entries, and counts of all. */
-export interface Journal {
-  readonly next: () => number;
-  readonly record: (entry: JournalEntry) => void;
-  /** The newest first. */
-  readonly entries: () => readonly JournalEntry[];
-  /** How many requests per endpoint and status since the last clear: `listOrders 200`. */
-  readonly counts: () => Readonly<Record<string, number>>;
-  readonly clear: () => void;
-}
-
 const ENTRIES_MAX = 2_000;
 
-export function makeJournal(): Journal {
+export type Journal = ReturnType<typeof makeJournal>;
+
+/** The received requests, for tests and people: the newest entries, and counts of all. */
+export function makeJournal() {
   let number = 0;
   let entries: JournalEntry[] = [];
   let counts: Record<string, number> = {};
@@ -40,14 +32,16 @@ export function makeJournal(): Journal {
       number += 1;
       return number;
     },
-    record: (entry) => {
+    record: (entry: JournalEntry) => {
       entries.push(entry);
       // Trimmed in batches: trimming at every entry would move the whole list each time.
       if (entries.length > 2 * ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX);
       const name = `${entry.endpoint} ${entry.status}`;
       counts[name] = (counts[name] ?? 0) + 1;
     },
+    /** The newest first. */
     entries: () => entries.slice(-ENTRIES_MAX).reverse(),
+    /** How many requests per endpoint and status since the last clear: `listOrders 200`. */
     counts: () => ({ ...counts }),
     clear: () => {
       number = 0;

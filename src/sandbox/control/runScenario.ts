@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Connection } from "../world/database.ts";
 import { readEvents } from "./control.sql.ts";
 import type { FaultTimer } from "./faultTimer.ts";
@@ -12,33 +13,24 @@ import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
 import { makeOrders } from "../fleet/traffic.ts";
 import { refused } from "../api/errors.ts";
 
-export interface ScenarioRequest {
-  readonly name: string;
-  /** The affected order; default: a new live order of the organization `sandbox`. */
-  readonly reference?: string | undefined;
-  readonly options?: Readonly<Record<string, unknown>> | undefined;
-}
+/** The scenario, the affected order (default: a new live one of the organization `sandbox`), and numeric options. */
+export const scenarioSchema = z.looseObject({
+  scenario: z.string().max(100),
+  reference: z.string().max(255).optional(),
+});
 
 /** A report of what was done, for people. */
-export interface ScenarioReport {
-  readonly scenario: string;
-  readonly reference: string;
-  readonly summary: string;
-  readonly expect: string;
-  readonly options: ScenarioOptions;
-  readonly from: string;
-  readonly to: string;
-}
+export type ScenarioReport = Awaited<ReturnType<typeof runScenario>>;
 
 /** Throws RefusedRequestError for an unknown or unsuitable scenario, order or option, before anything happens. */
 export async function runScenario(
   state: SandboxState,
   faultTimer: FaultTimer,
-  request: ScenarioRequest,
-): Promise<ScenarioReport> {
-  const scenario = findScenario(request.name);
-  const options = readOptions(scenario, request.options ?? {});
-  const reference = request.reference ?? (await makeSubject(state));
+  { scenario: name, reference: named, ...given }: z.infer<typeof scenarioSchema>,
+) {
+  const scenario = findScenario(name);
+  const options = readOptions(scenario, given);
+  const reference = named ?? (await makeSubject(state));
   const steps = scenario.steps(options);
   const { before, after } = await state.write(async (connection) => {
     const first = await findSubject(connection, reference);
@@ -126,14 +118,11 @@ async function doStep(
   step: ScenarioStep,
 ): Promise<OrderRow> {
   switch (step.kind) {
-    case "move": {
-      const [moved] = await moveOrders(state, connection, [{ row, status: mustAdvance(row) }], step.plan);
-      return moved ?? row;
-    }
+    case "move":
     case "cancel": {
-      assertCancellable(row, "fleet");
-      const [cancelled] = await moveOrders(state, connection, [{ row, status: "cancelled" }], step.plan);
-      return cancelled ?? row;
+      const status = step.kind === "move" ? mustAdvance(row) : "cancelled";
+      const [moved] = await moveOrders(state, connection, [{ row, status }], step.plan);
+      return moved ?? row;
     }
     case "change":
       return patchOrder(state, connection, row, { phone: `+31 6 1111 ${String(row.number).slice(-4)}` });

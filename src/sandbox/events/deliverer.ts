@@ -10,24 +10,13 @@ import { recordDelivery, takeDueDeliveries } from "./delivery.sql.ts";
 import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** Sends events, several concurrently. */
-export interface Deliverer {
-  /** Starts due deliveries while there is room; on a virtual clock, waits for them to end. */
-  readonly begin: () => Promise<void>;
-  /** Whether the maximum number is under way; when one ends, it wakes the loop. */
-  readonly isFull: () => boolean;
-  /** Waits until every delivery under way has ended; returns how many there were. */
-  readonly drain: () => Promise<number>;
-}
-
 const DELIVERIES_AT_ONCE_MAX = 16;
 const RECORD_PAUSE_MS = 1_000;
 
-export function makeDeliverer(deps: {
-  state: SandboxState;
-  systemClock: Clock;
-  signal: AbortSignal;
-}): Deliverer {
+export type Deliverer = ReturnType<typeof makeDeliverer>;
+
+/** Sends events, several concurrently. */
+export function makeDeliverer(deps: { state: SandboxState; systemClock: Clock; signal: AbortSignal }) {
   const { state, systemClock, signal } = deps;
   const underWay = new Set<Promise<void>>();
   /** Retried until it is recorded: a delivery that stays taken would not be attempted again before the next start. */
@@ -56,7 +45,9 @@ export function makeDeliverer(deps: {
     state.wake();
   };
   return {
+    /** Whether the maximum number is under way; when one ends, it wakes the loop. */
     isFull: () => underWay.size >= DELIVERIES_AT_ONCE_MAX,
+    /** Starts due deliveries while there is room; on a virtual clock, waits for them to end. */
     begin: async () => {
       // One at a time on a virtual clock, so that receivers see the same sequence in every run.
       const room = state.clock.kind === "virtual" ? 1 : DELIVERIES_AT_ONCE_MAX - underWay.size;
@@ -69,6 +60,7 @@ export function makeDeliverer(deps: {
       }
       if (state.clock.kind === "virtual") await Promise.all(underWay);
     },
+    /** Waits until every delivery under way has ended; returns how many there were. */
     drain: async () => (await Promise.all(underWay)).length,
   };
 }

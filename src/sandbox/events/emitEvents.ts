@@ -5,23 +5,14 @@ import { insertDeliveries, insertSandboxEvents, readEndpoints, takeEventNumbers 
 import type { WebhookEndpoint, EventRow, NewDelivery, SentAs } from "./event.sql.ts";
 import type { Faults } from "../control/faults.ts";
 import { showOrder } from "../api/orderRow.ts";
-import type { OrderRow, Status } from "../api/orderRow.ts";
+import type { OrderRow } from "../api/orderRow.ts";
 import { refused } from "../api/errors.ts";
 import { readEventOwner } from "../control/control.sql.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { formatTime } from "../world/times.ts";
 
-/** Assumed: all but order.picked_up and order.cancelled; and that a creation or change sends none. */
-const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
-  arrived_for_pickup: "order.arrived_for_pickup",
-  picked_up: "order.picked_up",
-  arrived_for_delivery: "order.arrived_for_delivery",
-  delivered: "order.delivered",
-  cancelled: "order.cancelled",
-};
-
-/** Those of the spec. */
+/** Those of the spec. Assumed: the names of all others; and that a creation or change sends none. */
 const SHOWN_TYPES: readonly string[] = ["order.picked_up", "order.cancelled"];
 
 /** Deliberate treatment of one event, regardless of the shares in force. */
@@ -72,8 +63,8 @@ function nameEvent({ decisions }: SandboxState, { row, isUpdate = false }: Statu
   if (isUpdate || row.status === "created") {
     return decisions.changeEvents === "sent" ? `order.${isUpdate ? "updated" : "created"}` : undefined;
   }
-  const type = EVENT_TYPES[row.status];
-  return decisions.announced === "all" || SHOWN_TYPES.includes(type ?? "") ? type : undefined;
+  const type = `order.${row.status}`;
+  return decisions.announced === "all" || SHOWN_TYPES.includes(type) ? type : undefined;
 }
 
 function makeEvent(

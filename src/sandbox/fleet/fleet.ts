@@ -1,3 +1,4 @@
+import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import { chance } from "../world/chance.ts";
 import { rescheduleMoves } from "../control/control.sql.ts";
 import { moveOrders } from "../api/orderBook.ts";
@@ -15,12 +16,7 @@ const SPREAD_NANOS = 600_000_000_000;
 /** Share of the sandbox's own traffic that never arrives. */
 const ACCIDENT_SHARE = 0.05;
 /** The statuses in which an order may end early: the first two through the business, the others through the fleet. */
-const ACCIDENT_STATUSES: readonly Status[] = [
-  "created",
-  "arrived_for_pickup",
-  "picked_up",
-  "arrived_for_delivery",
-];
+const ACCIDENT_STATUSES = ORDER_STATUSES.slice(0, 4);
 
 /** Moves live orders whose next step is due; returns how many. At most one batch. */
 export async function moveDueOrders(state: SandboxState): Promise<number> {

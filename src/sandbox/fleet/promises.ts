@@ -11,19 +11,17 @@ const TRIPS_MAX = 10_000;
 
 type Trip = Parameters<typeof resolveTimes>[0];
 
-export interface Promises {
-  /**
-   * The times of a trip: those of its last quote for five minutes, so that an order gets what was quoted (spec, "POST
-   * /v1/orders/quote", rule 2), however fast the fleet works; otherwise new ones.
-   */
-  readonly resolve: (trip: Trip, options: { quoted: boolean }) => ResolvedTimes;
-}
+export type Promises = ReturnType<typeof makePromises>;
 
-/** Kept in memory only, because a quote stores nothing. */
-export function makePromises(): Promises {
+/** What quotes have promised; kept in memory only, because a quote stores nothing. */
+export function makePromises() {
   const promised = new Map<string, { readonly at: Instant; readonly times: ResolvedTimes }>();
   return {
-    resolve(trip, { quoted }) {
+    /**
+     * The times of a trip: those of its last quote for five minutes, so that an order gets what was quoted (spec, "POST
+     * /v1/orders/quote", rule 2), however fast the fleet works; otherwise new ones.
+     */
+    resolve(trip: Trip, { quoted }: { quoted: boolean }): ResolvedTimes {
       const { now, ...rest } = trip;
       const key = JSON.stringify(rest);
       const known = promised.get(key);

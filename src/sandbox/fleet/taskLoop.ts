@@ -12,23 +12,6 @@ import { saveClock } from "../world/world.sql.ts";
 import { moveDueOrders } from "./fleet.ts";
 import type { Traffic } from "./traffic.ts";
 
-/**
- * Automatic activity: late changes become visible, the business orders, the fleet moves, events are sent. On a virtual
- * clock it runs only after something was done or the clock was advanced.
- */
-export interface TaskLoop {
-  /** Call when something may be due. */
-  readonly wake: () => void;
-  /** Virtual only: advances by `ms` and runs everything due on the way, each at its own instant. */
-  readonly advance: (ms: number) => Promise<void>;
-  /** Resolves when nothing is due and nothing is under way. */
-  readonly idle: () => Promise<void>;
-  /** Runs `work` while the tasks are paused. */
-  readonly pause: InTurn;
-  /** Stops the loop, and resolves when nothing is under way. */
-  readonly end: () => Promise<void>;
-}
-
 type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 interface LoopDeps {
@@ -42,7 +25,13 @@ interface LoopDeps {
 
 const IDLE_MS = 1_000;
 
-export function makeTaskLoop(deps: LoopDeps): TaskLoop {
+export type TaskLoop = ReturnType<typeof makeTaskLoop>;
+
+/**
+ * Automatic activity: late changes become visible, the business orders, the fleet moves, events are sent. On a virtual
+ * clock it runs only after something was done or the clock was advanced.
+ */
+export function makeTaskLoop(deps: LoopDeps) {
   const { state, deliverer, systemClock, signal } = deps;
   const inTurn = makeTurns();
   // A virtual world only changes when its clock is advanced; otherwise it would depend on the timing of this loop.
@@ -56,9 +45,12 @@ export function makeTaskLoop(deps: LoopDeps): TaskLoop {
   });
   loop.start();
   return {
+    /** Call when something may be due. */
     wake: loop.wake,
+    /** Runs `work` while the tasks are paused. */
     pause: inTurn,
-    advance: (ms) =>
+    /** Virtual only: advances by `ms` and runs everything due on the way, each at its own instant. */
+    advance: (ms: number) =>
       inTurn(async () => {
         const target = addMillis(state.clock.now(), ms);
         for (;;) {
@@ -69,10 +61,12 @@ export function makeTaskLoop(deps: LoopDeps): TaskLoop {
         state.clock.moveTo(target);
         await saveClock(state.pool, state.clock.now());
       }),
+    /** Resolves when nothing is due and nothing is under way. */
     idle: async () => {
       do await runAllDue();
       while ((await deliverer.drain()) > 0);
     },
+    /** Stops the loop, and resolves when nothing is under way. */
     end: async () => {
       await loop.stop();
       await deliverer.drain();

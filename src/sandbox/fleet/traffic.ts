@@ -1,5 +1,4 @@
 import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import { chance, choose } from "../world/chance.ts";
 import { GAZETTEER } from "../places/gazetteer.ts";
 import { geocode } from "../places/geocode.ts";
@@ -18,22 +17,15 @@ import type { Connection } from "../world/database.ts";
 const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
 const ORDERS_PER_BATCH_MAX = 500;
 
-/** Orders that the business creates automatically, at a steady pace. */
-export interface Traffic {
-  /** Creates the orders that are due; returns how many. */
-  readonly run: () => Promise<number>;
-  /** When the next one is due; null if traffic is off. */
-  readonly dueAt: () => Instant | null;
-  /** Restarts counting after a change of the pace, the clock or the world. */
-  readonly restart: () => void;
-}
-
 const ORGANIZATION_ID = "sandbox";
 /** After the process was suspended, at most this many missed orders are created. */
 const CATCH_UP_MAX = 100;
 const MINUTE_MS = 60_000;
 
-export function makeTraffic(state: SandboxState): Traffic {
+export type Traffic = ReturnType<typeof makeTraffic>;
+
+/** Orders that the business creates automatically, at a steady pace. */
+export function makeTraffic(state: SandboxState) {
   let startedAt = state.clock.now();
   let pace = state.dials.ordersPerMinute;
   let made = 0;
@@ -44,10 +36,13 @@ export function makeTraffic(state: SandboxState): Traffic {
     made = 0;
   };
   return {
+    /** When the next one is due; null if traffic is off. */
     dueAt: () => (pace > 0 ? dueOf(made + 1) : null),
+    /** Restarts counting after a change of the pace, the clock or the world. */
     restart,
+    /** Creates the orders that are due. */
     run: async () => {
-      if (pace <= 0) return 0;
+      if (pace <= 0) return;
       const now = state.clock.now();
       // An estimate that dueOf corrects: the two must agree, or the loop would call again forever.
       let total = Math.ceil((millisFromInstant(now - startedAt) * pace) / MINUTE_MS) + 1;
@@ -57,9 +52,8 @@ export function makeTraffic(state: SandboxState): Traffic {
       const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
       made += count;
       // The business would be refused.
-      if (count === 0 || !isPaid(state)) return 0;
+      if (count === 0 || !isPaid(state)) return;
       await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
-      return count;
     },
   };
 }

@@ -3,12 +3,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { listenOn, localUrl } from "../../runtime/http/listenOn.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
-export interface SandboxServer {
-  readonly url: string;
-  readonly port: number;
-  readonly close: () => Promise<void>;
-}
-
 type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
 
 /** Starts listening. Throws UnavailableError if the port is taken. */
@@ -21,7 +15,7 @@ export async function openServer(deps: {
   signal: AbortSignal;
   host: string;
   port: number;
-}): Promise<SandboxServer> {
+}) {
   const { answerApi, answerControl, answerUnreadable, logger, signal, host, port } = deps;
   const server = http.createServer((request, response) => {
     const url = readUrl(request);
@@ -41,7 +35,7 @@ export async function openServer(deps: {
     url: localUrl(host, bound),
     port: bound,
     close: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
       }),

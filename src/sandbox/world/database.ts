@@ -28,10 +28,7 @@ export function makeSandboxPool(databaseUrl: string): Pool {
 /** Runs one piece of work in a transaction; see makeWriter. */
 export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
 
-/**
- * Serialises all changes. So sequences count in the order of requests, two requests never race for an externalOrderId,
- * and a seeded run repeats exactly.
- */
+/** Serialises all changes: no two requests race for an externalOrderId, and a seeded run repeats exactly. */
 export function makeWriter(pool: Pool): Write {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {

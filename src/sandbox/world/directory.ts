@@ -66,33 +66,19 @@ export interface Caller {
   readonly livemode: boolean;
 }
 
-/**
- * Organizations, keys, zones and branches, cached in memory: every request needs them, and only this process changes
- * them. Call `reload` after each change.
- */
-export interface Directory {
-  readonly reload: (connection: Connection) => Promise<void>;
-  readonly findCaller: (apiKey: string) => Caller | undefined;
-  readonly organizations: () => readonly Organization[];
-  readonly findOrganization: (organizationId: string) => Organization | undefined;
-  /** Throws not_found. */
-  readonly getOrganization: (organizationId: string) => Organization;
-  /** In list order, including closed ones. */
-  readonly branchesOf: (organizationId: string) => readonly Branch[];
-  /** A UUID is an id, anything else a case-sensitive reference (spec, "Branch object"). */
-  readonly findBranch: (organizationId: string, branch: string) => Branch | undefined;
-  readonly branchById: (branchId: string) => Branch;
-  readonly zones: () => readonly Zone[];
-  readonly zoneByCode: (code: string) => Zone;
-}
-
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-export function makeDirectory(): Directory {
+export type Directory = ReturnType<typeof makeDirectory>;
+
+/**
+ * Organizations, keys, zones and branches, cached in memory: every request needs them, and only this process changes
+ * them. Call `reload` after each change.
+ */
+export function makeDirectory() {
   let content: DirectoryContent = { organizations: [], keys: [], fleets: [], zones: [], branches: [] };
   let branches = new Map<string, Branch>();
   let zones = new Map<string, Zone>();
@@ -102,34 +88,37 @@ export function makeDirectory(): Directory {
   const branchesOf = (organizationId: string) =>
     [...branches.values()].filter((branch) => branch.organizationId === organizationId);
   return {
-    reload: async (connection) => {
+    reload: async (connection: Connection) => {
       content = await readContent(connection);
       branches = new Map(content.branches.map((branch) => [branch.branchId, branch]));
       zones = new Map(content.zones.map((zone) => [zone.code, zone]));
       keys = new Map(content.keys.map((key) => [key.apiKey, key]));
     },
-    findCaller: (apiKey) => {
+    findCaller: (apiKey: string): Caller | undefined => {
       const key = keys.get(apiKey);
       const organization = key && findOrganization(key.organizationId);
       return key && organization && { organization, livemode: key.livemode };
     },
     organizations: () => content.organizations,
     findOrganization,
-    getOrganization: (organizationId) => {
+    /** Throws not_found. */
+    getOrganization: (organizationId: string) => {
       const organization = findOrganization(organizationId);
       if (!organization) throw refused(404, "not_found", "There is no such organization.");
       return organization;
     },
+    /** In list order, including closed ones. */
     branchesOf,
-    findBranch: (organizationId, branch) => {
+    /** A UUID is an id, anything else a case-sensitive reference (spec, "Branch object"). */
+    findBranch: (organizationId: string, branch: string) => {
       const id = branch.toLowerCase();
       return branchesOf(organizationId).find((each) =>
         isUuid(branch) ? each.branchId === id : each.reference === branch,
       );
     },
-    branchById: (branchId) => mustFind(branches, branchId),
+    branchById: (branchId: string) => mustFind(branches, branchId),
     zones: () => content.zones,
-    zoneByCode: (code) => mustFind(zones, code),
+    zoneByCode: (code: string) => mustFind(zones, code),
   };
 }
 

@@ -43,10 +43,7 @@ export function makeRealClock(clock: Clock): SandboxClock {
   };
 }
 
-/**
- * Stands still until it is advanced: two runs with the same seed and requests give the same timestamps. Starts at `now`
- * if it is not null; a restart returns it to `start`.
- */
+/** Stands still until advanced, so that runs repeat. Starts at `now` if not null; a restart returns to `start`. */
 export function makeVirtualClock({ start, now }: { start: Instant; now: Instant | null }): SandboxClock {
   let current = now ?? start;
   return {

@@ -15,10 +15,7 @@ export function cutTo(instant: Instant, granularity: Granularity): Instant {
   return floorTo(instant, GRANULES[granularity]);
 }
 
-/**
- * ISO 8601 with the offset as +hh:mm, and always as many fraction digits as the granularity has. Assumed: local time
- * and milliseconds; the spec shows neither the offset nor the digits.
- */
+/** ISO 8601 in local time, with the granularity's fraction digits. Assumed: the spec shows neither. */
 export function formatTime(instant: Instant, granularity: Granularity, utcOffsetMinutes: number): string {
   // Not formatInstant: a list page formats 1,400 times, and this is three times as fast.
   const whole = floorTo(instant, NANOS_PER_SECOND);

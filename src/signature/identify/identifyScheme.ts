@@ -9,21 +9,7 @@ import { ageOf, describeSetting, verifiesAll } from "./prove.ts";
 import { searchTemplates } from "./searchTemplates.ts";
 
 /** A scheme with which the requests verify. */
-export interface SchemeMatch {
-  /** Value of WEBHOOK_SCHEME: a preset's name, or the JSON of a scheme. */
-  readonly setting: string;
-  readonly scheme: Scheme;
-  /** The name of the preset, if the scheme is one. */
-  readonly preset: string | null;
-  readonly field: string;
-  /** Seconds from the signed time of the first request to `nowSeconds`; null when no time is signed. */
-  readonly ageSeconds: number | null;
-  readonly toleranceSeconds: number | null;
-  /** How many requests it verified. A single match can be a coincidence. */
-  readonly requests: number;
-  /** Whether it signs the address of the endpoint, which must then be configured. */
-  readonly signsUrl: boolean;
-}
+export type SchemeMatch = ReturnType<typeof describe>;
 
 export interface Identification {
   /** The likeliest first; empty when none was found. */
@@ -81,19 +67,24 @@ export function identifyScheme(options: IdentifyOptions): Identification {
   return { matches: [...matches.values()], lookedAt, tried: search.tried, unsafe: search.unsafe };
 }
 
-function describe(scheme: Scheme, options: IdentifyOptions): SchemeMatch {
+function describe(scheme: Scheme, options: IdentifyOptions) {
   const { requests, nowSeconds } = options;
   const [first] = requests;
   const { setting, preset } = describeSetting(scheme);
   const signedAt = first && ageOf(scheme, first, options);
   return {
+    /** Value of WEBHOOK_SCHEME: a preset's name, or the JSON of a scheme. */
     setting,
     scheme,
+    /** The name of the preset, if the scheme is one. */
     preset,
     field: scheme.form === "http-message" ? "signature" : (scheme.header ?? scheme.query ?? ""),
+    /** From the signed time of the first request to `nowSeconds`; null when no time is signed. */
     ageSeconds: signedAt === undefined ? null : nowSeconds - signedAt,
     toleranceSeconds: scheme.form === "token" ? null : scheme.toleranceSeconds,
+    /** How many requests it verified. A single match can be a coincidence. */
     requests: requests.length,
+    /** Whether it signs the address of the endpoint, which must then be configured. */
     signsUrl: needsUrl(scheme),
   };
 }

@@ -3,7 +3,7 @@ import { html } from "../../../src/runtime/http/html.ts";
 import { matchEndpoint, matchPath } from "../../../src/wire/endpoints.ts";
 import { ENDPOINT_NAMES, makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
-import { makeEndpoints } from "../../../src/sandbox/events/endpoints.ts";
+import { makeEndpoints } from "../../../src/sandbox/api/endpoints.ts";
 import type { SandboxState } from "../../../src/sandbox/world/sandboxState.ts";
 
 describe("paths", () => {
