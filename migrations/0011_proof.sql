@@ -241,7 +241,8 @@ begin
   if why is not null then
     raise exception using errcode = 'OM412',
       message = format('%s is not complete for %s: %s', source, day, why),
-      hint = 'Run the job again when safe_through in reporting.sync_status has passed the end of the day.';
+      hint = case when readable then 'Run the job again when safe_through in reporting.sync_status has passed the end of the day.'
+        else 'Name a source that reporting.sync_status shows to this login.' end;
   end if;
   select count(*) into excepted from mirror.exceptions e where e.source_id = source;
   if excepted > 0 and not allow_exceptions then

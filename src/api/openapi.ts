@@ -89,7 +89,7 @@ export const SCHEMAS = {
 export type SchemaName = keyof typeof SCHEMAS;
 
 const INTRODUCTION =
-  "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders that were seen but could not be read.";
+  "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders, up to 1,000, that were seen but could not be read or confirmed.";
 
 const TAGS = {
   Orders: "The provider's reads.",

@@ -16,6 +16,11 @@ const REFUTED_MIN = 3;
 const SECRET_REMEDY =
   "Copy the endpoint's secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.";
 
+const CLOCK_REMEDY =
+  "Run a time service (chrony, systemd-timesyncd) on the machine of the web process; `order-mirror doctor`, run there, compares its clock with the provider's.";
+const FORGED_REMEDY =
+  "After a rotation, copy the new secret. Otherwise check the clock with `order-mirror doctor`, or somebody is sending forged calls; none of them is stored.";
+
 /** A wrong secret or scheme cannot explain that; a wrong clock, or a sender that repeats old calls, can. */
 const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: SourceFacts) =>
   refusedSinceLastEvent === wrongTimesSinceLastEvent;
@@ -77,22 +82,19 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         : "the secret or WEBHOOK_SCHEME is wrong";
       return `Every webhook of ${sourceId} is refused (${describeCount(calls, "call")}): ${why}.`;
     },
-    fix: (source) =>
-      isRefusedForTime(source)
-        ? "Run a time service (chrony, systemd-timesyncd) on the machine of the web process; `order-mirror doctor`, run there, compares its clock with the provider's."
-        : SECRET_REMEDY,
+    fix: (source) => (isRefusedForTime(source) ? CLOCK_REMEDY : SECRET_REMEDY),
   }),
   perSource({
     name: "OrderMirrorBadSignatures",
     severity: "warning",
     area: "events",
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
-    remedy:
-      "After a rotation, copy the new secret. Otherwise check the clock with `order-mirror doctor`, or somebody is sending forged calls; none of them is stored.",
+    remedy: FORGED_REMEDY,
     page: "/ops/lost",
     holds: ({ wrongSignatures }) => wrongSignatures > WRONG_SIGNATURES_MAX,
     since: ({ firstWrongSignatureAt }) => firstWrongSignatureAt,
     cause: (source) => `${source.sourceId}: ${describeRefusals(source)}.`,
+    fix: ({ wrongSignatures, wrongTimes }) => (wrongSignatures === wrongTimes ? CLOCK_REMEDY : FORGED_REMEDY),
   }),
   perSource({
     name: "OrderMirrorClaimsRefuted",
@@ -111,7 +113,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorEventsRefused",
     severity: "critical",
     area: "events",
-    measures: "webhook calls could not be stored and were answered 5xx, for two minutes",
+    measures: "webhook calls cannot be stored and are answered 5xx, for two minutes",
     forSeconds: 120,
     noticedAfterSeconds: 0,
     remedy:

@@ -17,6 +17,8 @@ const showOldestGap = ({ oldestGap }: SourceFacts) =>
   oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
 const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
+const endSentence = (text: string) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   trouble: PollTrouble,
@@ -31,7 +33,8 @@ function failing(
     page: "/ops/sources",
     holds: (source) => source.trouble === trouble && source.pausedAt === null,
     since: ({ failingSince }) => failingSince,
-    cause: (source) => `${sentence(source)} ${source.lastError ?? ""}`.trim(),
+    cause: (source) =>
+      source.lastError === null ? sentence(source) : `${sentence(source)} ${endSentence(source.lastError)}`,
   });
 }
 

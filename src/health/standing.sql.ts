@@ -115,7 +115,7 @@ export interface Standing {
   readonly wrongSignatures: number;
   readonly wrongTimes: number;
   readonly firstWrongSignatureAt: Instant | null;
-  /** Of the last 5 minutes: answered 5xx. */
+  /** Of the last 5 minutes: answered 5xx; 0 if none was within the last minute. */
   readonly notStored: number;
   readonly firstNotStoredAt: Instant | null;
 }
@@ -251,7 +251,8 @@ cross join lateral (
     coalesce(sum(calls) filter (where outcome in ('wrong_signature', 'wrong_time')), 0)::int as refused,
     coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times,
     min(minute) filter (where outcome in ('wrong_signature', 'wrong_time')) as first_refused,
-    coalesce(sum(calls) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes'), 0)::int as not_stored,
+    case when max(last_at) filter (where outcome = 'not_stored') > clock_timestamp() - interval '1 minute'
+      then sum(calls) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') else 0 end::int as not_stored,
     min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored
   from mirror.webhook_calls w
   where w.source_id = s.source_id and w.minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'

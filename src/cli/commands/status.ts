@@ -127,7 +127,9 @@ function printSource(source: ShownSource, paint: Paint): void {
 function describeMoment(moment: Instant | null, now: Instant): string {
   if (moment === null) return "never";
   const agoMs = millisFromInstant(now - moment);
-  return `${formatInstant(moment, 0)}  (${agoMs < 0 ? "just now" : `${formatSpan(agoMs)} ago`})`;
+  const age =
+    agoMs <= -1_000 ? `${formatSpan(-agoMs)} ahead of this clock` : `${formatSpan(Math.max(0, agoMs))} ago`;
+  return `${formatInstant(moment, 0)}  (${age})`;
 }
 
 function describeExceptions({ exceptions }: SourceFacts, paint: Paint): string {

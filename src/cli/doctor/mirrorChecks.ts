@@ -3,6 +3,8 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { Area, SourceFacts } from "../../health/condition.ts";
 import { describeRefusals } from "../../health/eventConditions.ts";
+import type { Health } from "../../health/health.ts";
+import type { Holding } from "../../health/judge.ts";
 import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { formatSpan } from "../output/terminal.ts";
@@ -15,11 +17,11 @@ function makeSourceCheck(name: string, area: Area, describe: (source: SourceFact
   return {
     name,
     async run(patient) {
-      const { facts, holding } = await patient.health();
-      const held = holding.filter(({ condition }) => condition.area === area);
-      const fine = facts.sources.filter(({ sourceId }) => !held.some(({ subject }) => subject === sourceId));
+      const { facts, ...judged } = await patient.health();
+      const { subjects, remarks } = remarkOn(area, judged);
+      const fine = facts.sources.filter(({ sourceId }) => !subjects.includes(sourceId));
       if (facts.sources.length === 0) return [ok("There is no source yet.")];
-      return [...held.map(remarkHolding), ...fine.map(describe)];
+      return [...remarks, ...fine.map(describe)];
     },
   };
 }
@@ -29,10 +31,22 @@ function makeServerCheck(name: string, area: Area, fine: (patient: Patient) => s
   return {
     name,
     async run(patient) {
-      const { holding } = await patient.health();
-      const held = holding.filter(({ condition }) => condition.area === area);
-      return held.length > 0 ? held.map(remarkHolding) : [ok(fine(patient))];
+      const { remarks } = remarkOn(area, await patient.health());
+      return remarks.length > 0 ? remarks : [ok(fine(patient))];
     },
+  };
+}
+
+/** The conditions of an area that hold or begin to, and what they are about. */
+function remarkOn(area: Area, { holding, beginning }: Pick<Health, "holding" | "beginning">) {
+  const isIts = ({ condition }: Holding) => condition.area === area;
+  const [held, begun] = [holding.filter(isIts), beginning.filter(isIts)];
+  return {
+    subjects: [...held, ...begun].map(({ subject }) => subject),
+    remarks: [
+      ...held.map(remarkHolding),
+      ...begun.map(({ cause, remedy }) => warning(`Not a problem yet: ${cause}`, remedy)),
+    ],
   };
 }
 

@@ -91,7 +91,10 @@ function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Rem
     );
   }
   if (error instanceof ProviderError) {
-    return problem(`${sourceId}: ${error.message}`, error.fix ?? `Check DELIVERY_BASE_URL (${baseUrl}).`);
+    return problem(
+      `${sourceId}: ${error.message}`,
+      error.fix ?? `Check the provider's status page, and DELIVERY_BASE_URL (${baseUrl}).`,
+    );
   }
   if (error instanceof UnavailableError)
     return problem(`${sourceId}: ${error.message}`, error.fix ?? "Wait.");
@@ -106,6 +109,6 @@ function judgeSkew({ providerClock }: ProviderClient): Remark[] {
     return [ok(`The clock is within ${SKEW_NOTED_SECONDS} s of the provider's.`)];
   const sentence = `This machine's clock is ${Math.round(seconds)} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`;
   const fix =
-    "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their timestamps seem too old.";
+    "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their signing times seem too far away.";
   return [seconds >= SKEW_HARMFUL_SECONDS ? problem(sentence, fix) : warning(sentence, fix)];
 }

@@ -366,7 +366,7 @@ describe("doctor", () => {
     const fail = "last_error = 'the provider is down', trouble = 'away'";
     await pool.query(`update mirror.poll_state set ${fail}, failing_since = now() - interval '11 minutes'`);
     expect(troubles((await run()).findings)).toEqual([
-      expect.stringMatching(/^poller: Polls of live get no usable answer .* the provider is down →/),
+      expect.stringMatching(/^poller: Polls of live get no usable answer .* the provider is down\. →/),
     ]);
     await pool.query(`update mirror.poll_state set last_error = null, trouble = null, failing_since = null,
       last_cycle_ended_at = now() - interval '1 hour'`);

@@ -10,7 +10,7 @@ import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import { openSurfaces, printStatus } from "../../support/pages/surfaces.ts";
+import { openSurfaces, printStatus, readFindings } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -93,6 +93,14 @@ it("does not say that all is good while something begins to be wrong", async () 
   const status = await printStatus(env);
   expect(status).toMatch(/^… Not a problem yet: Polls of live get no usable answer .*Since .*\n/);
   expect(status).not.toContain("All good");
+  // Not reported yet: doctor warns, without the exit code of a problem.
+  expect(await readFindings(env)).toContainEqual(
+    expect.objectContaining({
+      check: "poller",
+      level: "warning",
+      sentence: expect.stringMatching(/^Not a problem yet: Polls of live get no usable answer/),
+    }),
+  );
 });
 
 it("reports everywhere, and commands at once, that a replica does not answer", async () => {
@@ -129,6 +137,19 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   expect(await sendEvent(url, { id: "evt_9", body })).toBe(200);
   await run(emptying("pending"));
   expect(await surfaces.look()).toEqual(everywhere());
+});
+
+it("does not report calls that could not be stored in an outage that is over", async () => {
+  await run(
+    calls("not_stored", 9) + "update mirror.webhook_calls set last_at = now() - interval '61 seconds'",
+  );
+  expect(await surfaces.look()).toEqual(everywhere());
+  expect(await printStatus(env)).toMatch(/^✔ All good/);
+});
+
+it("says how far ahead of this clock the mirror is complete", async () => {
+  await run(poll("safe_through = safe_through + 3600 * 1000000000::bigint"));
+  expect(await printStatus(env)).toMatch(/complete up to .* \((58|59) min ahead of this clock\)/);
 });
 
 it("does not take what one poll found between two events for the end of all events", async () => {

@@ -116,6 +116,10 @@ describe("every view and function", () => {
     await expect(require(one.role, "live")).rejects.toThrow("is complete up to");
     await expect(require(one.role, "test")).rejects.toThrow("There is no source test.");
     await expect(require(one.role, "other")).rejects.toThrow("There is no source other.");
+    // Waiting would not help.
+    await expect(require(one.role, "other")).rejects.toMatchObject({
+      hint: "Name a source that reporting.sync_status shows to this login.",
+    });
     await expect(require(all.role, "test")).rejects.toThrow("is complete up to");
   });
 });

@@ -136,9 +136,14 @@ export async function printStatus(env: Record<string, string>, ...options: strin
   return printed.join("");
 }
 
-async function readDoctor(env: Record<string, string>): Promise<Said> {
+/** What `order-mirror doctor` finds, in this process. */
+export async function readFindings(env: Record<string, string>) {
   const readConfig = () => loadConfig(env, { checkScheme, envFile: null });
-  const { findings } = await diagnose({ readConfig, publicUrl: null });
+  return (await diagnose({ readConfig, publicUrl: null })).findings;
+}
+
+async function readDoctor(env: Record<string, string>): Promise<Said> {
+  const findings = await readFindings(env);
   const severity = { ok: "ok", warning: "warning", problem: "critical" };
   return tidy(
     findings.flatMap(({ condition, level }) =>
