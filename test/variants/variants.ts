@@ -104,8 +104,8 @@ export const VARIANTS: readonly Variant[] = [
       },
       {
         file: "poll/ledger/coverage.sql.ts",
-        find: "walked.pagesBefore > 0 && row.ended === 0",
-        replace: "walked.pagesBefore < 0 && row.ended === 0",
+        find: "where $15 = 0 or exists (select from ended)",
+        replace: "where $15 = 0 or true",
       },
     ],
     caughtBy: {
@@ -258,8 +258,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/coverage.sql.ts",
-        find: "greatest(polled_through, $3::bigint)",
-        replace: "(select coalesce(max(version), $3::bigint) from mirror.orders where source_id = $1)",
+        find: "greatest(polled_through, $6::bigint)",
+        replace: "(select coalesce(max(version), $6::bigint) from mirror.orders where source_id = $4)",
       },
       {
         file: "poll/sweeps/sweeps.ts",

@@ -10,7 +10,7 @@ import { makeTuner } from "../behaviour/tuneMargins.ts";
 import type { Tuner } from "../behaviour/tuneMargins.ts";
 import type { Term } from "../leader/leadership.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
-import type { CycleFailure, PollState } from "../ledger/pollState.sql.ts";
+import type { CycleBegin, CycleFailure } from "../ledger/pollState.sql.ts";
 import { makeSourceTasks } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "./deps.ts";
 import { makeAwaitTurn } from "./pace.ts";
@@ -20,11 +20,20 @@ import { synchronizeClock } from "./synchronizeClock.ts";
 
 type CycleResult =
   | { readonly kind: "polled"; readonly counts: CycleCounts }
-  | { readonly kind: "not_due"; readonly waitMs: number };
+  | Exclude<CycleStart, { readonly kind: "begun" }>;
+
+type CycleStart = Exclude<CycleBegin, { readonly kind: "never_polled" }>;
+
+interface CycleRun {
+  readonly term: Term;
+  /** The state of the source in which it was found to be ours and not paused; see POLLED_AS. */
+  readonly polledAs: string;
+  readonly signal: AbortSignal;
+}
 
 export interface Cycle {
-  /** Runs a cycle in this term, if one is due. Throws the error that ended it, after recording it with the cursor. */
-  run(context: { term: Term; signal: AbortSignal }): Promise<CycleResult>;
+  /** Runs a cycle in this term, if one is due and the source is as it was. Throws the error that ended it, after recording it with the cursor. */
+  run(context: CycleRun): Promise<CycleResult>;
 }
 
 /** A leader's work in each interval: learn the time, read the state, run the sweeps, then the tasks. */
@@ -35,9 +44,10 @@ export function makeCycle(deps: PollDeps): Cycle {
   const { runSweeps, tasks, tuner } = makeWork(deps, intervalMs);
   let begunTerm: Term | undefined;
 
-  async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<CycleResult> {
+  async function run(context: CycleRun): Promise<CycleResult> {
+    const { term, signal } = context;
     try {
-      return await runIfDue(term, signal);
+      return await runIfDue(context);
     } catch (error) {
       // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
       // counts.
@@ -47,39 +57,41 @@ export function makeCycle(deps: PollDeps): Cycle {
     }
   }
 
-  async function runIfDue(term: Term, signal: AbortSignal): Promise<CycleResult> {
+  async function runIfDue({ term, polledAs, signal }: CycleRun): Promise<CycleResult> {
     await synchronizeClock(client, signal);
-    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
     if (begunTerm !== term) {
       await tuner.resume();
-      await waitForQuiet(state, signal);
+      await waitForQuiet(await readPollState(pool, sourceId), signal);
       await tasks.open({ term, signal });
       begunTerm = term;
     }
     const dueMs = clock.monotonicMs() + intervalMs;
-    const { waitMs } = await beginCycle(pool, term.lease, {
-      sourceId,
-      intervalMs,
-      providerNow: client.providerClock.providerNow(),
-    });
-    if (waitMs > 0) return { kind: "not_due", waitMs };
-    const counts = await runSweeps({ term, signal, state, dueMs });
+    const begun = await begin(term, polledAs);
+    if (begun.kind !== "begun") return begun;
+    const counts = await runSweeps({ term, signal, state: begun.state, dueMs });
     const end = await endCycle(pool, term.lease, { sourceId, failure: null });
     await tasks.run({ term, signal }, end);
     return { kind: "polled", counts };
   }
 
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
-  async function begin(term: Term): Promise<PollState> {
-    const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+  async function begin(term: Term, polledAs: string): Promise<CycleStart> {
+    const providerNow = client.providerClock.providerNow();
+    const begun = await beginCycle(pool, term.lease, { sourceId, polledAs, intervalMs, providerNow });
+    if (begun.kind !== "never_polled") return begun;
+    const now = floorTo(providerNow, BOUND_GRANULE);
     const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
     const historySince = since < now ? since : now;
     await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
-    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined, hasRequests: true };
+    return begin(term, polledAs);
   }
 
   /** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
-  async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
+  async function waitForQuiet(
+    state: { readonly idleMs: number | undefined } | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const idleMs = state?.idleMs;
     const windowMs = deps.rateWindowMs ?? client.promises.rateWindowMs;
     const quietMs = deps.pace === "request" ? intervalMs : windowMs;
     const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;

@@ -7,7 +7,10 @@ import type { LeaderTask } from "../tasks/leaderTasks.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
-  /** Throws ConfigurationError once the source belongs to another provider. Called before each cycle. */
+  /**
+   * Throws ConfigurationError once the source belongs to another provider. Called before this process leads, and before a
+   * cycle after its mode, provider or pause has changed or a cycle has failed.
+   */
   readonly assertOurs?: () => Promise<void>;
   readonly client: OrderSource;
   readonly pool: Pool;

@@ -1,8 +1,8 @@
 import { addFigures } from "../../domain/figures.ts";
 import { readGaps } from "../ledger/coverage.sql.ts";
-import type { PollState } from "../ledger/pollState.sql.ts";
+import type { CycleBegin } from "../ledger/pollState.sql.ts";
 import type { Term } from "../leader/leadership.ts";
-import { refetchOrders } from "../sweeps/refetch.ts";
+import { NOTHING_REFETCHED, refetchOrders } from "../sweeps/refetch.ts";
 import { makeRequestedSweep } from "../sweeps/requestedPeriod.ts";
 import { makeSpareWork } from "../sweeps/spareWork.ts";
 import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
@@ -31,7 +31,7 @@ export interface CycleCounts extends ReadCounts {
 export interface CycleContext {
   readonly term: Term;
   readonly signal: AbortSignal;
-  readonly state: PollState;
+  readonly state: Extract<CycleBegin, { readonly kind: "begun" }>["state"];
   /** On the monotonic clock: when the next cycle is due. */
   readonly dueMs: number;
 }
@@ -86,10 +86,10 @@ export function makeRunSweeps(
   }
 
   return async function runSweeps(context) {
-    const { take, counts } = countSteps(deps, context);
+    const { take, refetchesDue, counts } = countSteps(deps, context);
     await runFast(take);
     const proofError = await proof.run(context, take);
-    const refetched = await refetchOrders(deps, context);
+    const refetched = refetchesDue() ? await refetchOrders(deps, context) : NOTHING_REFETCHED;
     const laterError = await spare.run(context, take);
     const spareError = proofError ?? refetched.failure ?? laterError;
     const read = counts();
@@ -101,6 +101,8 @@ export function makeRunSweeps(
 interface Steps {
   /** Runs one step of a sweep, if it has anything to do now. */
   readonly take: (runner: SweepRunner) => Promise<Step | undefined>;
+  /** Single reads of orders were due at the last step. */
+  readonly refetchesDue: () => boolean;
   readonly counts: () => ReadCounts & Pick<CycleCounts, "windows" | "unproved">;
 }
 
@@ -114,6 +116,7 @@ function countSteps(
   let counts = NOTHING_READ;
   let { polledThrough, safeThrough } = state;
   let unproved = 0;
+  let refetchesDue = true;
   const windows = new Map<SweepRunner, number>();
 
   const view = (runner: SweepRunner): SweepView => ({
@@ -121,7 +124,7 @@ function countSteps(
     cycleStartedAt,
     nowMs: clock.monotonicMs(),
     historySince: state.historySince,
-    hasRequests: state.hasRequests,
+    openRequests: state.openRequests,
     polledThrough,
     safeThrough,
     windowsRead: windows.get(runner) ?? 0,
@@ -131,6 +134,8 @@ function countSteps(
     const step = await runner.step({ term, signal, view: view(runner) });
     if (step === undefined) return undefined;
     counts = addFigures(counts, step.counts);
+    // A page may request some.
+    refetchesDue = step.window?.progress.refetchesDue ?? true;
     if (step.window !== undefined) {
       ({ polledThrough, safeThrough } = step.window.progress);
       unproved += step.window.whole ? 0 : 1;
@@ -140,5 +145,5 @@ function countSteps(
   }
 
   const sum = () => [...windows.values()].reduce((total, count) => total + count, 0);
-  return { take, counts: () => ({ ...counts, windows: sum(), unproved }) };
+  return { take, refetchesDue: () => refetchesDue, counts: () => ({ ...counts, windows: sum(), unproved }) };
 }

@@ -3,7 +3,7 @@ import type { ScheduledTask } from "node-cron";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { isDatabaseAway } from "../../database/databaseErrors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
-import { isPaused } from "../../sources/sources.sql.ts";
+import { readPause } from "../../sources/sources.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { makeCycle } from "../cycle/cycle.ts";
 import type { CycleCounts } from "../cycle/runSweeps.ts";
@@ -121,7 +121,7 @@ const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
 
 /** Makes one attempt at a cycle; returns when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
-  const { source, pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
+  const { pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
   // Throw an invalid value now instead of in the first cycle.
   resolveSince(deps.backfillSince, clock.now());
   const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
@@ -129,28 +129,31 @@ function makeAttempt(deps: PollDeps, name: string) {
   const log = makePollLog(logger);
   let failures = 0;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
+  /** The state of the source in which it was found to be ours and not paused, while this process leads. */
+  let checkedAs: string | undefined;
 
-  function putOff(
-    outcome: "paused" | "not_leading" | "not_due" | "failed",
-    waitMs: number,
-    error?: unknown,
-  ): CycleReport {
+  function putOff(outcome: CycleReport["outcome"], waitMs: number, error?: unknown): CycleReport {
     notBeforeMs = clock.monotonicMs() + waitMs;
     return { ...NOTHING_DONE, outcome, waitMs, error };
   }
 
-  async function attempt(signal: AbortSignal): Promise<CycleReport> {
+  async function attempt(signal: AbortSignal, hasChanged = false): Promise<CycleReport> {
     const waitMs = notBeforeMs - clock.monotonicMs();
     if (waitMs > 0) return putOff("not_due", waitMs);
     try {
-      if (await isPaused(pool, source.sourceId)) return await rest();
+      const polledAs = checkedAs ?? (await checkSource(deps));
+      checkedAs = undefined;
+      if (polledAs === undefined) return await rest();
       log.pausedIs(false);
-      await deps.assertOurs?.();
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
-        cycle.run({ term, signal: inTerm }),
+        cycle.run({ term, polledAs, signal: inTerm }),
       );
+      if (result.kind === "source_changed") {
+        return hasChanged ? putOff("not_due", TICK_MS) : await attempt(signal, true);
+      }
+      checkedAs = polledAs;
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
       failures = 0;
       log.succeeded(result.counts, deps.client.providerClock.skewSeconds());
@@ -184,6 +187,14 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   return { attempt, resign };
+}
+
+/** The state of the source, if it may be polled; undefined while it is paused. Throws ConfigurationError. */
+async function checkSource({ source, pool, assertOurs }: PollDeps): Promise<string | undefined> {
+  const { paused, polledAs } = await readPause(pool, source.sourceId);
+  if (paused) return undefined;
+  await assertOurs?.();
+  return polledAs;
 }
 
 const NOTHING_DONE: CycleCounts = {

@@ -1,7 +1,8 @@
 import type { Pool } from "../../database/database.ts";
 
 /**
- * Whether to read the branches of a source now, and the time before that read by the database's clock.
+ * Whether to read the branches of a source now, and the time before that read by the database's clock. `waits`: an order
+ * names a branch that the list does not have.
  *
  * They are due when the last list is older than `everySeconds`; and when it is older than `pauseSeconds` and an order that
  * changed since names a branch that the list does not have under that name: a new, reopened or renamed one. Orders of long
@@ -10,12 +11,13 @@ import type { Pool } from "../../database/database.ts";
 export async function selectBranchesDue(
   pool: Pool,
   { sourceId, everySeconds, pauseSeconds }: { sourceId: string; everySeconds: number; pauseSeconds: number },
-): Promise<{ due: boolean; now: string }> {
-  const { rows } = await pool.query<{ due: boolean; now: string }>(
-    `select clock_timestamp() as now,
-       s.branches_read_at is null
-       or s.branches_read_at < clock_timestamp() - $2 * interval '1 second'
-       or s.branches_read_at < clock_timestamp() - $3 * interval '1 second' and exists (
+): Promise<{ due: boolean; waits: boolean; now: string }> {
+  const { rows } = await pool.query<{ due: boolean; waits: boolean; now: string }>(
+    `select clock_timestamp() as now, waits,
+       branches_read_at is null
+       or branches_read_at < clock_timestamp() - case when waits then $3::integer else $2::integer end * interval '1 second' as due
+     from mirror.sources s, lateral (
+       select exists (
          select from mirror.orders o
          where o.source_id = s.source_id and o.changed_at >= s.branches_read_at
            and o.updated_at >= s.branches_read_at - interval '1 hour'
@@ -24,8 +26,8 @@ export async function selectBranchesDue(
              select from mirror.branches b
              where b.source_id = o.source_id and b.closed_at is null
                and b.branch_id = coalesce(o.branch_id, b.branch_id)
-               and (o.branch_reference is null or b.reference = o.branch_reference))) as due
-     from mirror.sources s where s.source_id = $1`,
+               and (o.branch_reference is null or b.reference = o.branch_reference))) as waits
+     ) named where s.source_id = $1`,
     [sourceId, everySeconds, pauseSeconds],
   );
   const [row] = rows;

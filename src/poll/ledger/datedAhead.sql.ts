@@ -1,6 +1,8 @@
 import type { Pool } from "../../database/database.ts";
 
 export interface DatedAhead {
+  /** Some waited for a decision. */
+  readonly waited: boolean;
   /** Their time has come: they await a decision again. */
   readonly due: number;
   /** A read made since does not show them. */
@@ -54,7 +56,9 @@ with clock as (
   where is_old and is_known and not is_asked and quarantine_id not in (select quarantine_id from refuted)
   on conflict (source_id, reference) do nothing
 )
-select (select count(*) from due)::int as due, (select count(*) from refuted)::int as refuted`;
+select exists (
+    select from mirror.quarantine where source_id = $1 and state = 'open' and reason = 'dated_ahead') as waited,
+  (select count(*) from due)::int as due, (select count(*) from refuted)::int as refuted`;
 
 const LIMIT = 500;
 
@@ -65,5 +69,5 @@ export async function decideDatedAhead(
 ): Promise<DatedAhead> {
   const values = [query.sourceId, query.aheadNanosMax, query.marginNanos, LIMIT];
   const { rows } = await pool.query<DatedAhead>({ name: "decide-dated-ahead", text: STATEMENT, values });
-  return rows[0] ?? { due: 0, refuted: 0 };
+  return rows[0] ?? { waited: false, due: 0, refuted: 0 };
 }

@@ -3,6 +3,8 @@ import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
+import { POLLED_AS } from "../../sources/sources.sql.ts";
+import type { RequestKind } from "./periodRequests.sql.ts";
 
 /** The polling state of a source. Instants are the provider's time. */
 export interface PollState {
@@ -11,43 +13,45 @@ export interface PollState {
   readonly polledThrough: Instant;
   /** Every change from historySince to before this is in the mirror. */
   readonly safeThrough: Instant | undefined;
-  /** Time since the last cycle ended; undefined if there was none, 0 if it was cut short and its end is unknown. */
-  readonly idleMs: number | undefined;
-  /** Somebody waits for a read or a comparison of a period. */
-  readonly hasRequests: boolean;
 }
 
-/** Undefined if the source was never polled. */
-export async function readPollState(pool: Pool, sourceId: string): Promise<PollState | undefined> {
-  const { rows } = await pool.query<{
-    historySince: string;
-    polledThrough: string;
-    safeThrough: string | null;
-    idleMs: number | null;
-    hasRequests: boolean;
-  }>(
-    `select history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough",
+interface StateRow {
+  readonly historySince: string;
+  readonly polledThrough: string;
+  readonly safeThrough: string | null;
+}
+
+const STATE = `history_since as "historySince", polled_through as "polledThrough", safe_through as "safeThrough"`;
+
+function toState({ historySince, polledThrough, safeThrough }: StateRow): PollState {
+  return {
+    historySince: BigInt(historySince),
+    polledThrough: BigInt(polledThrough),
+    safeThrough: safeThrough === null ? undefined : BigInt(safeThrough),
+  };
+}
+
+/**
+ * Undefined if the source was never polled. `idleMs`: time since the last cycle ended; undefined if there was none, 0 if
+ * it was cut short and its end is unknown.
+ */
+export async function readPollState(
+  pool: Pool,
+  sourceId: string,
+): Promise<(PollState & { readonly idleMs: number | undefined }) | undefined> {
+  const { rows } = await pool.query<StateRow & { readonly idleMs: number | null }>(
+    `select ${STATE},
        case
          when last_cycle_started_at is null then null
          when last_cycle_ended_at >= last_cycle_started_at
            then greatest(0, extract(epoch from clock_timestamp() - last_cycle_ended_at) * 1000)
          else 0
-       end::double precision as "idleMs",
-       exists (select from mirror.period_requests r
-         where r.source_id = $1 and r.state in ('requested', 'running')) as "hasRequests"
+       end::double precision as "idleMs"
      from mirror.poll_state where source_id = $1 and history_since is not null`,
     [sourceId],
   );
   const [row] = rows;
-  return (
-    row && {
-      historySince: BigInt(row.historySince),
-      polledThrough: BigInt(row.polledThrough),
-      safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
-      idleMs: row.idleMs ?? undefined,
-      hasRequests: row.hasRequests,
-    }
-  );
+  return row && { ...toState(row), idleMs: row.idleMs ?? undefined };
 }
 
 /** Records where polling of a new source starts; keeps an existing record. Throws LeaseLostError. */
@@ -71,33 +75,63 @@ export async function beginPolling(
 }
 
 /**
+ * - `begun`: the cycle may read; `openRequests`: somebody waits for a read or a comparison of a period.
+ * - `not_due`: the last cycle of any leader started too recently.
+ * - `source_changed`: the source is no longer as given: it may be paused, or belong to another provider.
+ * - `never_polled`: where polling starts is not recorded yet.
+ */
+export type CycleBegin =
+  | { readonly kind: "begun"; readonly state: PollState & { readonly openRequests: readonly RequestKind[] } }
+  | { readonly kind: "not_due"; readonly waitMs: number }
+  | { readonly kind: "source_changed" }
+  | { readonly kind: "never_polled" };
+
+/**
  * Starts a cycle and records the provider's clock, if the last cycle of any leader started at least `intervalMs` ago by
- * the database's clock; otherwise returns how long to wait. Throws LeaseLostError.
+ * the database's clock, and the source is still as `polledAs` says. Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  { sourceId, intervalMs, providerNow }: { sourceId: string; intervalMs: number; providerNow: Instant },
-): Promise<{ readonly waitMs: number }> {
+  cycle: { sourceId: string; polledAs: string; intervalMs: number; providerNow: Instant },
+): Promise<CycleBegin> {
+  const { sourceId, polledAs, intervalMs, providerNow } = cycle;
   // A last start in the future means that the clock was set back; that must not stop polling until then.
-  const { rows } = await pool.query<{ held: boolean; begun: boolean; waitMs: number | null }>(
-    `with ${HELD}, pace as (
+  const { rows } = await pool.query<
+    { [Key in keyof StateRow]: StateRow[Key] | null } & {
+      held: boolean;
+      isSame: boolean;
+      isPolled: boolean;
+      waitMs: number | null;
+      openRequests: RequestKind[];
+    }
+  >(
+    `with ${HELD}, same as (
+       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $7
+     ), pace as (
        select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
-       from mirror.poll_state where source_id = $4
+       from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
        update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
          provider_clock = $6::bigint, provider_clock_at = clock_timestamp()
-       from held, pace
+       from held, same, pace
        where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
-       returning source_id
+       returning ${STATE}
      )
-     select exists (select from held) as held, exists (select from begun) as begun,
-       (select wait_ms from pace)::double precision as "waitMs"`,
-    [...leaseValues(lease), sourceId, intervalMs, providerNow],
+     select exists (select from held) as held, exists (select from same) as "isSame",
+       exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
+       array(select distinct kind from mirror.period_requests r
+         where r.source_id = $4 and r.state in ('requested', 'running')) as "openRequests"
+     from (select) as one left join begun on true`,
+    [...leaseValues(lease), sourceId, intervalMs, providerNow, polledAs],
   );
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
-  return { waitMs: row.begun ? 0 : (row.waitMs ?? 0) };
+  if (!row.isSame) return { kind: "source_changed" };
+  if (!row.isPolled) return { kind: "never_polled" };
+  const { historySince, polledThrough, safeThrough, waitMs, openRequests } = row;
+  if (historySince === null || polledThrough === null) return { kind: "not_due", waitMs: waitMs ?? 0 };
+  return { kind: "begun", state: { ...toState({ historySince, polledThrough, safeThrough }), openRequests } };
 }
 
 /** Why a cycle failed, as a sentence and by kind. */
@@ -117,6 +151,8 @@ export interface CycleEnd {
   /** The last position of the feed, and the last number of an observation, that were given out. */
   readonly newestChange: string;
   readonly newestObservation: string;
+  /** Events that were dated ahead of the provider's clock wait for a decision. */
+  readonly hasDatedAhead: boolean;
 }
 
 /**
@@ -152,7 +188,9 @@ export async function endCycle(
        (select coalesce(max(serial), 0) from mirror.certificates where source_id = $4) as "lastCertificate",
        (select coalesce(max(request_id), 0) from mirror.period_requests where source_id = $4) as "lastRequest",
        coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as "newestChange",
-       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation"`,
+       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation",
+       exists (select from mirror.quarantine q
+         where q.source_id = $4 and q.state = 'open' and q.reason = 'dated_ahead') as "hasDatedAhead"`,
     [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short"],
   );
   const [end] = rows;

@@ -23,6 +23,8 @@ export interface RefetchCounts {
   readonly failure: unknown;
 }
 
+export const NOTHING_REFETCHED: RefetchCounts = { requests: 0, applied: 0, failure: undefined };
+
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a settled read, because
  * only then nothing can change within that version, and if no claim is left that the read does not show. An earlier

@@ -46,8 +46,11 @@ export function makeRequestedPeriod(deps: PeriodDeps, kind: RequestKind) {
   let current: PeriodRequest | undefined;
   const readOpen = () => readOpenRequest(pool, { sourceId, kind, sampled: false });
 
-  async function next({ providerNow, hasRequests }: SweepView, { lease }: Term): Promise<Window | undefined> {
-    current = hasRequests ? await readOpen() : undefined;
+  async function next(
+    { providerNow, openRequests }: SweepView,
+    { lease }: Term,
+  ): Promise<Window | undefined> {
+    current = openRequests.includes(kind) ? await readOpen() : undefined;
     if (current === undefined) return undefined;
     const { requestId, since, state } = current;
     let until = current.readDownTo;

@@ -7,6 +7,7 @@ import { firstPart, nextWindow, settledUntil } from "../../domain/window/window.
 import type { Window } from "../../domain/window/window.ts";
 import type { Priority } from "../../domain/source/orderSource.ts";
 import type { Term } from "../leader/leadership.ts";
+import type { RequestKind } from "../ledger/periodRequests.sql.ts";
 import type { AppliedPage } from "../cycle/readWindow.ts";
 import { makeSpan } from "../cycle/span.ts";
 import type { Span } from "../cycle/span.ts";
@@ -21,8 +22,8 @@ export interface SweepView {
   readonly historySince: Instant;
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
-  /** Somebody waited for a read or a comparison of a period when the cycle began. */
-  readonly hasRequests: boolean;
+  /** What somebody waited for when the cycle began: a read or a comparison of a period. */
+  readonly openRequests: readonly RequestKind[];
   /** Windows that this sweep has read in this cycle. */
   readonly windowsRead: number;
 }

@@ -17,13 +17,15 @@ export function makeReleaseDatedAhead(
   return {
     name: "decide on events that were dated ahead",
     everyMs: EVERY_MS,
+    concerns: ({ hasDatedAhead }) => [hasDatedAhead],
     async run() {
-      const { due, refuted } = await decideDatedAhead(deps.pool, {
+      const { waited, due, refuted } = await decideDatedAhead(deps.pool, {
         sourceId: deps.source.sourceId,
         aheadNanosMax: nanos(AHEAD_SECONDS_MAX),
         marginNanos: nanos(deps.horizonSeconds ?? HORIZON_SECONDS_MIN),
       });
       if (due + refuted > 0) deps.logger.info({ due, refuted }, "decided on events that were dated ahead");
+      return waited ? "again" : undefined;
     },
   };
 }

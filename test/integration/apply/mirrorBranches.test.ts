@@ -70,6 +70,7 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
     return Promise.resolve({ ...page, data: [], request_id: "test" });
   };
   const task = makeMirrorBranches({
+    clock: systemClock,
     source: { sourceId: "live" },
     client: { ...provider, listBranches },
     pool,
@@ -112,6 +113,7 @@ it("reads branches again when an order names an unlisted one, and after three mi
     return Promise.resolve({ raws, hasMore: false, data: [], request_id: "test" });
   };
   const task = makeMirrorBranches({
+    clock: systemClock,
     source: { sourceId: "live" },
     client: { ...makeMemoryProvider(), listBranches },
     pool,
@@ -176,6 +178,7 @@ const END: CycleEnd = {
   lastRequest: "5",
   newestChange: "6",
   newestObservation: "7",
+  hasDatedAhead: false,
 };
 
 it("runs a task again only after news, after a run that left work or failed, and in another term", async () => {
@@ -247,7 +250,13 @@ it("stores the sandbox's branches unchanged", async () => {
     clock: systemClock,
     logger: silentLogger,
   });
-  await makeMirrorBranches({ source: { sourceId: "live" }, client, pool, logger: silentLogger }).run(lead());
+  await makeMirrorBranches({
+    source: { sourceId: "live" },
+    client,
+    pool,
+    clock: systemClock,
+    logger: silentLogger,
+  }).run(lead());
   const truth = (await provider.ask("GET", "/v1/branches")).json.data as { id: string; name: string }[];
   await provider.close();
   const mirrored = (await readAll()).map(({ raw }) => JSON.parse(raw as string) as { id: string });

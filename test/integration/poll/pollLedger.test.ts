@@ -62,6 +62,8 @@ const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow 
   confirmsClaims: false,
   ...more,
 });
+/** The text of a row with the mode alone. */
+const polledAs = "(live,,)";
 const commit = async (lease: Lease, since: bigint, until: bigint, more: Partial<WalkedWindow> = {}) =>
   inTransaction(pool, (client) => commitWindow(client, lease, walked({ since, until }, more)));
 
@@ -95,7 +97,7 @@ describe("writes under a lost lease", () => {
     "committing a window": (lease) => commit(lease, 0n, 10n),
     "beginning to poll": (lease) => begin(lease),
     "beginning a cycle": (lease) =>
-      beginCycle(pool, lease, { sourceId: "live", intervalMs: 1, providerNow: 0n }),
+      beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 1, providerNow: 0n }),
     "ending a cycle": (lease) =>
       endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
   };
@@ -145,31 +147,46 @@ describe("a cycle", () => {
   it("starts no earlier than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
-    const cycle = { sourceId: "live", intervalMs: 30_000, providerNow: 0n };
-    expect(await beginCycle(pool, first, cycle)).toEqual({ waitMs: 0 });
+    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n };
+    expect(await beginCycle(pool, first, cycle)).toMatchObject({ kind: "begun" });
     await releaseLease(pool, first);
     const second = await lead("b");
-    const { waitMs } = await beginCycle(pool, second, cycle);
+    const early = await beginCycle(pool, second, cycle);
+    const waitMs = early.kind === "not_due" ? early.waitMs : 0;
     expect(waitMs).toBeGreaterThan(25_000);
     expect(waitMs).toBeLessThanOrEqual(30_000);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '30.1 s'");
-    expect(await beginCycle(pool, second, cycle)).toEqual({ waitMs: 0 });
+    expect(await beginCycle(pool, second, cycle)).toMatchObject({ kind: "begun" });
+  });
+  it("does not start when the source is no longer as it was when it was checked", async () => {
+    const lease = await lead();
+    await begin(lease);
+    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n };
+    await pool.query("update mirror.sources set paused_at = now()");
+    expect(await beginCycle(pool, lease, cycle)).toEqual({ kind: "source_changed" });
+    await pool.query("update mirror.sources set paused_at = null, provider = 'another'");
+    expect(await beginCycle(pool, lease, cycle)).toEqual({ kind: "source_changed" });
+    expect((await readPollState(pool, "live"))?.idleMs).toBeUndefined();
+    await pool.query("update mirror.sources set provider = null");
+    expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "begun" });
   });
   it("is not delayed by a last start in the future, after the clock was set back", async () => {
     const lease = await lead();
     await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
-    expect(await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n })).toEqual({
-      waitMs: 0,
+    expect(
+      await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n }),
+    ).toMatchObject({
+      kind: "begun",
     });
   });
   it("reports how long nothing was read to the next leader, and 0 when it was cut short", async () => {
     const lease = await lead();
     expect(await readPollState(pool, "live")).toBeUndefined();
     await begin(lease, { historySince: 5n, polledThrough: 7n });
-    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined, hasRequests: false };
+    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
-    await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
+    await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
     await endCycle(pool, lease, { sourceId: "live", failure: null });
     await vi.waitFor(

@@ -63,9 +63,9 @@ export interface Lane {
   close(): Promise<void>;
 }
 
-/** Settings for new connections: what only matters when the server dies, or to people who watch it. */
+/** Settings for new connections: without what only matters when the server dies, or to people; and lookups as in pollers. */
 const CHEAPER = `do $$ declare setting text; begin
-  foreach setting in array array['synchronous_commit', 'track_activities', 'track_counts', 'update_process_title'] loop
+  foreach setting in array array['synchronous_commit', 'track_activities', 'track_counts', 'update_process_title', 'enable_seqscan'] loop
     execute format('alter database %I set %I = off', current_database(), setting);
   end loop;
 end $$`;
@@ -122,7 +122,14 @@ export async function openLane(name: string): Promise<Lane> {
   await makeClockVirtual(database.pool);
   await database.pool.query(CHEAPER);
   await database.pool.query(KEEPING);
-  const pool = makeLanePool(database.url);
+  // As of pollers, except that plans are kept: here they are always made for tables without statistics.
+  const pool = makePool({
+    url: database.url,
+    purpose: "poll",
+    max: 2,
+    statementTimeoutMs: 30_000,
+    plansForAnyValues: true,
+  });
   const backup = await openBackup(database.url);
   const time = makeLaneTime(pool);
   let schedules = 0;
@@ -146,24 +153,6 @@ async function openBackup(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, options: "-c session_replication_role=replica" });
   await client.connect();
   return client;
-}
-
-/** Prepares each statement once per connection: planning them each time costs more than executing them. */
-function makeLanePool(url: string): Pool {
-  const planning = { keepsPlans: true, plansForAnyValues: true };
-  const pool = makePool({ url, purpose: "poll", max: 2, statementTimeoutMs: 30_000, ...planning });
-  const names = new Map<string, string>();
-  pool.on("connect", (client) => {
-    const query = client.query.bind(client) as (...given: unknown[]) => unknown;
-    const queryNamed = (text: unknown, values: unknown, ...rest: unknown[]) => {
-      if (typeof text !== "string" || !Array.isArray(values)) return query(text, values, ...rest);
-      const name = names.get(text) ?? `statement ${names.size}`;
-      names.set(text, name);
-      return query({ name, text, values }, ...rest);
-    };
-    Object.assign(client, { query: queryNamed });
-  });
-  return pool;
 }
 
 interface LaneTime {

@@ -20,7 +20,7 @@ const view = (more: Partial<SweepView> = {}): SweepView => ({
   historySince: at("00:00:00"),
   polledThrough: at("11:59:25"),
   safeThrough: undefined,
-  hasRequests: false,
+  openRequests: [],
   windowsRead: 0,
   ...more,
 });
