@@ -8,6 +8,7 @@ import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { eraseOrder } from "../../../src/retention/erase.ts";
+import { removeEvents } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
@@ -23,6 +24,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
@@ -255,6 +257,23 @@ describe("an erased order", () => {
     client.release();
     await erasing;
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+
+  it("leaves nothing when retention removes its events at the same time", async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const reference = `ORD-R${round}`;
+      for (const version of [1, 2, 3])
+        await apply().applyEvents(await tell(makeEventBody({ id: "e", order: sketch(reference, version) })));
+      await Promise.all([
+        eraseOrder(pool, { sourceId: "live", reference }),
+        removeOlder(pool, [removeEvents], { keptDays: -1, limit: 2 }),
+      ]);
+      expect(await findAnywhere(pool, secretOf(reference))).toEqual([]);
+    }
+    const { rows } = await pool.query(
+      "select raw ->> 'erased' as erased, count(*)::int as observations from mirror.snapshots group by 1",
+    );
+    expect(rows).toEqual([{ erased: "true", observations: 60 }]);
   });
 
   it("is reported as unavailable when the orders stay locked for too long", async () => {
