@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { readQueueFacts } from "../../../src/roles/serving/queueFacts.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
@@ -178,6 +179,18 @@ it("reports everywhere that the queue is unreachable when Redis is", async () =>
   const condition = "warning OrderMirrorQueueAway";
   expect(await away.look()).toEqual(everywhere(condition));
   expect(await away.tell()).toEqual([`alert.firing ${condition}`]);
+});
+
+it("waits for a busy queue as long as a command may, which opens new connections", async () => {
+  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  onTestFinished(() => queue.close());
+  const client = await database.pool.connect();
+  await client.query("begin; lock table bullmq.migration in access exclusive mode");
+  const command = readQueueFacts(queue, WAIT.timeout);
+  expect((await readQueueFacts(queue)).problems).toHaveLength(1);
+  await client.query("rollback");
+  client.release();
+  expect((await command).problems).toEqual([]);
 });
 
 it("reports everywhere the transaction that readers of the feed wait for", async () => {

@@ -3,11 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
+import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../../src/database/schema/migrations.ts";
 import { migrateQueue } from "../../../src/queue/backends/migrateQueue.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { createDatabase, withDatabase } from "../servers/createDatabase.ts";
+import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
 import { TEMPLATE_DATABASE } from "../servers/database.ts";
 import { copyCluster } from "../servers/ownPostgres.ts";
 
@@ -26,6 +27,8 @@ interface Servers {
   remove(): Promise<void>;
 }
 
+/** Logging in computes a key in as many rounds: with the usual 4,096, each of many thousand connections takes a millisecond. */
+const SETTINGS = ["scram_iterations=1"];
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 /** Vitest loads this file again for each project of a run. */
 const run = globalThis as { servers?: Promise<Servers>; projects?: number };
@@ -66,7 +69,12 @@ async function build(): Promise<void> {
 async function startServers(count: number): Promise<Servers> {
   const home = await mkdtemp(path.join(tmpdir(), "order-mirror-test-"));
   const template = path.join(home, "template");
-  const first = await startEmbeddedPostgres({ dataDir: template, durable: false });
+  const first = await startEmbeddedPostgres({ dataDir: template, durable: false, settings: SETTINGS });
+  const { username, password } = new URL(first.url);
+  await runOnServer(
+    first.url,
+    `alter role ${pg.escapeIdentifier(username)} password ${pg.escapeLiteral(decodeURIComponent(password))}`,
+  );
   await createDatabase(first.url, TEMPLATE_DATABASE);
   const templateUrl = withDatabase(first.url, TEMPLATE_DATABASE);
   await migrate(templateUrl);
@@ -76,7 +84,7 @@ async function startServers(count: number): Promise<Servers> {
     Array.from({ length: count }, async (_, place) => {
       const dataDir = path.join(home, String(place));
       await copyCluster(template, dataDir);
-      return startEmbeddedPostgres({ dataDir, durable: false });
+      return startEmbeddedPostgres({ dataDir, durable: false, settings: SETTINGS });
     }),
   );
   return {
