@@ -65,8 +65,10 @@ export async function keyboardFaults(page: Page): Promise<string[]> {
   })()`);
   const parts = await page.locator("input[type=datetime-local]").count();
   for (let presses = 0; presses < expected + parts * PARTS_OF_A_TIME; presses += 1) {
-    await page.keyboard.press("Tab");
+    // Held down: the focus moves with every repetition, and half as many messages go to the browser.
+    await page.keyboard.down("Tab");
   }
+  await page.keyboard.up("Tab");
   const { stops, faults } = await page.evaluate<{ stops: number; faults: string[] }>(
     "({ stops: globalThis.tour.stops.size, faults: [...globalThis.tour.faults] })",
   );
