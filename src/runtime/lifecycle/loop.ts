@@ -36,7 +36,7 @@ export function makeLoop(options: LoopOptions): Loop {
   const stopping = new AbortController();
   const { signal } = stopping;
   let running: Promise<void> | undefined;
-  let pause: AbortController | undefined;
+  let endPause: () => void = () => undefined;
   let woken = false;
   let failures = 0;
 
@@ -56,10 +56,15 @@ export function makeLoop(options: LoopOptions): Loop {
   async function rest(ms: number): Promise<void> {
     // Checked here, not when the run ends: a wake between the two would be lost, and the pause may be endless.
     if (ms <= 0 || signal.aborted || (woken && failures === 0)) return;
-    pause = new AbortController();
-    const over = ms === Infinity ? aborted(pause.signal) : clock.sleep(ms, pause.signal);
-    await over.catch(() => undefined);
-    pause = undefined;
+    const timer = new AbortController();
+    await new Promise<void>((resolve) => {
+      endPause = () => {
+        resolve();
+        // Later: an abort takes longer than everything else between a wake and the run, and somebody is waiting for that.
+        if (ms !== Infinity) setImmediate(() => timer.abort());
+      };
+      if (ms !== Infinity) clock.sleep(ms, timer.signal).then(resolve, resolve);
+    });
   }
 
   async function runUntilStopped(): Promise<void> {
@@ -73,16 +78,12 @@ export function makeLoop(options: LoopOptions): Loop {
     },
     wake() {
       woken = true;
-      if (failures === 0) pause?.abort();
+      if (failures === 0) endPause();
     },
     async stop() {
       stopping.abort(new Error("the loop is stopped"));
-      pause?.abort();
+      endPause();
       await running;
     },
   };
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
