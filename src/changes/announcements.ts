@@ -4,13 +4,11 @@ import type { Pool } from "../database/database.ts";
 import { startListener } from "../database/listener.ts";
 import type { Listener } from "../database/listener.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { listenForChanges, notifyChanges } from "./announcements.sql.ts";
 
 /** At most 200 announcements a second and process: each one covers every change that was committed before it. */
 const PAUSE_MS = 5;
-const PAUSE_AFTER_ERROR_MS = 1_000;
 
 export interface Announcer {
   /** Announces the changes among committed decisions, soon. Never throws and never waits. */
@@ -26,25 +24,26 @@ export interface Announcer {
  * and writers would wait for each other.
  */
 export function makeAnnouncer({ pool, clock }: { pool: Pool; clock: Clock }): Announcer {
-  const loop = makeLoop({
-    async run(signal) {
-      await notifyChanges(pool);
-      await clock.sleep(PAUSE_MS, signal);
-      return Infinity;
-    },
-    everyMs: Infinity,
-    pausesFirst: true,
-    backoff: { minMs: PAUSE_AFTER_ERROR_MS, maxMs: PAUSE_AFTER_ERROR_MS },
-    // What keeps Postgres from taking an announcement keeps it from taking changes, and that is logged.
-    onError: () => undefined,
-    clock,
-  });
-  loop.start();
+  let announcing: Promise<void> | undefined;
+  let isDue = false;
+
+  async function announceAll(): Promise<void> {
+    while (isDue) {
+      isDue = false;
+      // What keeps Postgres from taking an announcement keeps it from taking changes, and that is logged.
+      await notifyChanges(pool).catch(() => undefined);
+      await clock.sleep(PAUSE_MS);
+    }
+    announcing = undefined;
+  }
+
   return {
     announce(decisions) {
-      if (decisions.some(isChange)) loop.wake();
+      if (!decisions.some(isChange)) return;
+      isDue = true;
+      announcing ??= announceAll();
     },
-    close: loop.stop,
+    close: async () => announcing,
   };
 }
 
