@@ -1,5 +1,4 @@
 import { UnavailableError } from "../domain/errors.ts";
-import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
@@ -9,35 +8,29 @@ import { readFeed } from "./feedReader.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
 import type { FeedBatch, FeedTail } from "./feedTail.ts";
-import type { News } from "./news.ts";
 
 /** How often the table is read while there are readers: for announcements that were lost. @internal */
 export const LOOK_MS = 400;
 const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
 
-export interface SubscriptionOptions {
-  /** After this long without news, `next` resolves with nothing. */
-  readonly waitMs: number;
-  /** Ends the waiting. */
-  readonly signal: AbortSignal;
-}
-
 const NOTHING: FeedBatch = { entries: [], complete: null };
 
 /** One reader of a source's changes. */
 export interface FeedSubscription {
+  /** The next changes behind `after` and what holds there, if they are in memory. */
+  take(after: FeedCursor): FeedBatch | undefined;
   /**
-   * The next changes behind `after`, at least one, or a proof up to another instant than `completeThrough`; neither when nothing
-   * came within `waitMs`, or when the hub is closed. Throws what readFeed throws; rejects with the signal's reason when
-   * that is aborted.
+   * The same from the database; empty while it is unavailable, because the next successful query is news. Rejects as
+   * readFeed does.
    */
-  next(after: FeedCursor, completeThrough: Instant | undefined): Promise<FeedBatch>;
+  read(after: FeedCursor): Promise<FeedBatch>;
   close(): void;
 }
 
 export interface ChangeHub {
-  subscribe(sourceId: string, options: SubscriptionOptions): FeedSubscription;
+  /** Calls `onNews`, which must not throw, whenever there may be changes or a proof, and when the hub is closed. */
+  subscribe(sourceId: string, onNews: () => void): FeedSubscription;
   /**
    * Reads new changes now instead of at the next interval, because changes were announced. Does nothing without
    * readers.
@@ -56,35 +49,19 @@ interface LookDeps {
 
 interface SharedTail {
   readonly tail: FeedTail;
-  readers: number;
+  /** Tells each reader that there is news. */
+  readonly readers: Set<() => void>;
 }
 
 /** Looks for changes once per process and source, however many read them. */
 export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }): ChangeHub {
   const { pool, clock, logger } = deps;
   const tails = new Map<string, SharedTail>();
-  const closing = new AbortController();
+  let closed = false;
   const look = makeLook({ tails, clock, logger });
   look.start();
 
-  async function next(
-    { sourceId, tail, wait, signal }: { sourceId: string; tail: FeedTail; wait: Wait; signal: AbortSignal },
-    after: FeedCursor,
-    completeThrough: Instant | undefined,
-  ): Promise<FeedBatch> {
-    for (let waited = false; !closing.signal.aborted;) {
-      signal.throwIfAborted();
-      const seen = tail.news.count();
-      const batch = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
-      const isProof = batch.complete !== null && batch.complete.through !== completeThrough;
-      if (batch.entries.length > 0 || isProof || waited) return batch;
-      waited = !(await wait.forNews(seen));
-    }
-    return NOTHING;
-  }
-
-  /** Empty while the database is unavailable: the next successful query is news. */
-  async function readBehind(sourceId: string, after: FeedCursor): Promise<FeedBatch> {
+  async function read(sourceId: string, after: FeedCursor): Promise<FeedBatch> {
     try {
       return await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT });
     } catch (error) {
@@ -94,33 +71,32 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   }
 
   return {
-    subscribe(sourceId, { waitMs, signal }) {
-      const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: 0 };
+    subscribe(sourceId, onNews) {
+      const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: new Set() };
       tails.set(sourceId, shared);
-      shared.readers += 1;
-      if (shared.readers === 1) look.wake();
-      const { tail } = shared;
-      const wait = makeWait({ news: tail.news, waitMs, signal });
-      let open = true;
+      shared.readers.add(onNews);
+      if (shared.readers.size === 1) look.wake();
       return {
-        next: (after, completeThrough) => next({ sourceId, tail, wait, signal }, after, completeThrough),
+        take: (after) => shared.tail.take(after, SECTION_LIMIT),
+        read: (after) => read(sourceId, after),
         close() {
-          if (!open) return;
-          open = false;
-          wait.stop();
-          shared.readers -= 1;
-          if (shared.readers === 0) tails.delete(sourceId);
+          shared.readers.delete(onNews);
+          if (shared.readers.size === 0 && tails.get(sourceId) === shared) tails.delete(sourceId);
         },
       };
     },
     look: look.wake,
-    isClosed: () => closing.signal.aborted,
+    isClosed: () => closed,
     async close() {
-      closing.abort(new Error("the change feed is closing"));
-      for (const { tail } of tails.values()) tail.news.tell();
+      closed = true;
+      for (const shared of tails.values()) tellReaders(shared);
       await look.stop();
     },
   };
+}
+
+function tellReaders({ readers }: SharedTail): void {
+  for (const onNews of readers) onNews();
 }
 
 /** Looks again and again while there are readers; `wake` says that there are, or that changes were announced. */
@@ -129,9 +105,11 @@ function makeLook({ tails, clock, logger }: LookDeps): Loop {
   return makeLoop({
     async run() {
       if (tails.size === 0) return Infinity;
-      await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
-      // Readers whose own read failed look again now.
-      if (failed) for (const { tail } of tails.values()) tail.news.tell();
+      const looks = [...tails.values()].map(async (shared) => {
+        // After a failure all look again now: their own reads may have failed, too.
+        if ((await shared.tail.look()) || failed) tellReaders(shared);
+      });
+      await Promise.all(looks);
       failed = false;
       return LOOK_MS;
     },
@@ -142,36 +120,4 @@ function makeLook({ tails, clock, logger }: LookDeps): Loop {
     },
     clock,
   });
-}
-
-/** The waits of one reader, one after the other. */
-interface Wait {
-  /** Resolves with true at news after the `seen`-th; with false after `waitMs`, or when the signal is aborted. */
-  forNews(seen: number): Promise<boolean>;
-  stop(): void;
-}
-
-/** All waits share a timer and a listener: new ones for each of 200 readers took longer than writing the change to them. */
-function makeWait({ news, waitMs, signal }: SubscriptionOptions & { news: News }): Wait {
-  let end: (isNews: boolean) => void = () => undefined;
-  const timer = setTimeout(() => end(false), waitMs);
-  const abort = () => end(false);
-  signal.addEventListener("abort", abort);
-  return {
-    async forNews(seen) {
-      if (signal.aborted) return false;
-      timer.refresh();
-      let stop: () => void = () => undefined;
-      const isNews = await new Promise<boolean>((resolve) => {
-        end = resolve;
-        stop = news.onNext(seen, () => resolve(true));
-      });
-      stop();
-      return isNews;
-    },
-    stop() {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-    },
-  };
 }

@@ -15,6 +15,7 @@ import type { Completeness, WrittenCursor } from "./changeFeed.sql.ts";
 import { showCompleteness } from "./changeJson.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
+import type { FeedBatch } from "./feedTail.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { setHeaders } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
@@ -91,49 +92,111 @@ export function makeStreamChanges(deps: StreamDeps): Route {
   };
 }
 
+/**
+ * Writes to one client until it is gone or the hub is closed; resolves then. It is written to within the call that says
+ * that there is news: with a promise for each of 200 readers, the first waited for the steps of all others.
+ */
 async function runStream(
   deps: StreamDeps,
   { sourceId, start, response }: { sourceId: string; start: WrittenCursor; response: ServerResponse },
 ): Promise<void> {
-  const { hub, logger, limits = {} } = deps;
+  if (response.destroyed) return;
+  const { hub, limits = {} } = deps;
   const gone = new AbortController();
-  response.on("close", () => gone.abort(new Error("the client is gone")));
-  const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
-  const subscription = hub.subscribe(sourceId, { waitMs, signal: gone.signal });
-  // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
-  let chunk: string | Buffer = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
-  let after: WrittenCursor = start;
-  let completeThrough: Instant | undefined;
-  try {
-    for (;;) {
-      await writeChunk(deps, { response, chunk, signal: gone.signal });
-      const { entries, complete } = await subscription.next(after, completeThrough);
-      if (hub.isClosed()) break;
-      after = entries.at(-1)?.place ?? after;
-      const written = entries.map(frameOf);
-      if (complete !== null && complete.through !== completeThrough) {
-        written.push(Buffer.from(frameCompleteness(after, complete)));
-        completeThrough = complete.through;
-      }
-      chunk = join(written);
+  const framing = makeFraming(start);
+  let hasNews = true;
+  /** The client or the database has to answer first. */
+  let isWaiting = false;
+  const subscription = hub.subscribe(sourceId, () => {
+    hasNews = true;
+    send();
+  });
+  const heartbeat = setTimeout(() => {
+    if (isWaiting) heartbeat.refresh();
+    else write(HEARTBEAT);
+  }, limits.heartbeatMs ?? HEARTBEAT_MS);
+
+  function send(): void {
+    while (hasNews && !isWaiting && !hub.isClosed()) {
+      hasNews = false;
+      const batch = subscription.take(framing.after());
+      if (batch === undefined) waitFor(subscription.read(framing.after()), give);
+      else give(batch);
     }
+    if (!hub.isClosed() || isWaiting) return;
+    clearTimeout(heartbeat);
     response.end();
-  } catch (error) {
-    // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
-    if (!gone.signal.aborted) logStop(logger, sourceId, error);
-    response.destroy();
-  } finally {
-    subscription.close();
   }
+
+  function give(batch: FeedBatch): void {
+    // More may follow them.
+    hasNews ||= batch.entries.length > 0;
+    const chunk = framing.frame(batch);
+    if (chunk !== undefined) write(chunk);
+  }
+
+  function write(chunk: string | Buffer): void {
+    heartbeat.refresh();
+    if (!writeNow(response, chunk)) waitFor(untilTaken(deps, { response, signal: gone.signal }));
+  }
+
+  function waitFor<Answer>(answer: Promise<Answer>, use: (answer: Answer) => void = () => undefined): void {
+    isWaiting = true;
+    const proceed = (given: Answer) => {
+      isWaiting = false;
+      if (gone.signal.aborted) return;
+      use(given);
+      send();
+    };
+    answer.then(proceed).catch((error: unknown) => {
+      // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
+      if (!gone.signal.aborted) logStop(deps.logger, sourceId, error);
+      response.destroy();
+    });
+  }
+
+  // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
+  write(`retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`);
+  send();
+  await new Promise((resolve) => response.once("close", resolve));
+  gone.abort(new Error("the client is gone"));
+  clearTimeout(heartbeat);
+  subscription.close();
 }
 
-/** Writes, and waits until the client has taken it as far as the socket's buffer goes. */
-async function writeChunk(
+/** Turns the batches of one reader into bytes, from `start` on. */
+function makeFraming(start: WrittenCursor) {
+  let after = start;
+  let completeThrough: Instant | undefined;
+  return {
+    /** Behind everything that was framed. */
+    after: () => after,
+    /** Undefined if the batch says nothing new. */
+    frame({ entries, complete }: FeedBatch): Buffer | undefined {
+      after = entries.at(-1)?.place ?? after;
+      const frames = entries.map(frameOf);
+      if (complete !== null && complete.through !== completeThrough) {
+        frames.push(frameCompleteness(after, complete));
+        completeThrough = complete.through;
+      }
+      return frames.length > 1 ? Buffer.concat(frames) : frames[0];
+    },
+  };
+}
+
+/** In one piece and at once: Node keeps the parts of a chunk until the end of the turn, when all readers have theirs. */
+function writeNow(response: ServerResponse, chunk: string | Buffer): boolean {
+  response.socket?.cork();
+  const taken = response.write(chunk);
+  response.socket?.uncork();
+  return taken;
+}
+
+/** Resolves when the client has taken what was written, as far as the socket's buffer goes. */
+async function untilTaken(
   { clock, limits = {} }: StreamDeps,
-  { response, chunk, signal }: { response: ServerResponse; chunk: string | Buffer; signal: AbortSignal },
+  { response, signal }: { response: ServerResponse; signal: AbortSignal },
 ): Promise<void> {
-  signal.throwIfAborted();
-  if (response.write(chunk)) return;
   const over = new AbortController();
   try {
     await new Promise<void>((resolve, reject) => {
@@ -157,19 +220,14 @@ class StalledClientError extends OrderMirrorError {
 }
 
 /** All readers share the entries that the hub keeps, so each frame is written, and encoded, once. */
-const frames = new WeakMap<FeedEntry, Buffer>();
+const framesOf = new WeakMap<FeedEntry, Buffer>();
 
 function frameOf(entry: FeedEntry): Buffer {
-  const known = frames.get(entry);
+  const known = framesOf.get(entry);
   if (known !== undefined) return known;
   const frame = Buffer.from(writeFrame(entry));
-  frames.set(entry, frame);
+  framesOf.set(entry, frame);
   return frame;
-}
-
-function join(written: readonly Buffer[]): Buffer {
-  const [first = HEARTBEAT, ...rest] = written;
-  return rest.length === 0 ? first : Buffer.concat(written);
 }
 
 /** The lines of an order's text are lines of the event; the client joins them again. */
@@ -177,10 +235,10 @@ function writeFrame({ cursor, text }: FeedEntry): string {
   return `id: ${cursor}\nevent: change\ndata: ${text.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
 }
 
-function frameCompleteness(place: WrittenCursor, complete: Completeness): string {
+function frameCompleteness(place: WrittenCursor, complete: Completeness): Buffer {
   const position = writeFeedCursor(place);
   const record = { position, ...showCompleteness(complete) };
-  return `id: ${position}\nevent: complete\ndata: ${JSON.stringify(record)}\n\n`;
+  return Buffer.from(`id: ${position}\nevent: complete\ndata: ${JSON.stringify(record)}\n\n`);
 }
 
 function readLastEventId(request: IncomingMessage): string | undefined {

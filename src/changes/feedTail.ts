@@ -3,8 +3,6 @@ import type { Pool } from "../database/database.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
 import type { FeedEntry, FeedSection } from "./feedReader.ts";
-import { makeNews } from "./news.ts";
-import type { News } from "./news.ts";
 
 /** Entries cached for readers; a reader that is further behind reads from the database. */
 const KEPT_ENTRIES_MAX = 2_000;
@@ -21,11 +19,10 @@ export interface FeedBatch {
 
 /** The end of one source's feed, kept in memory while anyone reads it. */
 export interface FeedTail {
-  /** Checks for changes and proofs and notifies waiting readers; returns true if there were some. Throws what readFeed throws. */
+  /** Checks for changes and proofs; returns true if there were some. Throws what readFeed throws. */
   look(): Promise<boolean>;
   /** Cached entries after `after`, at most `limit`; undefined if the next one is not cached. */
   take(after: FeedCursor, limit: number): FeedBatch | undefined;
-  readonly news: News;
 }
 
 /** The entries after `start` are cached, up to `end`. `complete` holds at `end`. */
@@ -37,7 +34,6 @@ interface Kept extends FeedBatch {
 }
 
 export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string }): FeedTail {
-  const news = makeNews();
   /** Undefined until the first look, and after the feed has started again. */
   let kept: Kept | undefined;
 
@@ -65,11 +61,7 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
   }
 
   return {
-    async look() {
-      const found = await look();
-      if (found) news.tell();
-      return found;
-    },
+    look,
     take(after, limit) {
       if (kept === undefined || kept.start.epoch !== after.epoch) return undefined;
       if (after.position < kept.start.position) return undefined;
@@ -79,7 +71,6 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
       const isEnd = first + limit >= kept.entries.length;
       return { entries: kept.entries.slice(first, first + limit), complete: isEnd ? kept.complete : null };
     },
-    news,
   };
 }
 
