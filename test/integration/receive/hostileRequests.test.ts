@@ -219,12 +219,12 @@ it("a hundred senders that never finish their requests do not delay one that doe
   expect(await countInbox()).toBe(1);
 });
 
-it("nine requests in one packet, the most allowed, are answered one by one and in sequence", async () => {
+it("three requests in one packet, the most allowed, are answered one by one and in sequence", async () => {
   const connection = await openRaw(receiving.port);
   const bad = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]);
-  const packet = Array.from({ length: 9 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
+  const packet = Array.from({ length: 3 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
   connection.write(Buffer.concat(packet.flat().map((part) => Buffer.from(part))));
-  for (let place = 0; place < 9; place += 1) {
+  for (let place = 0; place < 3; place += 1) {
     expect((await connection.readAnswer()).status).toBe(place % 2 === 0 ? 200 : 401);
   }
   connection.abort();
@@ -242,10 +242,10 @@ it("forged requests in one packet are answered one by one", async () => {
   const forged =
     makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]) + body.toString();
   const startedMs = performance.now();
-  connection.write(forged.repeat(8));
-  for (let place = 0; place < 8; place += 1) expect((await connection.readAnswer()).status).toBe(401);
+  connection.write(forged.repeat(3));
+  for (let place = 0; place < 3; place += 1) expect((await connection.readAnswer()).status).toBe(401);
   // The first is answered immediately, the others after a quarter of a second each.
-  expect(performance.now() - startedMs).toBeGreaterThan(1_000);
+  expect(performance.now() - startedMs).toBeGreaterThan(490);
   connection.abort();
 });
 
