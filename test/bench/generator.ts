@@ -11,7 +11,7 @@ import { makeRequests } from "./requests.ts";
 export type Generate = (order: LoadOrder) => Promise<Pick<LoadAnswer, "value" | "errors">>;
 
 const SCRIPT = path.join(import.meta.dirname, "generator.lua");
-/** wrk ends after this many seconds at the latest. */
+/** How long wrk runs at most. */
 const PATIENCE = "120s";
 
 /** wrk, where there is one: the generator in Node takes so much of the processors that the ratios flatter. */
@@ -31,7 +31,7 @@ async function sendWithWrk(order: LoadOrder): Promise<Pick<LoadAnswer, "value" |
     const requests = makeRequests(order).flatMap((request) => [Buffer.from(`${request.length}\n`), request]);
     await writeFile(file, requests);
     const connections = String(order.connections);
-    const options = ["-t1", "-c", connections, "-d", PATIENCE, "-s", SCRIPT];
+    const options = ["-t1", "-c", connections, "-d", PATIENCE, "--timeout", "30s", "-s", SCRIPT];
     const args = [...options, order.url, "--", file, connections];
     const wrk = spawn("wrk", args, { stdio: ["ignore", "pipe", "inherit"] });
     let [begunMs, endedMs, errors] = [0, 0, Number.NaN];

@@ -130,7 +130,7 @@ export function ceilTo(instant: Instant, granule: bigint): Instant {
 
 function floorDivide(value: bigint, divisor: bigint): bigint {
   const quotient = value / divisor;
-  return value % divisor < 0n ? quotient - 1n : quotient;
+  return value < 0n && quotient * divisor !== value ? quotient - 1n : quotient;
 }
 
 interface CivilDate {
