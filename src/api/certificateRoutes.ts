@@ -66,7 +66,7 @@ export function makeGetCertificate({ pool, authenticate }: RouteDeps): Route {
       throw new RefusedRequestError({ status: 410, code: "certificate_disproved", message });
     }
     const text = `${found.envelope}\n`;
-    if (!answerKnown(response, digestText(text))) sendText(response, CERTIFICATE_TYPE, text);
+    if (!answerKnown(response, digestText(text))) sendText(response, CERTIFICATE_TYPE, [text]);
   };
 }
 

@@ -75,10 +75,16 @@ function sendObject(response: ServerResponse, object: string): void {
   sendText(response, "application/json; charset=utf-8", withRequestId(object, requestId(response)));
 }
 
-export function sendText(response: ServerResponse, contentType: string, text: string): void {
+/** Sends the parts of a text as one. */
+export function sendText(response: ServerResponse, contentType: string, parts: readonly string[]): void {
   response.setHeader("Content-Type", contentType);
-  response.setHeader("Content-Length", Buffer.byteLength(text));
-  response.end(text);
+  response.setHeader(
+    "Content-Length",
+    parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0),
+  );
+  response.cork();
+  for (const part of parts) response.write(part);
+  response.end();
 }
 
 /** Waits for a read. Throws UnavailableError for transient failures: the client can retry later. */

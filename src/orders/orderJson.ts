@@ -13,7 +13,9 @@ export function writePage(page: {
   revisions: boolean;
 }): string {
   const { orders, hasMore, limit, offset } = page;
-  const texts = orders.map(({ raw }) => raw).join(",");
+  // Added one by one: V8 then copies them once, when the page is complete, and a page is garbage in its largest heap.
+  let texts = "";
+  for (const { raw } of orders) texts += texts === "" ? raw : `,${raw}`;
   const revisions = page.revisions ? `,"revisions":${listRevisions(orders)}` : "";
   return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
 }

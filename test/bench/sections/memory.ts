@@ -67,7 +67,7 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
       if (role === ROLES[0]) await runLoad();
       return { value: peaks[role], errors };
     };
-    return { name: `${role} at ${PER_SECOND} events/s, most seen`, goal: "under 150 MB", run };
+    return { name: `${role} at ${PER_SECOND} events/s, most seen`, goal: "under 120 MB", run };
   });
   return compare({
     section: "memory",

@@ -5,15 +5,15 @@ import { writePage } from "../../../src/orders/orderJson.ts";
 
 describe("adding request_id", () => {
   it("keeps the order's own text unchanged", () => {
-    expect(withRequestId('{ "n": 1.10,\n"2":0 } \n', "req_1")).toBe(
+    expect(withRequestId('{ "n": 1.10,\n"2":0 } \n', "req_1").join("")).toBe(
       '{ "n": 1.10,\n"2":0,"request_id":"req_1"}',
     );
-    expect(withRequestId("{}", "req_1")).toBe('{"request_id":"req_1"}');
-    expect(withRequestId("{ }", "req_1")).toBe('{"request_id":"req_1"}');
+    expect(withRequestId("{}", "req_1").join("")).toBe('{"request_id":"req_1"}');
+    expect(withRequestId("{ }", "req_1").join("")).toBe('{"request_id":"req_1"}');
   });
 
   it("replaces an existing one, only at the top level", () => {
-    expect(withRequestId('{"a":{"request_id":"x"},"request_id":"y"}', "z")).toBe(
+    expect(withRequestId('{"a":{"request_id":"x"},"request_id":"y"}', "z").join("")).toBe(
       '{"a":{"request_id":"x"},"request_id":"z"}',
     );
   });
@@ -22,7 +22,7 @@ describe("adding request_id", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (order, requestId) => {
         const { request_id: _, ...rest } = order;
-        expect(JSON.parse(withRequestId(JSON.stringify(order, null, 1), requestId))).toEqual(
+        expect(JSON.parse(withRequestId(JSON.stringify(order, null, 1), requestId).join(""))).toEqual(
           JSON.parse(JSON.stringify({ ...rest, request_id: requestId })),
         );
       }),
