@@ -73,7 +73,7 @@ describe("the state of a source", () => {
 
   it("shows exceptions and withdrawn proofs beside the claim", () => {
     const text = show({ standing: { exceptions: 2, breaches: 3, lastBreachAt: ago(75) } });
-    expect(text).toMatch(/ago , ✖ except for 2 orders that were seen but not read/);
+    expect(text).toMatch(/ago , ✖ except for 2 orders that were seen but not read or confirmed/);
     expect(text).toContain("Proofs withdrawn ✖ 3 times, last 1 min 15 s ago");
   });
 
