@@ -144,8 +144,6 @@ export async function examineSchema(
   });
 }
 
-export type MigrationPlan = Awaited<ReturnType<typeof planPending>>;
-
 /** The pending migrations and their locks; changes nothing. */
 export async function planPending(databaseUrl: string) {
   const { pending, findings } = await examineSchema(databaseUrl);
