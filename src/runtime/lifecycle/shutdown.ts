@@ -88,8 +88,9 @@ export function makeShutdown(options: ShutdownOptions) {
    */
   const listen = () => listenForTheEnd({ run, current: () => current, logger, clock, host });
 
-  // The signal is aborted as soon as the shutdown begins; its reason says why.
-  return { signal: closing.signal, onShutdown, run, listen };
+  /** Aborted as soon as the shutdown begins; its reason says why. Named, because the build must write its type down. */
+  const signal: AbortSignal = closing.signal;
+  return { signal, onShutdown, run, listen };
 }
 
 function listenForTheEnd(deps: {
