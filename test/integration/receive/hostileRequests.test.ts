@@ -244,8 +244,8 @@ it("forged requests in one packet are answered one by one", async () => {
   const startedMs = performance.now();
   connection.write(forged.repeat(3));
   for (let place = 0; place < 3; place += 1) expect((await connection.readAnswer()).status).toBe(401);
-  // The first is answered immediately, the others after a quarter of a second each.
-  expect(performance.now() - startedMs).toBeGreaterThan(490);
+  // One of them is answered immediately, or two if a second began between them; the others a quarter of a second late.
+  expect(performance.now() - startedMs).toBeGreaterThan(240);
   connection.abort();
 });
 
