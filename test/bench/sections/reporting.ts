@@ -57,7 +57,7 @@ const BRANCHES = 200;
 const SKETCH = `
 with sketch as materialized (
   select n, 'S' || n as reference, n % 20 = 2 as cancelled, 'b' || n % $4::int as branch_id, 'Fleet ' || n % 20 as fleet_name,
-    $5::timestamptz - (($3::bigint - n) * interval '365 days') / $3::bigint - interval '1 hour' as created_at
+    $5::timestamptz - (1 - n / $3::float8) * interval '365 days' - interval '1 hour' as created_at
   from generate_series($1::bigint, least($2::bigint, $3::bigint)) n
 )`;
 const FILL = `${SKETCH}, states as materialized (

@@ -1,3 +1,5 @@
+import { spawnSync } from "node:child_process";
+import { availableParallelism } from "node:os";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { Bench } from "../bench.ts";
 import { startChild, startLoad } from "../children.ts";
@@ -20,6 +22,7 @@ export const benchStream: Bench = async ({ databaseUrl, onEnd }) => {
   onEnd(load.stop);
   const readers = await startChild("streamReaders.ts");
   onEnd(readers.stop);
+  keepToOneCore(readers);
   const figures: Figure[] = [];
   for (const queue of ["Redis", "Postgres"]) {
     if (queue === "Redis" && !canStartRedis) {
@@ -50,6 +53,15 @@ export const benchStream: Bench = async ({ databaseUrl, onEnd }) => {
   }
   return figures;
 };
+
+/**
+ * Readers run on machines of their own. Here the scheduler moves them to the core of the web process, which wakes them, and
+ * each then waits for the other. Without taskset, or with one core, nothing is done.
+ */
+function keepToOneCore({ pid }: Child): void {
+  const last = availableParallelism() - 1;
+  if (last > 0) spawnSync("taskset", ["--all-tasks", "--cpu-list", "--pid", String(last), String(pid)]);
+}
 
 async function timeStream(under: UnderLoad, readers: Child): Promise<Sample> {
   await readers.ask({ base: String(under.web.greeting), readers: READERS });

@@ -25,6 +25,8 @@ export interface DebianPostgres {
   /** Connection string of the database `postgres`, as administrator. */
   readonly url: string;
   readonly port: number;
+  /** Stops it, and starts a new cluster that pg_upgrade has filled from it. Resolves with the new connection string. */
+  readonly upgrade: () => Promise<string>;
   readonly remove: () => void;
 }
 
@@ -40,16 +42,32 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
       cwd: home,
       stdio: "ignore",
     });
-  const cluster = path.join(home, "cluster");
-  const port = await findFreePort();
-  run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
-  const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
-  run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
+  const initialize = (cluster: string) => {
+    run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
+    return cluster;
+  };
+  const start = async (cluster: string) => {
+    const port = await findFreePort();
+    const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
+    run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
+    return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, port };
+  };
+  let running = initialize(path.join(home, "cluster"));
   return {
-    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    port,
+    ...(await start(running)),
+    async upgrade() {
+      run("pg_ctl", ["stop", "-w", "-D", running, "-m", "fast"]);
+      const upgraded = initialize(path.join(home, "upgraded"));
+      run("pg_upgrade", [
+        ...["--old-datadir", running, "--old-bindir", debianPostgresPrograms],
+        ...["--new-datadir", upgraded, "--new-bindir", debianPostgresPrograms],
+        ...["--username", "postgres", "--socketdir", home],
+      ]);
+      running = upgraded;
+      return (await start(running)).url;
+    },
     remove() {
-      run("pg_ctl", ["stop", "-D", cluster, "-m", "immediate"]);
+      run("pg_ctl", ["stop", "-D", running, "-m", "immediate"]);
       rmSync(home, { recursive: true, force: true });
     },
   };
