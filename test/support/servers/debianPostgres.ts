@@ -58,11 +58,12 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
     async upgrade() {
       run("pg_ctl", ["stop", "-w", "-D", running, "-m", "fast"]);
       const upgraded = initialize(path.join(home, "upgraded"));
-      run("pg_upgrade", [
-        ...["--old-datadir", running, "--old-bindir", debianPostgresPrograms],
-        ...["--new-datadir", upgraded, "--new-bindir", debianPostgresPrograms],
-        ...["--username", "postgres", "--socketdir", home],
-      ]);
+      const place = (which: "old" | "new", cluster: string) => [
+        `--${which}-datadir=${cluster}`,
+        `--${which}-bindir=${debianPostgresPrograms}`,
+      ];
+      const login = ["--username=postgres", `--socketdir=${home}`];
+      run("pg_upgrade", [...place("old", running), ...place("new", upgraded), ...login]);
       running = upgraded;
       return (await start(running)).url;
     },
