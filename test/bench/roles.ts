@@ -1,4 +1,6 @@
+import { canStartRedis, startRedis } from "../support/servers/redis.ts";
 import { WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
+import type { BenchDeps } from "./bench.ts";
 import { startChild } from "./children.ts";
 import type { Child } from "./children.ts";
 
@@ -21,6 +23,25 @@ export function makeEnvironment(options: { databaseUrl: string; redisUrl?: strin
 
 export function startRole(role: "web" | "worker" | "receiver", env: Record<string, string>): Promise<Child> {
   return startChild("roleProcess.ts", { args: [role], env });
+}
+
+/**
+ * Starts a queue with the web and worker processes that use it; all end with the section. Undefined, with a notice, if the
+ * queue cannot be started here.
+ */
+export async function startWithQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
+  if (queue === "Redis" && !canStartRedis) {
+    process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
+    return undefined;
+  }
+  const redis = queue === "Redis" ? await startRedis() : undefined;
+  onEnd(async () => redis?.stop());
+  const env = makeEnvironment({ databaseUrl, redisUrl: redis?.url });
+  const web = await startRole("web", env);
+  onEnd(web.stop);
+  const worker = await startRole("worker", env);
+  onEnd(worker.stop);
+  return { env, web, worker };
 }
 
 /** The webhook address of the source `live`. */

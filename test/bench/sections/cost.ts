@@ -1,4 +1,3 @@
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
 import { startChild } from "../children.ts";
 import type { Child } from "../children.ts";
@@ -10,7 +9,7 @@ import type { Figure, Sample, Subject } from "../measure.ts";
 import { startPeer } from "../peer.ts";
 import { readProcessorTime, readServerTime } from "../processorTime.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
-import { makeEnvironment, startRole, webhookAddress } from "../roles.ts";
+import { startWithQueue, webhookAddress } from "../roles.ts";
 import { nextRound } from "../timeEvents.ts";
 
 const CONNECTIONS = 64;
@@ -51,16 +50,10 @@ export const benchCost: Bench = async (deps) => {
     ? await startPeer({ databaseUrl: await deps.addDatabase("peer"), onEnd: deps.onEnd })
     : undefined;
   const figures: Figure[] = [];
-  for (const queue of ["Redis", "Postgres"]) {
-    if (queue === "Redis" && !canStartRedis) {
-      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
-      continue;
-    }
-    const redis = queue === "Redis" ? await startRedis() : undefined;
-    deps.onEnd(async () => redis?.stop());
-    const env = makeEnvironment({ databaseUrl: deps.databaseUrl, redisUrl: redis?.url });
-    const running = { generate, web: await startRole("web", env), worker: await startRole("worker", env) };
-    for (const child of [running.web, running.worker]) deps.onEnd(child.stop);
+  for (const queue of ["Redis", "Postgres"] as const) {
+    const roles = await startWithQueue(queue, deps);
+    if (roles === undefined) continue;
+    const running = { generate, ...roles };
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await measure(deps, running);
     figures.push(
       ...(await compare({

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { insertEvents } from "../../../src/receive/commit/inbox.sql.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
 import { startLoad } from "../children.ts";
 import type { Child } from "../children.ts";
@@ -10,7 +9,7 @@ import { amount } from "../effort.ts";
 import type { LoadAnswer } from "../processes/load.ts";
 import { compare, quantile } from "../measure.ts";
 import type { Figure, Sample, Subject } from "../measure.ts";
-import { makeEnvironment, startRole, webhookAddress } from "../roles.ts";
+import { startRole, startWithQueue, webhookAddress } from "../roles.ts";
 import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
 
@@ -45,16 +44,13 @@ export const benchEndToEnd: Bench = async (deps) => {
   deps.onEnd(load.stop);
   const figures: Figure[] = [];
   for (const { queue, paces } of QUEUES) {
-    if (queue === "Redis" && !canStartRedis) {
-      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
-      continue;
-    }
     // Recycles the log files written so far.
     await deps.pool.query("checkpoint");
-    const redis = queue === "Redis" ? await startRedis() : undefined;
-    const env = makeEnvironment({ databaseUrl: deps.databaseUrl, redisUrl: redis?.url });
-    const [web, worker] = [await startRole("web", env), await startRole("worker", env)];
+    const roles = await startWithQueue(queue, deps);
+    if (roles === undefined) continue;
+    const { env, web, worker } = roles;
     const receiver = await startReceiverAlone(deps, env);
+    deps.onEnd(receiver.stop);
     const under = { load, web, worker };
     // The state after a minute of work: until then Node compiles on the measured cores.
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await countEvents(under);
@@ -86,8 +82,8 @@ export const benchEndToEnd: Bench = async (deps) => {
       },
     });
     figures.push(...latency, ...sustained);
+    // So that they take no time from the next queue's.
     for (const child of [web, worker, receiver]) await child.stop();
-    await redis?.stop();
   }
   return figures;
 };

@@ -1,13 +1,12 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { Bench } from "../bench.ts";
 import { startChild, startLoad } from "../children.ts";
 import type { Child } from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare, quantile } from "../measure.ts";
 import type { Figure, Sample } from "../measure.ts";
-import { makeEnvironment, startRole } from "../roles.ts";
+import { startWithQueue } from "../roles.ts";
 import type { StreamAnswer } from "../processes/streamReaders.ts";
 import { sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
@@ -17,25 +16,18 @@ const READERS = 200;
 const PACE = { requests: amount(500), perSecond: 50, eventsPerOrder: 1 };
 
 /** From the first byte of an event to each of many readers of the stream, compared with the time to the mirror. */
-export const benchStream: Bench = async ({ databaseUrl, onEnd }) => {
+export const benchStream: Bench = async (deps) => {
+  const { onEnd } = deps;
   const load = await startLoad();
   onEnd(load.stop);
   const readers = await startChild("streamReaders.ts");
   onEnd(readers.stop);
   keepToOneCore(readers);
   const figures: Figure[] = [];
-  for (const queue of ["Redis", "Postgres"]) {
-    if (queue === "Redis" && !canStartRedis) {
-      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
-      continue;
-    }
-    const redis = queue === "Redis" ? await startRedis() : undefined;
-    onEnd(async () => redis?.stop());
-    const env = makeEnvironment({ databaseUrl, redisUrl: redis?.url });
-    const [web, worker] = [await startRole("web", env), await startRole("worker", env)];
-    onEnd(web.stop);
-    onEnd(worker.stop);
-    const under = { load, web, worker };
+  for (const queue of ["Redis", "Postgres"] as const) {
+    const roles = await startWithQueue(queue, deps);
+    if (roles === undefined) continue;
+    const under = { load, ...roles };
     figures.push(
       ...(await compare({
         section: "stream",
