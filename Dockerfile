@@ -17,6 +17,7 @@ WORKDIR /app
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
+COPY assets ./assets
 COPY migrations ./migrations
 COPY config ./config
 RUN install -d -o node -g node /data /srv/order-days

@@ -14,6 +14,7 @@ const ROOT = path.resolve(import.meta.dirname, "../..");
 const COPIED = [
   "src",
   "test",
+  "assets",
   "migrations",
   "config",
   "docs",

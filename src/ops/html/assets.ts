@@ -1,9 +1,6 @@
 import { createHash } from "node:crypto";
 import { Router } from "express";
-import { TRY_SCRIPT } from "../docs/tryScript.ts";
-import { CHART_SCRIPT } from "../trends/chartScript.ts";
-import { LIVE_SCRIPT } from "./liveScript.ts";
-import { STYLE } from "../../html/style.ts";
+import { readAsset, STYLE } from "../../html/style.ts";
 
 interface Asset {
   readonly path: string;
@@ -18,9 +15,9 @@ function makeAsset(name: string, type: string, body: string): Asset {
 }
 
 export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
-export const LIVE_SCRIPT_ASSET = makeAsset("live.js", "text/javascript", LIVE_SCRIPT);
-export const CHART_SCRIPT_ASSET = makeAsset("charts.js", "text/javascript", CHART_SCRIPT);
-export const TRY_SCRIPT_ASSET = makeAsset("try.js", "text/javascript", TRY_SCRIPT);
+export const LIVE_SCRIPT_ASSET = makeAsset("live.js", "text/javascript", readAsset("live.js"));
+export const CHART_SCRIPT_ASSET = makeAsset("charts.js", "text/javascript", readAsset("charts.js"));
+export const TRY_SCRIPT_ASSET = makeAsset("try.js", "text/javascript", readAsset("try.js"));
 
 /** Styles and scripts of our pages: public, because the login page and /docs need them and they contain nothing secret. */
 export function makeAssetRouter(): Router {

@@ -11,7 +11,7 @@ import { makeOrderControls } from "./controlOrders.ts";
 import { makeWorldControls } from "./controlWorld.ts";
 import { MARK } from "../world/mark.ts";
 import { renderPage } from "../ui/page.ts";
-import { PAGE_STYLE } from "../ui/pageStyle.ts";
+import { readAsset, STYLE } from "../../html/style.ts";
 import { matchPath } from "../../wire/endpoints.ts";
 import { readText } from "../http/readBody.ts";
 import { refused } from "../api/errors.ts";
@@ -19,6 +19,8 @@ import { RefusedRequestError } from "../../wire/refusal.ts";
 
 const PREFIX = "/_sandbox";
 const BODY_BYTES_MAX = 1_048_576;
+/** The design of the mirror's pages, and what only this page has. */
+const PAGE_STYLE = STYLE + readAsset("sandbox.css");
 /** No scripts; forms only to this host. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

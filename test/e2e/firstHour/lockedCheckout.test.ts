@@ -29,7 +29,7 @@ async function makeCheckout(): Promise<string> {
   const checkout = path.join(locked, "project");
   const modules = path.join(checkout, "node_modules");
   await mkdir(modules, { recursive: true });
-  for (const name of ["dist", "migrations", "config", "package.json"])
+  for (const name of ["dist", "assets", "migrations", "config", "package.json"])
     await cp(path.join(ROOT, name), path.join(checkout, name), { recursive: true });
   const installed = await realpath(path.join(ROOT, "node_modules"));
   for (const name of await readdir(installed)) {

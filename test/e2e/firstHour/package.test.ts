@@ -219,6 +219,7 @@ describe("as published to the registry", () => {
     const files = stdout.trim().split("\n");
     for (const needed of [
       "dist/cli/main.js",
+      "assets/pages.css",
       "migrations/",
       "config/postgres-roles.sql",
       "README.md",

@@ -46,7 +46,7 @@ export async function makeNextRelease(
   findProgram();
   const next = path.join(home, "next");
   await mkdir(next);
-  for (const name of ["dist", "migrations", "config", "package.json"])
+  for (const name of ["dist", "assets", "migrations", "config", "package.json"])
     await cp(path.join(ROOT, name), path.join(next, name), { recursive: true });
   await symlink(path.join(ROOT, "node_modules"), path.join(next, "node_modules"));
   await writeFile(path.join(next, "migrations", `${migration.name}.sql`), migration.sql);

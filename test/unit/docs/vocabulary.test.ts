@@ -52,6 +52,7 @@ const PLACES = [
   "src",
   "test",
   "docs",
+  "assets",
   "migrations",
   "config",
   "README.md",

@@ -1,12 +1,9 @@
-/**
- * The script of our pages. They are complete without it; it keeps them up to date, and shows their times in local time
- * to readers who prefer that. Plain JavaScript in a string: browsers run it unchanged, so it needs no build step.
- *
- * A page is loaded again every few seconds, and its parts with `data-live` are replaced. A stream of changes was
- * rejected: it needs a second way to render each part, limits, and care for every way in which it ends, while any
- * answer of a server or proxy is only one missed load here.
- */
-export const LIVE_SCRIPT = `
+// The script of our pages. They are complete without it; it keeps them up to date, and shows their times in local time
+// to readers who prefer that.
+//
+// A page is loaded again every few seconds, and its parts with `data-live` are replaced. A stream of changes was
+// rejected: it needs a second way to render each part, limits, and care for every way in which it ends, while any
+// answer of a server or proxy is only one missed load here.
 "use strict";
 (() => {
   const INTERVAL_MS = 4000;
@@ -18,7 +15,13 @@ export const LIVE_SCRIPT = `
   const isLive = document.body.hasAttribute("data-updates");
 
   /* Times. The address and the forms always use UTC. */
-  const readZone = () => { try { return localStorage.getItem("zone"); } catch { return null; } };
+  const readZone = () => {
+    try {
+      return localStorage.getItem("zone");
+    } catch {
+      return null;
+    }
+  };
   let isLocal = readZone() === "local";
   const shift = (time) => {
     if (!time.dataset.utc) time.dataset.utc = time.textContent;
@@ -26,14 +29,21 @@ export const LIVE_SCRIPT = `
     const seconds = Date.parse(at);
     /* The text is a part of the instant: the same part of the local one is shown. */
     const from = at.replace("T", " ").indexOf(utc);
-    if (!isLocal || from < 0 || Number.isNaN(seconds)) { time.textContent = utc; return; }
-    const local = new Date(seconds - new Date(seconds).getTimezoneOffset() * 60000).toISOString().replace("T", " ");
+    if (!isLocal || from < 0 || Number.isNaN(seconds)) {
+      time.textContent = utc;
+      return;
+    }
+    const local = new Date(seconds - new Date(seconds).getTimezoneOffset() * 60000)
+      .toISOString()
+      .replace("T", " ");
     time.textContent = local.slice(from, from + utc.length);
   };
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
   const showZone = (root) => {
     root.querySelectorAll("time, [data-at]").forEach(shift);
-    root.querySelectorAll("[data-zone]").forEach((each) => { each.textContent = isLocal ? here : "UTC"; });
+    root.querySelectorAll("[data-zone]").forEach((each) => {
+      each.textContent = isLocal ? here : "UTC";
+    });
   };
   const move = (field, sign) => {
     if (!field.value || !isLocal) return;
@@ -41,13 +51,19 @@ export const LIVE_SCRIPT = `
     field.value = new Date(at - sign * new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 16);
   };
   const minutes = [...document.querySelectorAll("input[type=datetime-local]")];
-  const nameZone = () => { zone.textContent = isLocal ? "Use UTC" : "Use local time"; };
+  const nameZone = () => {
+    zone.textContent = isLocal ? "Use UTC" : "Use local time";
+  };
   zone.hidden = false;
   zone.addEventListener("click", () => {
     minutes.forEach((field) => move(field, -1));
     isLocal = !isLocal;
     minutes.forEach((field) => move(field, 1));
-    try { localStorage.setItem("zone", isLocal ? "local" : "utc"); } catch { /* Not kept. */ }
+    try {
+      localStorage.setItem("zone", isLocal ? "local" : "utc");
+    } catch {
+      /* Not kept. */
+    }
     nameZone();
     showZone(document);
   });
@@ -57,13 +73,17 @@ export const LIVE_SCRIPT = `
     move(field, 1);
     field.form.addEventListener("formdata", (event) => {
       const at = Date.parse(field.value);
-      if (isLocal && !Number.isNaN(at)) event.formData.set(field.name, new Date(at).toISOString().slice(0, 16));
+      if (isLocal && !Number.isNaN(at))
+        event.formData.set(field.name, new Date(at).toISOString().slice(0, 16));
     });
   });
   /* Empty fields would only lengthen the address. */
-  document.querySelectorAll("form.filter").forEach((form) => form.addEventListener("formdata", ({ formData }) => {
-    for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
-  }));
+  document.querySelectorAll("form.filter").forEach((form) =>
+    form.addEventListener("formdata", ({ formData }) => {
+      const empty = [...formData].filter(([, value]) => value === "");
+      for (const [name] of empty) formData.delete(name);
+    }),
+  );
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea")) return;
@@ -83,7 +103,9 @@ export const LIVE_SCRIPT = `
     was.set(element, fresh.innerHTML);
     element.innerHTML = fresh.innerHTML;
     showZone(element);
-    element.querySelectorAll("details").forEach((details, index) => { details.open = open[index] ?? details.open; });
+    element.querySelectorAll("details").forEach((details, index) => {
+      details.open = open[index] ?? details.open;
+    });
     if (left) element.querySelector(".wide")?.scrollTo({ left });
     const stops = [...element.querySelectorAll(STOPS)];
     if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
@@ -101,12 +123,20 @@ export const LIVE_SCRIPT = `
     const seconds = Math.round((Date.now() - updatedAt) / 1000);
     const why = isPaused ? "paused by you" : isSelecting() ? "paused while text is selected" : trouble;
     word.className = trouble && !isPaused ? "alert" : "";
-    word.textContent = why ? "Not updating: " + why + "; as of " + seconds + " s ago" : "\\u25cf Updated " + seconds + " s ago";
+    word.textContent = why
+      ? "Not updating: " + why + "; as of " + seconds + " s ago"
+      : "\u25cf Updated " + seconds + " s ago";
   };
   const load = async () => {
-    const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(15000) });
-    if (new URL(response.url).pathname.startsWith("/ops/login")) throw new Error("your login has ended: reload the page");
-    if (!response.ok && response.status !== 404) throw new Error("the server answers " + response.status + ", trying again");
+    const response = await fetch(location.href, {
+      headers: { Accept: "text/html" },
+      cache: "no-store",
+      signal: AbortSignal.timeout(15000),
+    });
+    if (new URL(response.url).pathname.startsWith("/ops/login"))
+      throw new Error("your login has ended: reload the page");
+    if (!response.ok && response.status !== 404)
+      throw new Error("the server answers " + response.status + ", trying again");
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     if (isPaused || isSelecting()) return;
     for (const element of document.querySelectorAll("[data-live]")) {
@@ -123,7 +153,10 @@ export const LIVE_SCRIPT = `
     const begun = Date.now();
     if (!document.hidden && !isPaused && !isSelecting()) {
       await load().catch((error) => {
-        trouble = error instanceof TypeError || error.name === "TimeoutError" ? "the server cannot be reached, trying again" : error.message;
+        trouble =
+          error instanceof TypeError || error.name === "TimeoutError"
+            ? "the server cannot be reached, trying again"
+            : error.message;
       });
     }
     /* A page that is slow to make is loaded less often. */
@@ -135,8 +168,9 @@ export const LIVE_SCRIPT = `
     pause.setAttribute("aria-pressed", String(isPaused));
     tell();
   });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && !isPaused) load().catch(() => undefined); });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && !isPaused) load().catch(() => undefined);
+  });
   setInterval(tell, 1000);
   setTimeout(run, INTERVAL_MS);
 })();
-`;

@@ -1,8 +1,5 @@
-/**
- * The script of the charts, which are complete without it: it marks the period under the pointer in all of them, and
- * reads out its figures from the table. Plain JavaScript in a string: browsers run it unchanged.
- */
-export const CHART_SCRIPT = `
+// The script of the charts, which are complete without it: it marks the period under the pointer in all of them, and
+// reads out its figures from the table.
 "use strict";
 (() => {
   const trends = document.getElementById("trends");
@@ -17,8 +14,14 @@ export const CHART_SCRIPT = `
         const svg = plot.querySelector("svg");
         svg.querySelector(".mark")?.remove();
         const columns = plot.dataset.columns.split(" ");
-        plot.querySelector("output").textContent = row === undefined ? "" : row.cells[0].textContent.trim() + ": "
-          + columns.map((at) => heads[at].textContent.trim() + " " + row.cells[at].textContent.trim()).join(", ");
+        plot.querySelector("output").textContent =
+          row === undefined
+            ? ""
+            : row.cells[0].textContent.trim() +
+              ": " +
+              columns
+                .map((at) => heads[at].textContent.trim() + " " + row.cells[at].textContent.trim())
+                .join(", ");
         if (row === undefined) continue;
         const mark = document.createElementNS(svg.namespaceURI, "rect");
         for (const [name, value] of Object.entries({ class: "mark", x: marked * 10, width: 10, height: 100 }))
@@ -46,4 +49,3 @@ export const CHART_SCRIPT = `
   });
   trends.addEventListener("live", show);
 })();
-`;
