@@ -1,12 +1,11 @@
 import { makeOutgoingLane } from "../outgoing/outgoingLane.ts";
-import type { OutgoingLane } from "../outgoing/outgoingLane.ts";
 import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
-import { isSame } from "./start/reloadableConfig.ts";
+import { keepRunning } from "./start/reloadableConfig.ts";
 import type { Reloaded } from "./start/reloadableConfig.ts";
 
 /** Statements are short, and no connection is held while an endpoint answers. */
@@ -16,33 +15,22 @@ const OUTGOING_POOL = { purpose: "outgoing", max: 3, statementTimeoutMs: 20_000 
 export async function startOutgoing(deps: RoleDeps): Promise<void> {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, OUTGOING_POOL);
-  const lanes = new Map<string, { readonly webhook: OutgoingWebhook; readonly lane: OutgoingLane }>();
-
-  function open(webhook: OutgoingWebhook): OutgoingLane {
+  const lanes = keepRunning((webhook: OutgoingWebhook) => {
     const { endpointId, url, secrets, allowPrivate, sourceIds, types, statuses } = webhook;
     const send = makeSend({ url, sign: makeStandardSigner(secrets), clock, allowPrivate });
     const subscriptions = sourceIds.map((sourceId) => ({ endpointId, sourceId, types, statuses }));
     const endpoint = { ...webhook, send };
-    return makeOutgoingLane({ pool, endpoint, subscriptions, clock, logger, random: Math.random });
-  }
+    const lane = makeOutgoingLane({ pool, endpoint, subscriptions, clock, logger, random: Math.random });
+    lane.start();
+    return lane;
+  });
 
   async function use({ outgoingWebhooks }: Pick<Reloaded, "outgoingWebhooks">): Promise<void> {
     await recordListed(pool, outgoingWebhooks);
-    const kept = (known: OutgoingWebhook) => outgoingWebhooks.some((webhook) => isSame(webhook, known));
-    const old = [...lanes.values()].filter(({ webhook }) => !kept(webhook));
-    for (const { webhook } of old) lanes.delete(webhook.endpointId);
-    await Promise.all(old.map(({ lane }) => lane.close()));
-    for (const webhook of outgoingWebhooks) {
-      if (lanes.has(webhook.endpointId)) continue;
-      const lane = open(webhook);
-      lanes.set(webhook.endpointId, { webhook, lane });
-      lane.start();
-    }
+    await lanes.use(outgoingWebhooks);
   }
 
   await use(config);
   deps.reloadableConfig?.follow(use);
-  shutdown.onShutdown("outgoing webhooks", async () => {
-    await Promise.all([...lanes.values()].map(({ lane }) => lane.close()));
-  });
+  shutdown.onShutdown("outgoing webhooks", lanes.close);
 }

@@ -8,7 +8,7 @@ import { makeProviderClient } from "../provider/client.ts";
 import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
-import { isSame } from "./start/reloadableConfig.ts";
+import { keepRunning } from "./start/reloadableConfig.ts";
 import { makeCertifyDays } from "./background/certifyDays.ts";
 import { makeWriteDailyFiles } from "./background/writeDailyFiles.ts";
 import { meterAnswers, meterBudget } from "./background/metering.ts";
@@ -24,29 +24,14 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const { config, logger, shutdown } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const start = makeStart(deps, pool);
-  const polled = new Map<string, { readonly source: SourceConfig; readonly poller: Poller }>();
-
-  async function poll(sources: readonly SourceConfig[]): Promise<void> {
-    for (const [sourceId, { source, poller }] of polled) {
-      if (sources.some((wanted) => isSame(wanted, source))) continue;
-      polled.delete(sourceId);
-      await poller.close();
-    }
-    for (const source of sources) {
-      if (!polled.has(source.sourceId)) polled.set(source.sourceId, { source, poller: start(source) });
-    }
-  }
-
-  await poll(config.sources);
+  const pollers = keepRunning(makeStart(deps, pool));
+  await pollers.use(config.sources);
   deps.reloadableConfig?.follow(async ({ sources }) => {
     await recordConfiguredSources(pool, { sources });
-    await poll(sources);
+    await pollers.use(sources);
   });
-  shutdown.onShutdown("pollers", async () => {
-    await Promise.all([...polled.values()].map(({ poller }) => poller.close()));
-  });
-  logger.info({ sources: [...polled.keys()] }, "poller is ready");
+  shutdown.onShutdown("pollers", pollers.close);
+  logger.info({ sources: config.sources.map(({ sourceId }) => sourceId) }, "poller is ready");
 }
 
 function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller {

@@ -77,10 +77,6 @@ export const eventsCheck = makeSourceCheck("events", "events", (source) => {
       return ok(
         `${sourceId}: the last event arrived ${last}; ${lost} were lost in 24 h, and polling repaired them.${forged}`,
       );
-    default: {
-      const never: never = health;
-      return never;
-    }
   }
 });
 

@@ -22,18 +22,7 @@ export function makeCompletionScript(
   program: string,
   commands: readonly CompletedCommand[],
 ): string {
-  switch (shell) {
-    case "bash":
-      return makeBash(program, commands);
-    case "zsh":
-      return makeZsh(program, commands);
-    case "fish":
-      return makeFish(program, commands);
-    default: {
-      const never: never = shell;
-      return never;
-    }
-  }
+  return { bash: makeBash, zsh: makeZsh, fish: makeFish }[shell](program, commands);
 }
 
 const isTop = ({ path }: CompletedCommand) => path.length === 1;

@@ -7,7 +7,6 @@ const LOCK_KEY = 7_405_002;
 /** One migration that ran or started in this database. */
 export interface MigrationRun {
   readonly name: string;
-  /** Null: it ran before checksums were stored. */
   readonly checksum: string | null;
   readonly oldestProgram: string | null;
   readonly beganAt: Date | null;
@@ -56,19 +55,10 @@ export async function prepareRuns(client: pg.ClientBase): Promise<void> {
 
 /** The recorded runs, ordered by name; empty in a new database. */
 export async function readRuns(client: pg.ClientBase): Promise<readonly MigrationRun[]> {
-  const { rows: found } = await client.query<{ migrations: boolean; runs: boolean }>(
-    `select to_regclass('order_mirror_migrations') is not null as migrations,
-       to_regclass('order_mirror_migration_runs') is not null as runs`,
+  const { rows: found } = await client.query<{ migrated: boolean }>(
+    "select to_regclass('order_mirror_migrations') is not null as migrated",
   );
-  const [tables] = found;
-  if (tables?.migrations !== true) return [];
-  if (!tables.runs) {
-    const { rows } = await client.query<MigrationRun>(
-      `select name, null as checksum, null as "oldestProgram", null as "beganAt", true as ended, false as "halfRun"
-       from order_mirror_migrations order by name`,
-    );
-    return rows;
-  }
+  if (found[0]?.migrated !== true) return [];
   const { rows } = await client.query<MigrationRun>(
     `select name, r.checksum, r.oldest_program as "oldestProgram", r.began_at as "beganAt",
        m.name is not null or r.name in ('queue', 'roles') and r.ended_at is not null as ended,

@@ -72,10 +72,7 @@ export function judgeSchema(
 
 function tellEdited(edited: readonly MigrationRun[]): SchemaFinding {
   const names = listNames(edited);
-  const unknown = edited.every(({ checksum }) => checksum === null);
-  const sentence = unknown
-    ? `The database ran ${names} before order-mirror stored checksums, so its schema cannot be compared with the one that this program expects.`
-    : `The database ran a different text of ${names} than this program has, so its schema is not the one that this program expects.`;
+  const sentence = `The database ran a different text of ${names} than this program has, so its schema is not the one that this program expects.`;
   const fix =
     "Run the program version that migrated this database, or use an empty database: it fills itself from the provider.";
   return { kind: "edited", sentence, fix };

@@ -64,8 +64,27 @@ export function makeReloadableConfig(deps: {
   };
 }
 
+/** Keeps one service for each element of a list that changes: those of unchanged elements notice nothing. */
+export function keepRunning<Element>(start: (element: Element) => { readonly close: () => Promise<void> }) {
+  const running = new Map<string, ReturnType<typeof start>>();
+  async function end(names: readonly string[]): Promise<void> {
+    const ended = names.flatMap((name) => running.get(name) ?? []);
+    for (const name of names) running.delete(name);
+    await Promise.all(ended.map((service) => service.close()));
+  }
+  return {
+    /** Ends the services of elements that are gone or different, then starts those that are missing. */
+    async use(elements: readonly Element[]): Promise<void> {
+      const wanted = new Map(elements.map((element) => [JSON.stringify(element), element]));
+      await end([...running.keys()].filter((name) => !wanted.has(name)));
+      for (const [name, element] of wanted) if (!running.has(name)) running.set(name, start(element));
+    },
+    close: () => end([...running.keys()]),
+  };
+}
+
 /** True when nothing is different. */
-export function isSame<Configured>(left: Configured, right: Configured): boolean {
+function isSame<Configured>(left: Configured, right: Configured): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }
 

@@ -5,6 +5,7 @@ import type { Match } from "../../wire/endpoints.ts";
 import { readBody } from "../http/readBody.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
 import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
+import { modeOf } from "../world/directory.ts";
 import type { Caller } from "../world/directory.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { refused } from "./errors.ts";
@@ -58,7 +59,7 @@ export async function answerApi(options: {
 
 /** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */
 function accountOf({ organization, livemode }: Caller): string {
-  return `${organization.organizationId} ${livemode ? "live" : "test"}`;
+  return `${organization.organizationId} ${modeOf(livemode)}`;
 }
 
 /** The body of a refusal. Assumed: the spec does not show its shape. */

@@ -1,4 +1,4 @@
-import type { Mode } from "../../domain/source/orderSource.ts";
+import { modeOf } from "../world/directory.ts";
 import { randomBytes } from "node:crypto";
 import { STATUS_CODES } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -123,10 +123,6 @@ function makeHeaders(state: SandboxState, text: string) {
     "Content-Length": Buffer.byteLength(text),
     "Cache-Control": "no-store",
   };
-}
-
-function modeOf(livemode: boolean): Mode {
-  return livemode ? "live" : "test";
 }
 
 /** The provider's time for the header Date, which has whole seconds. */

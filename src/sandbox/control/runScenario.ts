@@ -134,9 +134,5 @@ async function doStep(
     }
     case "faults":
       return row;
-    default: {
-      const never: never = step;
-      return never;
-    }
   }
 }

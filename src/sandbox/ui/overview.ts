@@ -2,6 +2,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { ControlDeps } from "../control/control.ts";
 import { readFigures } from "../control/control.sql.ts";
 import { readEndpoints } from "../events/event.sql.ts";
+import { modeOf } from "../world/directory.ts";
 import { listChanged } from "../control/faults.ts";
 
 /** The content of the control page and of GET /_sandbox/state. */
@@ -26,7 +27,7 @@ export async function readOverview({ state, journal }: ControlDeps) {
     webhooks: endpoints.map(({ endpointId, organizationId, livemode, url, scheme }) => ({
       endpointId,
       organizationId,
-      mode: livemode ? "live" : "test",
+      mode: modeOf(livemode),
       url,
       scheme,
     })),

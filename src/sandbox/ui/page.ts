@@ -1,4 +1,3 @@
-import type { Mode } from "../../domain/source/orderSource.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderInstant } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -10,6 +9,7 @@ import type { ControlDeps } from "../control/control.ts";
 import { readEvents, readNewestOrders } from "../control/control.sql.ts";
 import type { EventView } from "../control/control.sql.ts";
 import type { JournalEntry } from "../control/journal.ts";
+import { modeOf } from "../world/directory.ts";
 import { readOverview } from "./overview.ts";
 import { renderDashboard, renderFaults, renderScenarios, renderWorld } from "./pageForms.ts";
 
@@ -61,7 +61,7 @@ function renderOrders(orders: readonly OrderRow[], mirrorPageOf: MirrorPageOf): 
   const title = "Latest changed orders";
   const rows = orders.map((row) => [
     renderReference(row, mirrorPageOf),
-    describeMode(row),
+    modeOf(row.livemode),
     html`<span class="badge">${row.status}</span>`,
     html`<span class="mono">${row.externalOrderId}</span>`,
     renderInstant(row.updatedAt),
@@ -80,12 +80,8 @@ function renderReference(
   const { organizationId, reference } = order;
   if (mirrorPageOf === undefined || organizationId !== ORGANIZATION)
     return html`<span class="mono">${reference}</span>`;
-  const address = mirrorPageOf({ mode: describeMode(order), reference });
+  const address = mirrorPageOf({ mode: modeOf(order.livemode), reference });
   return html`<a class="name" href="${address}" title="${reference} in the mirror">${reference}</a>`;
-}
-
-function describeMode({ livemode }: { readonly livemode: boolean }): Mode {
-  return livemode ? "live" : "test";
 }
 
 function renderMoves(row: OrderRow): Html {

@@ -1,3 +1,4 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Coordinates } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
 import type { Connection } from "./database.ts";
@@ -19,6 +20,8 @@ interface Key {
   readonly organizationId: string;
   readonly livemode: boolean;
 }
+
+export const modeOf = (livemode: boolean): Mode => (livemode ? "live" : "test");
 
 export interface Fleet {
   readonly fleetId: string;
