@@ -21,7 +21,6 @@ import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
-import { boundHeap } from "../runtime/lifecycle/boundHeap.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { eventsFirst } from "../runtime/http/eventsFirst.ts";
@@ -64,7 +63,6 @@ export async function startWeb(
   deps: RoleDeps & Queues & { readonly health?: HealthReader },
 ): Promise<WebAddress> {
   const { config, clock, logger, shutdown, metrics } = deps;
-  boundHeap();
   const receivePool = openPool(deps, {
     purpose: "receive",
     max: RECEIVE_CONNECTIONS,

@@ -7,6 +7,7 @@ import type { Group } from "../../database/logins/loginRights.ts";
 import { withPool } from "../../database/database.ts";
 import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
+import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
@@ -41,6 +42,7 @@ export async function runService(options: {
   start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
+  boundHeap();
   const logger = makeLogger({
     level: options.logLevel ?? config.logLevel,
     format: config.logFormat,

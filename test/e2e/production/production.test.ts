@@ -137,7 +137,7 @@ async function readUnit(
   const settings = await readFile(path.join(ROOT, "deploy/order-mirror.env"), "utf8");
   const [, command = ""] = /^ExecStart=\S+ (.*)$/m.exec(unit) ?? [];
   const [options = "", rest = ""] = command.split("/opt/order-mirror/dist/cli/main.js");
-  expect(options.trim()).toMatch(/^--max-semi-space-size=8 /);
+  expect(options.trim()).toMatch(/^--max-semi-space-size=4 /);
   const files = new Map(
     [...dropIn.matchAll(/^LoadCredential=([\w-]+):\/etc\/order-mirror\/secrets\/([\w-]+)$/gm)].map(
       ([, credential = "", file = ""]) => [credential, path.join(secrets, file)],

@@ -43,7 +43,7 @@ describe("the program", () => {
 });
 
 /** Keeps each role below 150 MB and its pauses short. docs/performance.md explains why, and the bench measures with it. */
-const NODE_OPTIONS = ["--max-semi-space-size=8", "--single-threaded-gc", "--no-allocation-site-pretenuring"];
+const NODE_OPTIONS = ["--max-semi-space-size=4", "--single-threaded-gc", "--no-allocation-site-pretenuring"];
 
 it("the Procfile names existing commands, one per role", () => {
   const lines = read("Procfile").trim().split("\n");
