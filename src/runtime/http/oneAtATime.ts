@@ -34,13 +34,15 @@ interface OneAtATime {
 
 /**
  * Passes the requests of a connection to `listener` one after another. Node forwards a whole packet of them at the same
- * time, so that one connection could cause the work of hundreds, and unread answers could fill the memory. The first one is
- * handled when its packet has been parsed: then it is known whether its connection pipelines. The requests of such
- * connections are served at a pace that all of them share, because hundreds of them together would hold up the others.
+ * time, so that one connection could cause the work of hundreds, and unread answers could fill the memory. The first one,
+ * unless it has a body, is handled when its packet has been parsed: then it is known whether its connection pipelines. The
+ * requests of such connections are served at a pace that all of them share, because hundreds of them together would hold up
+ * the others.
  *
  * While a request waits behind another, nothing more is read from its connection: only requests of one read wait. When
- * more than `waitingMax` requests wait, which no sender needs, their connection gets no further answer and is reset after
- * a while. Not immediately, because its client would connect again, and a new connection costs more than a held one.
+ * more than `waitingMax` requests wait, which no sender needs, their connection is not read any more, gets no further answer
+ * and is reset after a while. Not immediately, because its client would connect again, and a new connection costs more than
+ * a held one.
  */
 export function oneAtATime(
   listener: RequestListener,
@@ -49,48 +51,50 @@ export function oneAtATime(
   const queues = new WeakMap<Socket, Waiting[]>();
   const pipelining = new WeakSet<Socket>();
   const flooding = new WeakSet<Socket>();
+  const isOver = (socket: Socket) => socket.destroyed || flooding.has(socket);
+  const isFull = (socket: Socket) => flooding.has(socket) || (queues.get(socket)?.length ?? 0) > 0;
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
-    if (socket.destroyed || flooding.has(socket)) return;
+    if (isOver(socket)) return;
     const queue = queues.get(socket);
     if (queue === undefined) {
       queues.set(socket, []);
       process.nextTick(begin, { request, response });
     } else if (queue.length < waitingMax) {
-      pipelining.add(socket);
       queue.push({ request, response });
-      // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
-      if (queue.length === 1) {
-        process.nextTick(() => queue.length > 0 && socket.pause());
-        onPipelined(socket);
-      }
+      stopReading(socket);
+      if (queue.length === 1) onPipelined(socket);
     } else hold(socket);
+  }
+
+  /** Until no request waits. Node itself resumes a socket at the end of each request that it parses. */
+  function stopReading(socket: Socket): void {
+    socket.pause();
+    if (!pipelining.has(socket)) socket.on("resume", () => void (isFull(socket) && socket.pause()));
+    pipelining.add(socket);
   }
 
   function hold(socket: Socket): void {
     flooding.add(socket);
     queues.set(socket, []);
     dropRestOfPacket(socket);
-    process.nextTick(() => socket.pause());
-    // Not all that came together at the same time, because that would be one block of work.
-    const holdMs = floodHoldMs * (1 + Math.random() * HOLD_SPREAD);
-    const reset = setTimeout(() => socket.resetAndDestroy(), holdMs);
-    socket.once("close", () => clearTimeout(reset));
+    socket.pause();
+    resetLater(socket, floodHoldMs);
     onFlood();
   }
 
   function begin(next: Waiting): void {
     const { socket } = next.request;
+    if (isOver(socket)) return;
     if (!pipelining.has(socket)) serve(next);
-    else if (!pace(() => serve(next))) hold(socket);
+    else if (!pace(() => void (isOver(socket) || serve(next)))) hold(socket);
   }
 
   function serve({ request, response }: Waiting): void {
     const { socket } = request;
-    if (socket.destroyed || flooding.has(socket)) return;
     response.once("close", () => {
-      if (socket.destroyed || flooding.has(socket)) return;
+      if (isOver(socket)) return;
       const queue = queues.get(socket) ?? [];
       const next = queue.shift();
       // Before the last one is served, because its body may not have arrived yet.
@@ -110,11 +114,20 @@ export function oneAtATime(
   };
 }
 
+/** Not all that came together at the same time, because that would be one block of work. */
+function resetLater(socket: Socket, leastMs: number): void {
+  const reset = setTimeout(() => socket.resetAndDestroy(), leastMs * (1 + Math.random() * HOLD_SPREAD));
+  socket.once("close", () => clearTimeout(reset));
+}
+
+/** For Node's parser: no HTTP follows this head, neither a body nor another request. */
+const NO_MORE_HTTP = 2;
+
 /**
- * Node parses everything that was read: a packet of 64 KB can hold a thousand requests. Removing the parser's callback saves
- * nine tenths of their cost. If a later Node has no such property, nothing is saved.
+ * Node parses everything that was read: a packet of 64 KB can hold a thousand requests. Of the rest of this one, only the
+ * next head is parsed. If a later Node has no such property, nothing is saved.
  */
 function dropRestOfPacket(socket: Socket): void {
   const { parser } = socket as { parser?: { onIncoming?: unknown } | null };
-  if (typeof parser?.onIncoming === "function") parser.onIncoming = () => 0;
+  if (typeof parser?.onIncoming === "function") parser.onIncoming = () => NO_MORE_HTTP;
 }

@@ -1,6 +1,7 @@
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import type { EdgeAttackEnd } from "../../support/http/edgeAttack.ts";
 import { startProgram } from "../../support/programs/program.ts";
+import { readRssBytes } from "../../support/programs/resident.ts";
 import type { Bench } from "../bench.ts";
 import { buildProgram, readNodeOptions } from "../buildProgram.ts";
 import { startChild, startLoad } from "../children.ts";
@@ -8,13 +9,13 @@ import { amount } from "../effort.ts";
 import type { LoadAnswer } from "../processes/load.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
-import { readMegabytes } from "../resident.ts";
 import { makeEnvironment } from "../roles.ts";
 
 const SECONDS = 6;
 const EVENTS_PER_SECOND = 500;
 const CONNECTIONS = 64;
 const LOOK_MS = 250;
+const MEBIBYTE = 1_048_576;
 const ATTACKS = [
   { name: "forged ones", pipelined: false },
   { name: "forged ones in packets", pipelined: true },
@@ -66,7 +67,7 @@ export const benchShed: Bench = async ({ databaseUrl, pool, onEnd }) => {
       const attacked = attacker.ask<EdgeAttackEnd>({ port, floodMs, pipelined });
       peakMegabytes = 0;
       const looking = setInterval(() => {
-        void readMegabytes(web.child.pid ?? 0).then((now) => (peakMegabytes = Math.max(peakMegabytes, now)));
+        void readRssBytes(web).then((bytes) => (peakMegabytes = Math.max(peakMegabytes, bytes / MEBIBYTE)));
       }, LOOK_MS);
       const sample = await sendGenuine();
       end = await attacked;

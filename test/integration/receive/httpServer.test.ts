@@ -1,10 +1,10 @@
-import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
+import { IncomingMessage } from "node:http";
 import type { RequestListener } from "node:http";
 import { connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { eventsFirst } from "../../../src/runtime/http/eventsFirst.ts";
 import { makeHttpServer, SERVER_LIMITS } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
@@ -20,14 +20,21 @@ const logger = makeLogger({
   destination: { write: (line) => lines.push(line) },
 });
 
-/** Counts the request objects that Node has created since the call. */
-function countRequests(): () => number {
-  let count = 0;
-  const note = () => void (count += 1);
-  subscribe("http.server.request.start", note);
-  onTestFinished(() => void unsubscribe("http.server.request.start", note));
-  return () => count;
+/** Counts the heads of requests that Node has parsed since the call. */
+function countHeads(): () => number {
+  const parsed = vi.spyOn(
+    IncomingMessage.prototype as unknown as { _addHeaderLines(): void },
+    "_addHeaderLines",
+  );
+  onTestFinished(() => parsed.mockRestore());
+  return () => parsed.mock.calls.length;
 }
+
+/** A request with a body of this many bytes; without one for 0. */
+const makeRequest = (length: number) =>
+  length === 0
+    ? makeHead("GET /", [])
+    : makeHead("POST /", [["Content-Length", length]]) + "x".repeat(length);
 
 function openFrom(port: number, localAddress: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
@@ -139,14 +146,44 @@ describe("requests in one packet", () => {
     for (const connection of connections) connection.abort();
   });
 
-  it("are dropped without work beyond the allowed number", async () => {
-    const begun = countRequests();
-    const port = await start(() => undefined);
-    const connection = await openRaw(port);
-    connection.write(makeHead("GET /", []).repeat(500));
-    await expect.poll(() => lines.join("")).toContain("too_many_pipelined_requests");
-    expect(begun()).toBe(4);
+  it.each([0, 100])(
+    "with bodies of %i bytes are dropped unparsed beyond the allowed number",
+    async (length) => {
+      const parsed = countHeads();
+      const port = await start(() => undefined);
+      const connection = await openRaw(port);
+      connection.write(makeRequest(length).repeat(500));
+      await expect.poll(() => lines.join("")).toContain("too_many_pipelined_requests");
+      expect(parsed()).toBeLessThan(10);
+      connection.abort();
+    },
+  );
+
+  it.each([
+    [2, "no bodies", 0],
+    [2, "bodies", 1_000],
+    [4, "bodies", 1_000],
+  ])("stop their connection from being read when there are %i with %s", async (count, _, length) => {
+    let open: Socket | undefined;
+    const port = await start((request, response) => {
+      if (request.url === "/probe") response.end();
+      else open = request.socket;
+    });
+    const [connection, other] = [await openRaw(port), await openRaw(port)];
+    connection.write(makeRequest(length));
+    await expect.poll(() => open).toBeDefined();
+    const packet = makeRequest(length).repeat(count - 1);
+    connection.write(packet);
+    const expected = makeRequest(length).length + packet.length;
+    await expect.poll(() => open?.bytesRead).toBe(expected);
+    for (let further = 0; further < 10; further += 1) {
+      connection.write(makeRequest(length));
+      other.write(makeHead("GET /probe", []));
+      await other.readAnswer();
+    }
+    expect(open?.bytesRead).toBe(expected);
     connection.abort();
+    other.abort();
   });
 
   it.each([

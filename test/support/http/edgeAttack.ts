@@ -71,7 +71,7 @@ export async function attackEdge(attack: EdgeAttack): Promise<EdgeAttackEnd> {
   for (const socket of silent) socket.resume();
   const dripping = setInterval(() => slow.forEach((socket) => socket.write("x")), SLOW_BYTE_MS);
   const flooded = flood(attack);
-  const closedAfterMs = await whenClosed(port, startedMs);
+  const closedAfterMs = await whenClosed([...slow, ...silent], { port, startedMs });
   clearInterval(dripping);
   for (const socket of [...unread, ...slow, ...silent]) socket.destroy();
   return { ...(await flooded), closedAfterMs };
@@ -91,11 +91,17 @@ async function openAll(count: number, to: { port: number; localAddress: string }
   return sockets;
 }
 
-/** The time from `startedMs` until the server has closed all of them. Stops waiting for those that stay open. */
-async function whenClosed(port: number, startedMs: number): Promise<number> {
+/**
+ * The time from `startedMs` until the server has closed all connections. `reading` are those that can tell by themselves: a
+ * look at the others takes 30 ms of a processor, for which events would wait. Stops waiting for those that stay open.
+ */
+async function whenClosed(
+  reading: readonly Socket[],
+  { port, startedMs }: { port: number; startedMs: number },
+): Promise<number> {
   for (;;) {
     const sinceMs = performance.now() - startedMs;
-    if ((await countHeld(port)) === 0) return sinceMs;
+    if (reading.every(({ closed }) => closed) && (await countHeld(port)) === 0) return sinceMs;
     if (sinceMs > PATIENCE_MS) return Number.NaN;
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
