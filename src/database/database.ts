@@ -165,7 +165,7 @@ function rename(pool: Pool, nameOf: NameOf): void {
       if (typeof statement === "string" && Array.isArray(values))
         return query({ name: nameOf(statement, undefined), text: statement, values }, ...rest);
       return query(
-        isNamed(statement) ? { ...statement, name: nameOf(statement.text, statement.name) } : statement,
+        isPrepared(statement) ? { ...statement, name: nameOf(statement.text, statement.name) } : statement,
         values,
         ...rest,
       );
@@ -174,6 +174,9 @@ function rename(pool: Pool, nameOf: NameOf): void {
   });
 }
 
-function isNamed(statement: unknown): statement is { readonly name: string; readonly text: string } {
-  return typeof statement === "object" && statement !== null && "name" in statement;
+/** A statement with a name or with values: one that can be prepared. */
+function isPrepared(statement: unknown): statement is { readonly name?: string; readonly text: string } {
+  return (
+    typeof statement === "object" && statement !== null && ("name" in statement || "values" in statement)
+  );
 }

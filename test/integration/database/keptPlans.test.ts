@@ -64,7 +64,9 @@ it("a statement with values is prepared once per connection, under one name", as
   });
   onTestFinished(() => apply.end());
   for (let times = 0; times < 3; times += 1) {
-    expect((await apply.query("select $1::int as given", [times])).rows).toEqual([{ given: times }]);
+    const statement = { text: "select $1::int as given", values: [times] };
+    expect((await apply.query(statement)).rows).toEqual([{ given: times }]);
+    expect((await apply.query(statement.text, statement.values)).rows).toEqual([{ given: times }]);
     await apply.query({ name: "own", text: "select $1::text", values: ["a"] });
   }
   const { rows } = await apply.query(
@@ -72,6 +74,6 @@ it("a statement with values is prepared once per connection, under one name", as
   );
   expect(rows).toEqual([
     { name: "own", statement: "select $1::text", runs: 3 },
-    { name: "statement 1", statement: "select $1::int as given", runs: 3 },
+    { name: "statement 1", statement: "select $1::int as given", runs: 6 },
   ]);
 });
