@@ -1,4 +1,3 @@
-import { UnrecoverableError } from "bullmq";
 import type { Job, WorkerOptions } from "bullmq";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
@@ -9,6 +8,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readApplyJob } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
 import type { JobProcessor, QueueBackend } from "./backends/backend.ts";
+import { bullmq } from "./backends/packages.ts";
 import { unlessLate } from "../runtime/lifecycle/abort.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
@@ -72,7 +72,7 @@ function makeProcessor(deps: {
     const seqs = readApplyJob(job.data);
     if (!seqs) {
       logger.error({ job_id: job.id }, "a job of an unknown shape was refused");
-      throw new UnrecoverableError("not a list of inbox positions");
+      throw new bullmq.UnrecoverableError("not a list of inbox positions");
     }
     try {
       await apply(seqs);
@@ -92,7 +92,7 @@ function toJobError(error: unknown): Error {
   const { type, code, message } = describeError(error);
   const ours = error instanceof OrderMirrorError;
   const text = ours ? message : [type, code].filter(Boolean).join(" ");
-  return ours && error.retry === "never" ? new UnrecoverableError(text) : new Error(text);
+  return ours && error.retry === "never" ? new bullmq.UnrecoverableError(text) : new Error(text);
 }
 
 function isOver(job: Job<ApplyJob, void>): boolean {

@@ -1,5 +1,5 @@
-import { SpanKind } from "bullmq";
-import type { Span, Telemetry } from "bullmq";
+import type { Span, SpanKind, Telemetry } from "bullmq";
+import { bullmq } from "./backends/packages.ts";
 
 const NO_SPAN: Span = {
   setSpanOnContext: (context: unknown) => context,
@@ -19,7 +19,7 @@ export async function loadJobTracing(): Promise<Telemetry> {
   const { BullMQOtel } = await import("bullmq-otel");
   const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
   const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
-    const carriesOn = options.kind === SpanKind.PRODUCER || options.kind === SpanKind.CONSUMER;
+    const carriesOn = options.kind === bullmq.SpanKind.PRODUCER || options.kind === bullmq.SpanKind.CONSUMER;
     return carriesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
   };
   return { tracer: { startSpan }, contextManager };

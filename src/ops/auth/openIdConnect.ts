@@ -1,16 +1,5 @@
 import { Router } from "express";
 import type { Request, Response } from "express";
-import {
-  allowInsecureRequests,
-  authorizationCodeGrant,
-  buildAuthorizationUrl,
-  calculatePKCECodeChallenge,
-  discovery,
-  fetchUserInfo,
-  randomNonce,
-  randomPKCECodeVerifier,
-  randomState,
-} from "openid-client";
 import type { Configuration, IDToken } from "openid-client";
 import { z } from "zod";
 import type { SignOn } from "../../runtime/config/signOnVariables.ts";
@@ -34,6 +23,8 @@ export interface OpenIdConnectDeps {
 const cookieName = (secure: boolean) => (secure ? "__Host-order_mirror_login" : "order_mirror_login");
 const LOGIN_MS = 600_000;
 const TIMEOUT_SECONDS = 5;
+/** Only few mirrors need it, and loading it takes time. */
+const loadLibrary = () => import("openid-client");
 const CALLBACK = "/ops/login/oidc/done";
 
 /** Kept in the browser during the visit to the issuer: the answer must belong to this request. */
@@ -58,18 +49,19 @@ export function makeOpenIdConnectRoutes(deps: OpenIdConnectDeps): Router {
 
   router.get("/login/oidc", async (request, response) => {
     try {
+      const library = await loadLibrary();
       const started = {
-        state: randomState(),
-        nonce: randomNonce(),
-        verifier: randomPKCECodeVerifier(),
+        state: library.randomState(),
+        nonce: library.randomNonce(),
+        verifier: library.randomPKCECodeVerifier(),
         next: readTarget(request.query["next"]),
       };
-      const url = buildAuthorizationUrl(await discover(), {
+      const url = library.buildAuthorizationUrl(await discover(), {
         redirect_uri: base + CALLBACK,
         scope,
         state: started.state,
         nonce: started.nonce,
-        code_challenge: await calculatePKCECodeChallenge(started.verifier),
+        code_challenge: await library.calculatePKCECodeChallenge(started.verifier),
         code_challenge_method: "S256",
       });
       const value = Buffer.from(JSON.stringify(started)).toString("base64url");
@@ -106,16 +98,20 @@ const cookieOf = (secure: boolean) => ({ httpOnly: true, sameSite: "lax", path: 
 function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Promise<Configuration> {
   let found: Promise<Configuration> | undefined;
   return () => {
-    found ??= discovery(new URL(issuer), clientId, clientSecret, undefined, {
-      timeout: TIMEOUT_SECONDS,
-      // The configuration allows http only for an issuer on this machine.
-      ...(issuer.startsWith("http:") && { execute: [allowInsecureRequests] }),
-    }).catch((error: unknown) => {
+    found ??= discover().catch((error: unknown) => {
       found = undefined;
       throw error;
     });
     return found;
   };
+  async function discover(): Promise<Configuration> {
+    const { allowInsecureRequests, discovery } = await loadLibrary();
+    return discovery(new URL(issuer), clientId, clientSecret, undefined, {
+      timeout: TIMEOUT_SECONDS,
+      // The configuration allows http only for an issuer on this machine.
+      ...(issuer.startsWith("http:") && { execute: [allowInsecureRequests] }),
+    });
+  }
 }
 
 function readStarted(request: Request, cookie: string): z.output<typeof startedSchema> {
@@ -128,6 +124,7 @@ async function exchange(
   configuration: Configuration,
   { settings, url, started }: { settings: Settings; url: URL; started: z.output<typeof startedSchema> },
 ): Promise<Person> {
+  const { authorizationCodeGrant, fetchUserInfo } = await loadLibrary();
   const tokens = await authorizationCodeGrant(configuration, url, {
     pkceCodeVerifier: started.verifier,
     expectedState: started.state,

@@ -1,6 +1,6 @@
-import { Cluster } from "ioredis";
-import type { Redis } from "ioredis";
+import type { Cluster, Redis } from "ioredis";
 import type { QueueProblem } from "./backend.ts";
+import { ioredis } from "./packages.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
 const VERSION_MIN = 7;
@@ -9,7 +9,7 @@ const ANSWER_DEADLINE_MS = 2_000;
 /** The problems of the Redis behind the queue. Reads INFO only: hosted servers often forbid CONFIG. */
 export async function checkRedis(client: Redis | Cluster): Promise<readonly QueueProblem[]> {
   await unlessLate(waitUntilReady(client), ANSWER_DEADLINE_MS);
-  const isCluster = client instanceof Cluster;
+  const isCluster = client instanceof ioredis.Cluster;
   const nodes = isCluster ? client.nodes("master") : [client];
   const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
   const problems = answers.flatMap((answer) =>

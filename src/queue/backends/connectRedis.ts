@@ -1,6 +1,6 @@
-import { Cluster, Redis } from "ioredis";
-import type { RedisOptions } from "ioredis";
+import type { Cluster, Redis, RedisOptions } from "ioredis";
 import type { OnQueueError } from "./backend.ts";
+import { ioredis } from "./packages.ts";
 
 export type RedisClient = Redis | Cluster;
 /** Without options that change the format of answers, which BullMQ relies on. */
@@ -29,11 +29,11 @@ function openClient(redisUrls: readonly string[], options: ClientOptions): Redis
   if (first === undefined) throw new TypeError("no address of a Redis given");
   if (new URL(first).protocol === SENTINEL_PROTOCOL) return connectBySentinels(redisUrls, options);
   if (others.length > 0) return connectCluster(redisUrls, options);
-  return new Redis(first, { ...options, retryStrategy: reconnectAfterMs });
+  return new ioredis.Redis(first, { ...options, retryStrategy: reconnectAfterMs });
 }
 
 function connectBySentinels(redisUrls: readonly string[], options: ClientOptions): Redis {
-  return new Redis({
+  return new ioredis.Redis({
     ...options,
     ...readLogin(redisUrls),
     sentinels: readNodes(redisUrls, SENTINEL_PORT),
@@ -50,7 +50,7 @@ function connectBySentinels(redisUrls: readonly string[], options: ClientOptions
 function connectCluster(redisUrls: readonly string[], options: ClientOptions): Cluster {
   const isTls = redisUrls.some((address) => new URL(address).protocol === "rediss:");
   const { enableOfflineQueue = true, ...nodeOptions } = options;
-  return new Cluster(readNodes(redisUrls, REDIS_PORT), {
+  return new ioredis.Cluster(readNodes(redisUrls, REDIS_PORT), {
     enableOfflineQueue,
     clusterRetryStrategy: reconnectAfterMs,
     redisOptions: { ...nodeOptions, ...readLogin(redisUrls), ...(isTls ? { tls: {} } : {}) },

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
-import { runMigrations } from "bullmq";
 import pg from "pg";
+import { bullmq } from "./packages.ts";
 
 /** Schema of the queue's tables if the queue is in Postgres. */
 export const QUEUE_SCHEMA = "bullmq";
@@ -14,7 +14,7 @@ export async function migrateQueue(databaseUrl: string): Promise<void> {
   const client = new pg.Client(databaseUrl);
   await client.connect();
   try {
-    await runMigrations(client, QUEUE_SCHEMA);
+    await bullmq.runMigrations(client, QUEUE_SCHEMA);
   } finally {
     await client.end();
   }

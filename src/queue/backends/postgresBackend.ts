@@ -1,10 +1,3 @@
-import {
-  assertSchemaCompatibility,
-  createPostgresBackend,
-  SchemaMigrationRequiredError,
-  SchemaVersionMismatchError,
-  withBackend,
-} from "bullmq";
 import type { PgPool, Queue, Worker } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
@@ -12,6 +5,7 @@ import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
+import { bullmq } from "./packages.ts";
 import { makePostgresHints } from "../hints/postgresHints.ts";
 
 const QUEUE_CONNECTIONS = 4;
@@ -23,7 +17,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
 
-const onPostgres = withBackend(createPostgresBackend);
+const onPostgres = bullmq.withBackend(bullmq.createPostgresBackend);
 
 /**
  * The queue in the schema `bullmq` of the mirror's own database.
@@ -64,7 +58,7 @@ export async function openPostgresBackend<Content>(
 }
 
 /**
- * Our own pool: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
+ * Our own pool, with the schema in its address: BullMQ sets none for a given pool.
  *
  * Its commits do not wait for the disk: a job represents what the inbox stores durably. The overdue check replaces a
  * job lost in a crash, and a repeated job finds its events decided.
@@ -135,12 +129,14 @@ async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promis
 }
 
 function isOfAnotherVersion(error: unknown): boolean {
-  return error instanceof SchemaMigrationRequiredError || error instanceof SchemaVersionMismatchError;
+  return (
+    error instanceof bullmq.SchemaMigrationRequiredError || error instanceof bullmq.SchemaVersionMismatchError
+  );
 }
 
 async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
   try {
-    await assertSchemaCompatibility(pool, QUEUE_SCHEMA);
+    await bullmq.assertSchemaCompatibility(pool, QUEUE_SCHEMA);
     return [];
   } catch (error) {
     if (isOfAnotherVersion(error)) {

@@ -1,9 +1,9 @@
-import { Queue, Worker } from "bullmq";
 import type { RedisOptions } from "ioredis";
 import type { BackendDeps, OnQueueError, QueueBackend } from "./backend.ts";
 import { checkRedis } from "./checkRedis.ts";
 import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
+import { bullmq } from "./packages.ts";
 import { makeRedisHints } from "../hints/redisHints.ts";
 
 /** In braces, so that a cluster stores all keys of the queue on one node, where its scripts can reach them. */
@@ -31,7 +31,7 @@ export function openRedisBackend<Content>(
 ): QueueBackend<Content> {
   const { redisUrls, name, options, onError, clock } = deps;
   const client = connectRedis(redisUrls, HANDING_OVER, onError);
-  const queue = new Queue<Content, void>(name, {
+  const queue = new bullmq.Queue<Content, void>(name, {
     ...options,
     connection: client,
     prefix: KEY_PREFIX,
@@ -51,7 +51,7 @@ export function openRedisBackend<Content>(
     openWorker(process, workerOptions) {
       const workerClient = connectRedis(redisUrls, WORKING, onError);
       const copies = watchCopies(workerClient, onError);
-      const worker = new Worker<Content, void>(name, process, {
+      const worker = new bullmq.Worker<Content, void>(name, process, {
         ...workerOptions,
         connection: workerClient,
         prefix: KEY_PREFIX,

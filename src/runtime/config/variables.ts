@@ -18,7 +18,7 @@ import {
   wholeNumberVariable,
 } from "./variableSchemas.ts";
 import type { ValuesOf, Variable } from "./variableSchemas.ts";
-import { LOG_LEVELS } from "../telemetry/logger.ts";
+import { LOG_LEVELS } from "../telemetry/logLevels.ts";
 
 const CAPTURES_MAX = 100;
 const PORT_MAX = 65_535;

@@ -1,14 +1,14 @@
+import { createRequire } from "node:module";
 import { isatty } from "node:tty";
 import { pino } from "pino";
-import { prettyFactory } from "pino-pretty";
+import type * as PinoPretty from "pino-pretty";
 import { describeError, describeMessage } from "./errorFields.ts";
 import { escapeControls } from "./escapeControls.ts";
+import type { LogLevel } from "./logLevels.ts";
 import { VERSION } from "../version.ts";
 
 export type Logger = pino.Logger;
 
-export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFormat = "json" | "pretty";
 
 export interface LoggerOptions {
@@ -76,6 +76,8 @@ function openStream(format: LogFormat, destination: LogStream | undefined): LogS
   if (format === "json") return sink;
   // Not pino-pretty's own stream: it writes lines in later ticks, so the last ones before an exit would be lost.
   const plain = destination !== undefined || !isatty(STDERR);
+  // Loaded only where it is used.
+  const { prettyFactory } = createRequire(import.meta.url)("pino-pretty") as typeof PinoPretty;
   const prettify = prettyFactory({
     ...(plain ? { colorize: false } : {}),
     ignore: "service,version",
