@@ -1,7 +1,7 @@
 import type { Queryable } from "../database/database.ts";
 import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
-import { GIVEN_COLUMNS, packRows, READ_COLUMNS, ROW_COLUMNS } from "./batchRow.sql.ts";
+import { GIVEN_LENGTHS, GIVEN_ROWS, GIVEN_SEQS, packRows, ROW_COLUMNS } from "./batchRow.sql.ts";
 import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
 
 /** The columns that an observation sets on an order, its key first. */
@@ -60,12 +60,14 @@ const STATEMENT = `
 with claimed as (
   delete from mirror.pending
   where seq = any (array(
-    select pending.seq from mirror.pending where pending.seq = any ($5::bigint[])
+    select pending.seq from mirror.pending where pending.seq = any (${GIVEN_SEQS})
     order by pending.seq for update skip locked))
   returning seq
 ),
 subject as materialized (
-  select ${ROW_COLUMNS.map((column) => `i.${column}`).join(", ")}, i.history_id, e.reference is not null as erased,
+  select i.n, ${ROW_COLUMNS.filter((column) => column !== "raw" && column !== "raw_start")
+    .map((column) => `i.${column}`)
+    .join(", ")}, i.history_id, e.reference is not null as erased,
     case
       when i.verdict is not null then null
       when e.reference is null then i.raw::json
@@ -80,15 +82,14 @@ subject as materialized (
     b.version as b_version, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
     i.greatest and (b.reference is null or (${writes("i", "b", "true")})) as contends
   from (
-    select ${READ_COLUMNS.join(", ")}, nextval('mirror.history_id') as history_id,
-      convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw,
-      ($6::int[])[r.n + 1] as raw_start
-    from json_to_recordset($1::json) as r (${GIVEN_COLUMNS.join(", ")})
+    select (r.place - 1)::int as n, ${ROW_COLUMNS.map((column) => `r.${column}`).join(", ")},
+      nextval('mirror.history_id') as history_id
+    from ${GIVEN_ROWS}
     where r.inbox_seq is null or r.inbox_seq in (select seq from claimed)
   ) i
   left join lateral (
     select reference from mirror.erasures
-    where source_id = i.source_id and reference = any (coalesce(i.names, array[i.reference])) limit 1) e on true
+    where source_id = i.source_id and reference = any (coalesce(i.names::text[], array[i.reference])) limit 1) e on true
   left join lateral (
     select o.reference, o.horizon, o.gone_at, o.version, o.settled, o.observed_at, o.rank, o.hash
     from mirror.orders o
@@ -149,7 +150,7 @@ recorded as (
     case when final_verdict in ('applied', 'corrected') then previous_status end,
     case when raw_start is null and (${HAS_CONTENT}) then kept end,
     case when ${HAS_CONTENT} then raw_start end,
-    case when raw_start is not null and (${HAS_CONTENT}) then ($4::int[])[n + 1] end,
+    case when raw_start is not null and (${HAS_CONTENT}) then (${GIVEN_LENGTHS})[n + 1] end,
     (select clock_timestamp())
   from decided
   where inbox_seq is not null or (final_verdict <> 'quarantined' and (conflict or final_verdict <> 'duplicate'))

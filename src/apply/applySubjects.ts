@@ -169,7 +169,7 @@ function toDecision(decision: BatchDecision, rows: readonly BatchRow[]): Decisio
     eventType: row.event_type,
     status: typeof row.status === "string" ? row.status : null,
     previousStatus: decision.previous_status,
-    version: row.version === null ? null : BigInt(row.version),
+    version: row.version,
     storedVersion: decision.stored_version === null ? null : BigInt(decision.stored_version),
   };
 }

@@ -1,6 +1,4 @@
 import { fold, orderIdentity } from "../domain/order/fold.ts";
-import { microsFromInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
 import type { Observation } from "../domain/order/observation.ts";
 import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import type { BatchRow } from "./batchRow.sql.ts";
@@ -24,13 +22,13 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
       return observationRow(subject, n, greatest);
     case "ignored": {
       const { reason, names } = subject;
-      return { ...rowWithoutOrder(subject, n), verdict: "ignored", reason, names };
+      return { ...rowWithoutOrder(subject), verdict: "ignored", reason, names };
     }
     case "quarantined": {
       const { reason, detail, reference, names, raw } = subject;
-      const version = subject.version?.toString() ?? null;
+      const { version = null } = subject;
       const problem = { reason, detail, reference, version, names, raw };
-      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", ...problem };
+      return { ...rowWithoutOrder(subject), verdict: "quarantined", ...problem };
     }
     default: {
       const never: never = subject;
@@ -46,21 +44,20 @@ function observationRow(
 ): BatchRow {
   const { key, snapshot } = subject.observation;
   const winner = greatestByOrder.get(orderIdentity(subject.observation));
-  const row = rowWithoutOrder(subject, n);
+  const row = rowWithoutOrder(subject);
   row.greatest = winner === undefined || winner.n === n;
   row.reference = snapshot.fields.reference;
-  row.horizon = key.horizon === null ? null : key.horizon.toString();
-  row.version = key.version.toString();
+  row.horizon = key.horizon;
+  row.version = key.version;
   row.settled = key.settled;
-  row.observed_at = key.observedAt.toString();
+  row.observed_at = key.observedAt;
   row.rank = key.rank;
   row.hash = key.hash;
-  row.updated_at = toMicros(key.version);
+  row.updated_at = key.version;
   row.raw = snapshot.raw;
   row.raw_start = subject.rawStart ?? null;
   for (const { field, column } of ORDER_COLUMN_LIST) {
-    const value = snapshot.fields[field];
-    row[column] = typeof value === "bigint" ? toMicros(value) : value;
+    row[column] = snapshot.fields[field];
   }
   return row;
 }
@@ -71,9 +68,8 @@ type WritableRow = { -readonly [Column in keyof BatchRow]: BatchRow[Column] };
  * One literal that is filled in afterwards: with this many columns, spreading parts into it costs ten times the rest
  * (measured).
  */
-function rowWithoutOrder(subject: Subject, n: number): WritableRow {
+function rowWithoutOrder(subject: Subject): WritableRow {
   return {
-    n,
     source_id: subject.sourceId,
     via: subject.via,
     inbox_seq: subject.event?.inboxSeq ?? null,
@@ -95,8 +91,4 @@ function rowWithoutOrder(subject: Subject, n: number): WritableRow {
     raw: null,
     raw_start: null,
   };
-}
-
-function toMicros(instant: Instant): string {
-  return microsFromInstant(instant).toString();
 }

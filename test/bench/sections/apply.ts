@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { toBatchRows } from "../../../src/apply/batchRows.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
+import { GIVEN_ROWS, packRows, ROW_COLUMNS } from "../../../src/apply/batchRow.sql.ts";
 import type { BatchRow } from "../../../src/apply/batchRow.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
@@ -27,11 +28,6 @@ const OVERWRITE = ORDER_COLUMNS.split(",")
   .map((name) => `${name.trim()} = excluded.${name.trim()}`)
   .join(", ");
 
-/** Times have the product's form: microseconds since 1970. */
-function timeOf(column: string): string {
-  return `timestamptz 'epoch' + ${column} * interval '1 microsecond' as ${column}`;
-}
-
 /**
  * The limit: the same rows into the same kinds of tables, each with all of its indexes, with one plain statement that only
  * compares versions.
@@ -39,15 +35,10 @@ function timeOf(column: string): string {
 const PLAIN = `
 with rows as materialized (
   select r.source_id, r.reference, r.via, version, settled, observed_at, rank, external_order_id, status, livemode,
-    fleet_name, branch_id, branch_reference, schedule_mode, ${timeOf("resolved_pickup_time")}, ${timeOf("resolved_delivery_time")},
-    resolved_basis, ${timeOf("pickup_time")}, ${timeOf("delivery_time")}, ${timeOf("real_pickup_time")}, ${timeOf("real_delivery_time")}, ${timeOf("updated_at")},
-    decode(r.hash, 'hex') as hash, r.raw::json as raw, nextval('mirror.history_id') as history_id
-  from json_to_recordset($1::json) as r (
-    source_id text, reference text, via text, version bigint, settled boolean, observed_at bigint, rank smallint,
-    hash text, external_order_id text, status text, livemode boolean, fleet_name text, branch_id text,
-    branch_reference text, schedule_mode text, resolved_pickup_time bigint, resolved_delivery_time bigint,
-    resolved_basis text, pickup_time bigint, delivery_time bigint, real_pickup_time bigint,
-    real_delivery_time bigint, updated_at bigint, raw text)
+    fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
+    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at,
+    hash, r.raw::json as raw, nextval('mirror.history_id') as history_id
+  from ${GIVEN_ROWS}
 ), upserted as (
   insert into bench.orders as o (source_id, reference, first_seen_via, ${ORDER_COLUMNS})
   select source_id, reference, via, ${ORDER_COLUMNS} from rows order by source_id, reference
@@ -94,7 +85,7 @@ export const benchApply: Bench = async ({ pool }) => {
       const { rowCount } = await pool.query({
         name: "bench-plain",
         text: PLAIN,
-        values: [JSON.stringify(rows)],
+        values: packRows(rows).slice(0, ROW_COLUMNS.length),
       });
       return rowCount ?? 0;
     }),
@@ -141,7 +132,7 @@ async function drain(
   options: { size: number; connections: number; write: Write },
 ): Promise<Sample> {
   const batches = Array.from({ length: Math.ceil(rows.length / options.size) }, (_, index) =>
-    rows.slice(index * options.size, (index + 1) * options.size).map((row, n) => ({ ...row, n })),
+    rows.slice(index * options.size, (index + 1) * options.size),
   );
   let written = 0;
   const startedMs = performance.now();
