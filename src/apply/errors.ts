@@ -1,4 +1,5 @@
 import { isDatabaseAway } from "../database/databaseErrors.ts";
+import { withReason } from "../database/explainDatabaseError.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 
 /** The database could not decide on a batch now; nothing was written, and the batch may be retried unchanged. */
@@ -7,7 +8,9 @@ export class ApplyInterruptedError extends OrderMirrorError {
   override readonly retry = "later";
 }
 
-/** The error to reject with: ApplyInterruptedError with `message` if the database is away or busy. */
+/** The error to reject with: ApplyInterruptedError with `message`, and the reason if it is known, if the database is away or busy. */
 export function toInterrupted(error: unknown, message: string): unknown {
-  return isDatabaseAway(error) ? new ApplyInterruptedError(message, { cause: error }) : error;
+  return isDatabaseAway(error)
+    ? new ApplyInterruptedError(withReason(message, error), { cause: error })
+    : error;
 }

@@ -47,6 +47,11 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
     sentence: `${server} is read-only, as a standby is.`,
     fix: "Point DATABASE_URL at the primary; a standby goes into DATABASE_READ_URL.",
   }),
+  "53100": ({ server }) => ({
+    sentence: `The disk of ${server} is full.`,
+    fix: "Free space there. The mirror then continues by itself.",
+    passes: true,
+  }),
   "53300": ({ server }) => ({
     sentence: `${server} accepts no more connections.`,
     fix: "Raise max_connections, close idle connections, or put a pooler in front of it.",
@@ -90,6 +95,11 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
   const { sentence, fix, passes } = explanation;
   const Kind = passes ? UnavailableError : ConfigurationError;
   return new Kind(sentence, { cause: error, fix });
+}
+
+/** A sentence that says what failed, followed by the reason if Postgres gave one that a person can act on. */
+export function withReason(sentence: string, error: unknown): string {
+  return [sentence, explainDatabaseError(error)?.message].filter(Boolean).join(" ");
 }
 
 function systemCode(error: unknown): string | undefined {

@@ -1,7 +1,7 @@
 import type { OpenDatabase } from "../../roles/start/openDatabase.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
+import { explainFailure } from "../input/failure.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -57,7 +57,7 @@ export function remarkHolding({ condition, cause, remedy }: Holding): Remark {
 
 /** The remark for a check that failed with an error. */
 export function toRemark(thrown: unknown): Remark {
-  const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
+  const error = explainFailure(thrown);
   if (error instanceof OrderMirrorError) {
     return problem(error.message, error.fix ?? "Try again; LOG_LEVEL=debug shows more.");
   }

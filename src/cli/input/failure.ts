@@ -1,5 +1,5 @@
 import { CommanderError } from "commander";
-import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import { printJson, printNotice } from "../output/terminal.ts";
 
@@ -13,6 +13,21 @@ export class ProblemsFoundError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
+/** What was thrown, as an error that names its cause and fix, if these are known. */
+export function explainFailure(thrown: unknown): unknown {
+  if (thrown instanceof OrderMirrorError) return thrown;
+  return explainDatabaseError(thrown) ?? explainFullDisk(thrown) ?? thrown;
+}
+
+function explainFullDisk(error: unknown): OrderMirrorError | undefined {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (code !== "ENOSPC" && code !== "EDQUOT") return undefined;
+  return new UnavailableError("The disk that this command writes to is full.", {
+    cause: error,
+    fix: "Free space there, then run it again.",
+  });
+}
+
 /**
  * Prints what went wrong and how to fix it in one or two sentences; returns the exit code. With `json`, also prints it
  * as JSON on stdout, for programs that expect JSON.
@@ -21,7 +36,7 @@ export function reportFailure(
   thrown: unknown,
   { verbose, json }: { verbose: boolean; json: boolean },
 ): ExitCode {
-  const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
+  const error = explainFailure(thrown);
   const exitCode = tell(error, verbose);
   // A command that found problems has already printed them as JSON.
   if (json && exitCode !== EXIT.ok && !(error instanceof ProblemsFoundError)) {

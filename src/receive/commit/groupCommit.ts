@@ -1,4 +1,5 @@
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
+import { withReason } from "../../database/explainDatabaseError.ts";
 import type { IncomingEvent, StoredEvent } from "./inbox.sql.ts";
 import { EventRefusedError, InboxUnavailableError } from "../errors.ts";
 import { CommitQueue } from "./commitQueue.ts";
@@ -111,7 +112,7 @@ function failAll(batch: readonly Waiter[], error: Error): void {
 }
 
 function unavailable(cause: unknown): Error {
-  return new InboxUnavailableError("The inbox could not be written.", { cause });
+  return new InboxUnavailableError(withReason("The inbox could not be written.", cause), { cause });
 }
 
 function refused(cause: unknown): Error {

@@ -3,7 +3,7 @@ import { systemClock } from "../lifecycle/clock.ts";
 import { makeLoop } from "../lifecycle/loop.ts";
 import type { Loop } from "../lifecycle/loop.ts";
 import { assertSameMajor } from "./clusterMajor.ts";
-import { withPidLock } from "./pidLock.ts";
+import { LockUnwritableError, withPidLock } from "./pidLock.ts";
 import { loadPostgresBinaries } from "./postgresBinaries.ts";
 import { isCluster, openPostgresFolder, readConnection, setUpCluster } from "./postgresFolder.ts";
 import type { PostgresFolder } from "./postgresFolder.ts";
@@ -77,10 +77,15 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   });
   let stopped: Promise<void> | undefined;
   const watching = watch(deps, started.port, () => stopped !== undefined);
+  const leaveServer = async () => {
+    await started.leave();
+    if (!(await hasUsers(folder.users))) await stopServer(server);
+  };
   const leave = () =>
-    withPidLock(folder.lock, async () => {
-      await started.leave();
-      if (!(await hasUsers(folder.users))) await stopServer(server);
+    withPidLock(folder.lock, leaveServer).catch((error: unknown) => {
+      // Nobody else can enter now, either.
+      if (error instanceof LockUnwritableError) return leaveServer();
+      throw error;
     });
   const stop = () => (stopped ??= watching.stop().then(leave));
   return { url: started.url, shared: started.shared, stop };

@@ -1,8 +1,9 @@
 import { open, readFile, rename, rm, stat } from "node:fs/promises";
-import { UnavailableError } from "../../domain/errors.ts";
+import { OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import { systemClock } from "../lifecycle/clock.ts";
 import { identifyProcess, isIdentityAlive } from "./processIdentity.ts";
+import { describeServerFailure, findFix } from "./serverFailure.ts";
 
 const RETRY_MS = 50;
 const WAIT_MAX_MS = 90_000;
@@ -11,9 +12,15 @@ const NAMELESS_MAX_MS = 2_000;
 /** Longer than another waiter needs between reading a dead holder's name and removing the lock. */
 const SETTLE_MS = 25;
 
+/** Nobody can take the lock now, because its file cannot be written: the disk is full, for example. */
+export class LockUnwritableError extends OrderMirrorError {
+  override readonly name = "LockUnwritableError";
+  override readonly retry = "later";
+}
+
 /**
  * Runs `work` while no other process or call runs its own under the same file. A lock whose holder was killed is taken
- * over. Throws UnavailableError if the holder does not release it within 90 s.
+ * over. Throws UnavailableError if the holder does not release it within 90 s, and LockUnwritableError.
  */
 export async function withPidLock<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
   const identity = await identifyProcess();
@@ -48,12 +55,22 @@ async function acquire(file: string, identity: string): Promise<boolean> {
 async function create(file: string, identity: string): Promise<boolean> {
   try {
     const handle = await open(file, "wx", 0o600);
-    await handle.writeFile(identity);
-    await handle.close();
+    try {
+      await handle.writeFile(identity);
+    } catch (error) {
+      // Without a name it would hold up the next caller.
+      await rm(file, { force: true });
+      throw error;
+    } finally {
+      await handle.close();
+    }
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw error;
+    throw new LockUnwritableError(`${file} cannot be written: ${describeServerFailure(error)}.`, {
+      cause: error,
+      fix: `${findFix(error) ?? "Let this account write there"}, then try again.`,
+    });
   }
 }
 

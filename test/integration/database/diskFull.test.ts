@@ -1,0 +1,71 @@
+import path from "node:path";
+import pg from "pg";
+import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { toInterrupted } from "../../../src/apply/errors.ts";
+import { explainFailure } from "../../../src/cli/input/failure.ts";
+import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { copyCluster } from "../../support/servers/ownPostgres.ts";
+import { mountSmallDisk } from "../../support/servers/smallDisk.ts";
+import type { SmallDisk } from "../../support/servers/smallDisk.ts";
+
+const MEGABYTES = 160;
+const disk = mountSmallDisk(MEGABYTES);
+afterAll(() => disk?.unmount());
+/** Never used: without a disk no test runs. */
+const NO_DISK: Omit<SmallDisk, "unmount"> = { folder: "", fill: async () => {}, empty: () => {} };
+
+const { folder, fill, empty } = disk ?? NO_DISK;
+
+describe.runIf(disk !== undefined)("on a full disk", () => {
+  const dataDir = path.join(folder, "data");
+  let server: EmbeddedPostgres;
+  beforeEach(async () => {
+    await copyCluster(inject("postgresTemplate"), dataDir);
+    server = await startEmbeddedPostgres({ dataDir, durable: false, revive: false });
+  });
+  afterEach(async () => {
+    empty();
+    await server.stop();
+  });
+
+  it("a command that needs the embedded Postgres names the cause, and works as soon as there is room", async () => {
+    await fill();
+    const join = () => startEmbeddedPostgres({ dataDir });
+    await expect(join()).rejects.toMatchObject({
+      message: expect.stringMatching(/postgres-lock cannot be written: the disk is full\.$/) as string,
+      fix: "Free 100 MB there, then try again.",
+      retry: "later",
+    });
+    empty();
+    const startedMs = performance.now();
+    await (await join()).stop();
+    // A lock without a name would be waited for.
+    expect(performance.now() - startedMs).toBeLessThan(1_500);
+  });
+
+  it("the last process stops the embedded Postgres, and nothing goes on running", async () => {
+    await fill();
+    await server.stop();
+    await expect(new pg.Client(server.url).connect()).rejects.toThrow("ECONNREFUSED");
+  });
+
+  it("Postgres' refusal is explained, to those who read the log, too", async () => {
+    const client = new pg.Client(server.url);
+    await client.connect();
+    await client.query("create table filled (content text)");
+    await client.query("alter table filled alter content set storage external");
+    const refusal: unknown = await client
+      .query("insert into filled select repeat('x', 10000000) from generate_series(1, $1)", [MEGABYTES])
+      .catch((error: unknown) => error);
+    await client.end();
+    expect(explainFailure(refusal)).toMatchObject({
+      message: "The disk of Postgres is full.",
+      fix: "Free space there. The mirror then continues by itself.",
+      retry: "later",
+    });
+    expect(toInterrupted(refusal, "Postgres could not read the inbox now.")).toMatchObject({
+      message: "Postgres could not read the inbox now. The disk of Postgres is full.",
+    });
+  });
+});
