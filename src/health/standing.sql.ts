@@ -66,7 +66,7 @@ export interface Standing {
    * late.
    */
   readonly lateTailSeconds: number | null;
-  /** When the provider's behaviour was last found to have changed. */
+  /** When the provider's behaviour was last found to have changed; not the difference of the clocks, which may be ours. */
   readonly behaviourChangedAt: Instant | null;
   /** Events without a decision. */
   readonly pending: number;
@@ -161,7 +161,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   file.failure as "fileFailure", mirror.nanos_of(file.failing_since) as "filesFailSince",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
   poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
-  (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t where t.source_id = s.source_id) as "behaviourChangedAt",
+  (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t
+    where t.source_id = s.source_id and t.aspect <> 'clock') as "behaviourChangedAt",
   coalesce(waiting.pending, 0) as pending, mirror.nanos_of(waiting.oldest) as "oldestPendingAt",
   (select count(*)::int from (select from mirror.quarantine q
     where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,

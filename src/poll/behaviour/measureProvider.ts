@@ -61,7 +61,9 @@ export function makeProviderMeasurement(deps: PollDeps): ProviderMeasurement {
     for (const [aspect, value] of Object.entries(news)) {
       const previous = (known as Readonly<Record<string, string | undefined>>)[aspect];
       if (previous === undefined) logger.debug({ aspect, value }, "measured the provider");
-      else logger.warn({ aspect, value, previous }, "the provider's behaviour has changed");
+      // A changed difference of the clocks may be ours, and the log of polls names it.
+      else if (aspect !== "clock")
+        logger.warn({ aspect, value, previous }, "the provider's behaviour has changed");
     }
   }
 

@@ -13,6 +13,7 @@ import { NOTHING_READ } from "../cycle/readWindow.ts";
 import { makeLeadership } from "./leadership.ts";
 import { makePollLog } from "./pollLog.ts";
 import { withSignals } from "../../runtime/lifecycle/abort.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 
 /*
  * Three objects precede a request:
@@ -65,6 +66,8 @@ export interface Poller {
 const LEASE_TTL_MS = 15_000;
 const EVERY_SECOND = "* * * * * *";
 const TICK_MS = 1_000;
+/** A cron waits for an instant of the wall clock: when that is set back by hours, the next tick would be hours away. */
+const SILENCE_MAX_MS = 3_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
 /** Longer pauses would not help our own database, and after a failover it is available again immediately. */
@@ -80,12 +83,25 @@ export function makePoller(deps: PollDeps): Poller {
   const closing = new AbortController();
   const { attempt, resign } = makeAttempt(deps, name);
   let task: ScheduledTask | undefined;
+  let tickedMs = clock.monotonicMs();
   let running: Promise<CycleReport> | undefined;
 
   function runOnce(signal?: AbortSignal): Promise<CycleReport> {
     running ??= withSignals([signal, closing.signal], attempt).finally(() => (running = undefined));
     return running;
   }
+
+  const watch = makeLoop({
+    async run() {
+      if (running !== undefined || clock.monotonicMs() - tickedMs < SILENCE_MAX_MS) return;
+      await task?.stop();
+      await task?.start();
+    },
+    everyMs: TICK_MS,
+    pausesFirst: true,
+    onError: (error) => deps.logger.warn({ err: error }, "could not start the tick again"),
+    clock,
+  });
 
   async function tick(): Promise<void> {
     try {
@@ -96,11 +112,14 @@ export function makePoller(deps: PollDeps): Poller {
       await runOnce();
     } catch (error) {
       if (!closing.signal.aborted) throw error;
+    } finally {
+      tickedMs = clock.monotonicMs();
     }
   }
 
   async function close(): Promise<void> {
     closing.abort(new PollerClosedError("the poller is closed"));
+    await watch.stop();
     await task?.destroy();
     const over = Promise.allSettled([running]).then(resign);
     await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]);
@@ -111,6 +130,7 @@ export function makePoller(deps: PollDeps): Poller {
     start() {
       // A tick only checks whether something is due: missed and blocked ticks are harmless, so nothing is logged.
       task ??= schedule(EVERY_SECOND, tick, { name, timezone: "Etc/UTC", noOverlap: true, logger: SILENT });
+      watch.start();
     },
     close,
   };

@@ -243,6 +243,32 @@ describe("the pace", () => {
   });
 });
 
+describe("the machine's clock", () => {
+  it("may be set back by hours: a started poller goes on", async () => {
+    const started = makeSut();
+    started.start();
+    const read = () => provider.reads.length;
+    await vi.waitFor(() => expect(read()).toBeGreaterThan(0), { timeout: 60_000 });
+    const Present = Date;
+    const setBackMs = 5 * 3_600_000;
+    vi.stubGlobal(
+      "Date",
+      class extends Present {
+        constructor(given: number | string = Present.now() - setBackMs) {
+          super(given);
+        }
+        static override now() {
+          return Present.now() - setBackMs;
+        }
+      },
+    );
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const before = read();
+    // One cycle may have begun before.
+    await vi.waitFor(() => expect(read()).toBeGreaterThan(before + 3), { timeout: 30_000 });
+  });
+});
+
 describe("two pollers", () => {
   it("have one leader, and the other takes over when it goes", async () => {
     const [first, second] = [makeSut(), makeSut()];

@@ -92,6 +92,15 @@ it("learns the behaviour of a provider that differs in several aspects", async (
   });
 });
 
+it("does not call a changed difference of the clocks, which may be ours, a change of the provider", async () => {
+  const { pool, sandbox } = await startWorld({});
+  const readClock = async () => (await readBehaviour(pool)).find(({ aspect }) => aspect === "clock");
+  await expect.poll(readClock, WAIT).toMatchObject({ value: "within 5 s" });
+  sandbox.setFaults({ clockSkewMs: 600_000 });
+  await expect.poll(readClock, WAIT).toMatchObject({ previous: "within 5 s" });
+  expect((await readStandings(pool))[0]?.behaviourChangedAt).toBeNull();
+});
+
 it("records when a provider's behaviour changes, with the previous value", async () => {
   const { pool, sandbox, steer } = await startWorld({});
   const read = async (name: string) => (await readBehaviour(pool)).find(({ aspect }) => aspect === name);
