@@ -54,13 +54,13 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorQuarantine",
     severity: "warning",
     area: "quarantine",
-    measures: "events could not be processed",
+    measures: "events or reads could not be processed",
     remedy: "Inspect them on /ops, fix the cause, then run `order-mirror replay --quarantine --dry-run`.",
     page: "/ops/quarantine",
     holds: ({ quarantined }) => quarantined > 0,
     since: ({ oldestQuarantinedAt }) => oldestQuarantinedAt,
     cause: ({ sourceId, quarantined }) =>
-      `${describeCount(quarantined, "event")} of ${sourceId} could not be processed.`,
+      `${describeCount(quarantined, quarantined === 1 ? "event or read" : "events or read")} of ${sourceId} could not be processed.`,
   }),
   perSource({
     name: "OrderMirrorWebhooksRefused",
@@ -171,7 +171,8 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "events",
     measures: "more than one event in ten arrives after a poll has found its change",
-    remedy: "Check /ops/slow: the provider sends late, or webhooks are answered or applied slowly.",
+    remedy:
+      "Check /ops/slow: the provider sends late, webhooks were refused at first, or they are answered or applied slowly.",
     page: "/ops/slow",
     holds: ({ announcedLately, lateLately }) =>
       lateLately >= LATE_MIN && lateLately > LATE_RATE_MAX * announcedLately,

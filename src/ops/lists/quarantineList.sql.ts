@@ -8,7 +8,7 @@ import { ORDER, selectList, sentence, SOURCE, text, time } from "./selectList.sq
 export const QUARANTINE_LIST = selectList({
   title: "Quarantine",
   section: "quarantine",
-  note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
+  note: "Authenticated input that could not be applied, kept in full, and orders that could not be read one by one.",
   empty: "Nothing is in quarantine. Input that cannot be applied would be here, with its reason.",
   filters: {
     state: { label: "State", words: QUARANTINE_STATES, standard: "open" },

@@ -348,7 +348,7 @@ describe("doctor", () => {
     const { findings } = await run();
     expect(troubles(findings)).toEqual([
       expect.stringMatching(
-        /^quarantine: 250 events of live could not be processed.*→ .*order-mirror replay --quarantine/,
+        /^quarantine: 250 events or reads of live could not be processed.*→ .*order-mirror replay --quarantine/,
       ),
     ]);
   });

@@ -61,7 +61,7 @@ it("sends one signed alert with a fix when a condition begins, and one when it i
   expect(sent()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
   expect(received[0]?.data).toMatchObject({
     severity: "warning",
-    summary: "3 events of live could not be processed.",
+    summary: "3 events or reads of live could not be processed.",
     fix: expect.stringContaining("order-mirror replay"),
   });
   await run(quarantined(4));

@@ -150,7 +150,7 @@ describe("the state of a source", () => {
       /✖ No poller runs for live\. Details Since 2025-11-20 09:57:30 \(3 min 0 s\)\. Start order-mirror poller/,
     );
     expect(text).toMatch(
-      /▲ 2 events of live could not be processed\. Details Since 2025-11-20 09:00:30 \(1 h 0 min\)/,
+      /▲ 2 events or reads of live could not be processed\. Details Since 2025-11-20 09:00:30 \(1 h 0 min\)/,
     );
     expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
     expect(markup).toContain('href="/ops/quarantine?source=live"');
