@@ -70,8 +70,8 @@ async function identifyFiles(files: readonly string[], options: Options): Promis
 }
 
 /**
- * Tries each stored request, newest first, with each secret of the source: any of them may be a stranger's. A scheme
- * that verifies one is then tested on all requests that it verifies.
+ * Tries each stored request, newest first, with each secret of the source: any of them may be a stranger's. The
+ * schemes that verify one are then tested on the others, and the one that verifies the most is identified.
  */
 async function identifyKept(options: Options): Promise<Identification> {
   const config = readConfig();
@@ -91,12 +91,14 @@ async function identifyKept(options: Options): Promise<Identification> {
   for (const request of requests) {
     for (const secret of secrets) {
       const found = identifyScheme({ ...shared, requests: [request], secret });
-      const [best] = found.matches;
-      if (best !== undefined) {
+      if (found.matches.length > 0) {
         const others = requests.filter((other) => other !== request);
-        const verifies = (other: CapturedRequest) =>
-          verifiesAll(best.scheme, { ...shared, requests: [other], secret });
-        const verified = [request, ...others.filter(verifies)];
+        const verified = found.matches
+          .map(({ scheme }) => [
+            request,
+            ...others.filter((other) => verifiesAll(scheme, { ...shared, requests: [other], secret })),
+          ])
+          .reduce((most, each) => (each.length > most.length ? each : most));
         printNotice(
           `A scheme verifies ${verified.length} of ${requests.length} refused requests of ${sourceId}.`,
         );
