@@ -74,7 +74,8 @@ const STATES: readonly State[] = [
   {
     name: "events are in quarantine",
     statement: fault("Quarantine"),
-    verdict: /^▲ 1 event or read of live could not be processed\. for \d+ s Process 1 again or dismiss them…$/,
+    verdict:
+      /^▲ 1 event or read of live could not be processed\. for \d+ s Process 1 again or dismiss them…$/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "▲ Some stuck", "✔ Yes"],
   },
   {
