@@ -1,8 +1,14 @@
 import type { RequestListener } from "node:http";
 import type { Verifier } from "../../src/signature/verifier.ts";
 
-/** The least that a receiver can do: it verifies and parses an event, and stores nothing. */
-export function makeBareReceiver(verifier: Verifier): RequestListener {
+/**
+ * The least that a receiver can do: it verifies and parses an event, and stores nothing. `whenAnswered` calls what it is
+ * given when the answer may be sent; by default immediately.
+ */
+export function makeBareReceiver(
+  verifier: Verifier,
+  whenAnswered: (answer: () => void) => void = (answer) => answer(),
+): RequestListener {
   return (req, res) => {
     const chunks: Buffer[] = [];
     req.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -11,7 +17,7 @@ export function makeBareReceiver(verifier: Verifier): RequestListener {
       const nowSeconds = Math.floor(Date.now() / 1_000);
       const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
       JSON.parse(body.toString());
-      res.writeHead(verdict.valid ? 200 : 401).end("{}");
+      whenAnswered(() => void res.writeHead(verdict.valid ? 200 : 401).end("{}"));
     });
   };
 }

@@ -21,27 +21,38 @@ export type RoundAnswer = Float64Array;
 
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
-const EVENT_ID = /^evt_(\d+)_(\d+)$/;
-const decided = new Map<number, Map<number, number>>();
+const EVENT_ID_START = "evt_";
 
-/** Called once the batch is committed and visible. */
+interface Round {
+  /** By index. */
+  readonly times: number[];
+  events: number;
+}
+const decided = new Map<number, Round>();
+
+/** Called once the batch is committed and visible. Cheap, because it counts as work of the worker. */
 function noteDecisions(decisions: readonly Decision[]): void {
   const nowMs = performance.timeOrigin + performance.now();
   for (const { eventId } of decisions) {
-    const [, round = "", index = ""] = EVENT_ID.exec(eventId ?? "") ?? [];
-    const times = decided.get(Number(round)) ?? new Map<number, number>();
-    decided.set(Number(round), times.set(Number(index), nowMs));
+    if (eventId?.startsWith(EVENT_ID_START) !== true) continue;
+    const end = eventId.lastIndexOf("_");
+    const number = Number(eventId.slice(EVENT_ID_START.length, end));
+    const round = decided.get(number) ?? { times: [], events: 0 };
+    const index = Number(eventId.slice(end + 1));
+    if (round.times[index] === undefined) round.events += 1;
+    round.times[index] = nowMs;
+    decided.set(number, round);
   }
 }
 
 async function awaitRound({ round, count }: RoundOrder): Promise<RoundAnswer> {
   const giveUpMs = performance.now() + PATIENCE_MS;
-  while ((decided.get(round)?.size ?? 0) < count && performance.now() < giveUpMs) {
+  while ((decided.get(round)?.events ?? 0) < count && performance.now() < giveUpMs) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
-  const times = decided.get(round);
+  const times = decided.get(round)?.times;
   decided.delete(round);
-  return Float64Array.from({ length: count }, (_, index) => times?.get(index) ?? 0);
+  return Float64Array.from({ length: count }, (_, index) => times?.[index] ?? 0);
 }
 
 async function start(role: string, deps: RoleDeps): Promise<void> {

@@ -5,7 +5,7 @@ import { amount } from "../effort.ts";
 import { startGenerator } from "../generator.ts";
 import type { Generate } from "../generator.ts";
 import { compare } from "../measure.ts";
-import type { Figure, Sample, Subject } from "../measure.ts";
+import type { Sample, Subject } from "../measure.ts";
 import { startPeer } from "../peer.ts";
 import { readProcessorTime, readServerTime } from "../processorTime.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
@@ -19,6 +19,9 @@ const WARM_UP_ROUNDS = 2;
 
 /** `--peer` installs the peer and measures it in the same run. */
 const WITH_PEER = process.argv.includes("--peer");
+
+/** The pause after which a bare handler answers events together: about as many per second as go through. */
+const PAUSE_MS = 12;
 
 /** Processor time per event in microseconds, and the goal. */
 const COSTS = { web: "at most 60", worker: "at most 40", Postgres: "at most 80" } as const;
@@ -44,12 +47,22 @@ export const benchCost: Bench = async (deps) => {
   if (process.platform !== "linux")
     throw new Error("Only Linux shows the processor time of a server's processes.");
   const generate = await startGenerator(deps.onEnd);
-  const bare = await startChild("bareReceiveProcess.ts");
-  deps.onEnd(bare.stop);
+  const bare = await startBare(deps);
+  const paused = await startBare(deps, [String(PAUSE_MS)]);
   const peer = WITH_PEER
     ? await startPeer({ databaseUrl: await deps.addDatabase("peer"), onEnd: deps.onEnd })
     : undefined;
-  const figures: Figure[] = [];
+  const figures = await compare({
+    section: "cost",
+    unit: "µs CPU",
+    subjects: [
+      { name: "bare handler, for an event", run: () => measureBare(generate, bare) },
+      {
+        name: `bare handler that answers after ${PAUSE_MS} ms, for an event`,
+        run: () => measureBare(generate, paused),
+      },
+    ],
+  });
   for (const queue of ["Redis", "Postgres"] as const) {
     const roles = await startWithQueue(queue, deps);
     if (roles === undefined) continue;
@@ -62,7 +75,7 @@ export const benchCost: Bench = async (deps) => {
         subjects: listSubjects(deps, { running, peer, queue }),
         limit: {
           name: "limit: bare handler that verifies and parses",
-          run: () => send(generate, `${String(bare.greeting)}/webhooks/live`),
+          run: () => send(generate, bareAddress(bare)),
         },
       })),
     );
@@ -70,6 +83,23 @@ export const benchCost: Bench = async (deps) => {
   }
   return figures;
 };
+
+async function startBare({ onEnd }: BenchDeps, args: readonly string[] = []): Promise<Child> {
+  const bare = await startChild("bareReceiveProcess.ts", { args });
+  onEnd(bare.stop);
+  return bare;
+}
+
+function bareAddress(bare: Child): string {
+  return `${String(bare.greeting)}/webhooks/live`;
+}
+
+/** What Node's HTTP, the signature and JSON cost alone: nothing of it can be saved in a web process. */
+async function measureBare(generate: Generate, bare: Child): Promise<Sample> {
+  const before = await readProcessorTime(bare.pid);
+  const { errors } = await send(generate, bareAddress(bare));
+  return { value: ((await readProcessorTime(bare.pid)) - before) / EVENTS, errors };
+}
 
 /** The first of them measures all others but the peer. */
 function listSubjects(
