@@ -1,5 +1,7 @@
 import type { QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
+import { renderAction, renderHidden } from "../../html/action.ts";
+import type { Sent } from "../../html/action.ts";
 import { renderFacts, renderFields } from "../../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -10,6 +12,7 @@ import { renderInstant } from "../../html/marks.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 
 export const BECAUSE_LENGTH_MAX = 500;
+const RETRY = "/ops/quarantine/retry";
 
 /** The part of the quarantine that a page shows; null means no restriction. */
 export interface QuarantineView {
@@ -52,24 +55,22 @@ function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): 
 
 function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
   const retryable = eventId !== null || reference !== null;
-  const fields = renderHidden({ id: quarantineId, through: quarantineId });
+  const sent = { id: quarantineId, through: quarantineId };
   const retry = eventId === null ? "Read the order again" : "Process again";
   return html`<h2>Actions</h2>
     ${
       retryable
-        ? html`<form method="post" action="/ops/quarantine/retry" class="row">
-            ${fields}<button>${retry}</button>
-          </form>`
+        ? renderAction(RETRY, retry, { sent, look: "row" })
         : html`<p>
             It names no order, so it cannot be read again alone; the next walk over it does so automatically.
           </p>`
     }
-    ${renderDismissal({ fields, button: "Dismiss" })}`;
+    ${renderDismissal("Dismiss", sent)}`;
 }
 
-function renderDismissal({ fields, button }: { fields: Html; button: string }): Html {
+function renderDismissal(button: string, sent: Sent): Html {
   return html`<form method="post" action="/ops/quarantine/dismiss" class="row">
-    ${fields}
+    ${renderHidden(sent)}
     <label
       >Reason
       <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
@@ -101,12 +102,7 @@ export function renderConfirmation(page: {
     view.reason === null ? "all reasons" : describeReason(view.reason).name,
   ].join(", ");
   const back = html`<p><a href="/ops/quarantine${writeView(view)}">Cancel</a></p>`;
-  const fields = renderHidden({
-    source: view.sourceId ?? "",
-    reason: view.reason ?? "",
-    through: throughId ?? "0",
-  });
-  const retried = describeCount(events + reads);
+  const sent = { source: view.sourceId ?? "", reason: view.reason ?? "", through: throughId ?? "0" };
   const deeds = html`<ul>
       <li>${describeCount(events)} events would be processed again.</li>
       <li>${describeCount(reads)} came from reads: their orders would be read again.</li>
@@ -115,10 +111,8 @@ export function renderConfirmation(page: {
     <p class="dim">
       Entries added from now on are not affected. Input that still fails returns under a new number.
     </p>`;
-  const forms = html`<form method="post" action="/ops/quarantine/retry" class="row">
-      ${fields}<button>Process ${retried} again</button>
-    </form>
-    ${renderDismissal({ fields, button: `Dismiss ${describeCount(total)}` })}`;
+  const forms = html`${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, { sent, look: "row" })}
+  ${renderDismissal(`Dismiss ${describeCount(total)}`, sent)}`;
   const body = html`<h1>
       Exactly ${describeCount(total)} in quarantine <span class="dim">${scope}, open, now</span>
     </h1>
@@ -128,12 +122,6 @@ export function renderConfirmation(page: {
     ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
     ${total > 0 && viewer.role === "operator" && forms}${back}`;
   return renderPage({ title: "Quarantine, all of these", body, viewer, section: "quarantine" });
-}
-
-function renderHidden(fields: Readonly<Record<string, string>>): Html {
-  return html`${Object.entries(fields).map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
-  )}`;
 }
 
 /** The query string for a part of the quarantine. */

@@ -1,6 +1,5 @@
 import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
-import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
 import { endSession } from "../auth/opsSessions.sql.ts";
@@ -10,6 +9,7 @@ import { actorOf, mayAct, mayActOn } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
+import { renderAction } from "../../html/action.ts";
 import { renderMinute } from "../../html/marks.ts";
 import { selectList, text, time } from "./selectList.sql.ts";
 
@@ -47,9 +47,7 @@ function describeReach(role: Viewer["role"], sources: Viewer["sources"]): string
 function renderEnding(sessionId: string, viewer: Viewer): string | Html {
   if (sessionId === viewer.session) return "this is you";
   if (!mayAct(viewer, null)) return "–";
-  return html`<form method="post" action="/ops/sessions/end">
-    <input type="hidden" name="session" value="${sessionId}" /><button>End it</button>
-  </form>`;
+  return renderAction("/ops/sessions/end", "End it", { sent: { session: sessionId } });
 }
 
 const SESSION_ID = /^[0-9a-f]{64}$/;

@@ -6,6 +6,7 @@ import type { TimelineEntry } from "./timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { renderAction, renderForbidden } from "../../html/action.ts";
 import { renderFields } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
@@ -72,6 +73,8 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   }`;
 }
 
+const REFETCH = "Read again from the provider";
+
 function renderRefetch(story: OrderStory): Html {
   const { sourceId, reference, around, viewer } = story;
   const { refetchAgeSeconds, refetchAttempts, sourceKnown } = around;
@@ -85,13 +88,8 @@ function renderRefetch(story: OrderStory): Html {
   if (!sourceKnown) return html`${waiting}`;
   const button =
     viewer.role === "operator"
-      ? html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
-          <button>Read again from the provider</button>
-        </form>`
-      : html`<p>
-          <button disabled>Read again from the provider</button>
-          <span class="dim">Only operators may do this.</span>
-        </p>`;
+      ? renderAction(`${orderAddress({ sourceId, reference })}/refetch`, REFETCH)
+      : renderForbidden(REFETCH, "Only operators may do this.");
   return html`${waiting}${button}`;
 }
 

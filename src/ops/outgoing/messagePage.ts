@@ -3,6 +3,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
+import { renderAction, renderForbidden } from "../../html/action.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -29,12 +30,8 @@ export function renderMessage(page: {
     "Answer",
   ];
   const act = mayAct(viewer, sourceId)
-    ? html`<form method="post" action="${endpointAddress(endpointId)}/${deliveryId}/retry" class="row">
-        <button>${label}</button>
-      </form>`
-    : html`<p>
-        <button disabled>${label}</button> <span class="dim">Only operators of this source may do this.</span>
-      </p>`;
+    ? renderAction(`${endpointAddress(endpointId)}/${deliveryId}/retry`, label, { look: "row" })
+    : renderForbidden(label, "Only operators of this source may do this.");
   const body = html`<h1>${title} <span class="badge">${STATE_WORDS[state]}</span></h1>
     ${renderFacts({
       Order: linkOrder(delivery),

@@ -2,6 +2,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
+import { renderAction } from "../../html/action.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import type { List, ListPage } from "../lists/list.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
@@ -64,14 +65,14 @@ function renderEvent({ sourceId, eventId, reference }: JobEvent): Html {
   </div> `;
 }
 
+const RETRY = "/ops/queues/retry";
+
 /** The queue belongs to all sources. */
 const mayRetry = (viewer: Viewer): boolean => mayAct(viewer, null);
 
 function renderRetry({ jobId, state }: ListedJob, viewer: Viewer): string | Html {
   if (state !== "failed" || !mayRetry(viewer)) return "–";
-  return html`<form method="post" action="/ops/queues/retry">
-    <input type="hidden" name="job" value="${jobId}" /><button>Retry</button>
-  </form>`;
+  return renderAction(RETRY, "Retry", { sent: { job: jobId } });
 }
 
 /** How many jobs are in each state, with the way to them. */
@@ -80,9 +81,7 @@ async function renderCounts(queue: JobQueue, { viewer }: ListPage<ListedJob>): P
   const link = (state: JobState) =>
     html`<a href="/ops/queues?state=${state}">${describeCount(counts[state] ?? 0)}</a>`;
   const { failed = 0 } = counts;
-  const retryAll = html`<form method="post" action="/ops/queues/retry" class="row">
-    <button>Retry ${describeCount(failed)} failed ${failed === 1 ? "job" : "jobs"}</button>
-  </form>`;
+  const all = `Retry ${describeCount(failed)} failed ${failed === 1 ? "job" : "jobs"}`;
   return html`${renderFacts(Object.fromEntries(JOB_STATES.map((state) => [STATES[state], link(state)])))}
-  ${failed > 0 && mayRetry(viewer) && retryAll}`;
+  ${failed > 0 && mayRetry(viewer) && renderAction(RETRY, all, { look: "row" })}`;
 }

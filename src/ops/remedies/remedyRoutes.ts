@@ -11,6 +11,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import { mayActOn, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
+import { renderForbidden, renderHidden } from "../../html/action.ts";
 import { renderPage } from "../html/page.ts";
 import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
 import { carryOut } from "../lists/carryOut.ts";
@@ -139,15 +140,12 @@ function renderPlan(
   const label = button(plan.count);
   const act: Html = isAllowed
     ? html`<form method="post" action="/ops${path}" class="row">
-        <input type="hidden" name="${kind}" value="${name}" />
-        <button class="main">${label}</button>
+        ${renderHidden({ [kind]: name })}<button class="main">${label}</button>
       </form>`
-    : html`<p>
-        <button disabled>${label}</button>
-        <span class="dim"
-          >Only operators of ${kind === "source" ? "this source" : "all its sources"} may do this.</span
-        >
-      </p>`;
+    : renderForbidden(
+        label,
+        `Only operators of ${kind === "source" ? "this source" : "all its sources"} may do this.`,
+      );
   const body = html`<h1>${title} <span class="dim">${kind} ${name}</span></h1>
     ${
       plan.count === 0

@@ -1,3 +1,4 @@
+import { renderAction } from "../../html/action.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderInstant } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -89,11 +90,9 @@ function renderMoves(row: OrderRow): Html {
   if (!next) return html`<span class="dim">–</span>`;
   const path = `/_sandbox/orders/${encodeURIComponent(row.reference)}`;
   return html`<div class="actions">
-    <form method="post" action="${path}/step"><button>${next}</button></form>
-    <form method="post" action="${path}/step">
-      <input type="hidden" name="lose" value="true" /><button>${next}, event lost</button>
-    </form>
-    <form method="post" action="${path}/cancel"><button>Fleet cancels</button></form>
+    ${renderAction(`${path}/step`, next)}
+    ${renderAction(`${path}/step`, `${next}, event lost`, { sent: { lose: "true" } })}
+    ${renderAction(`${path}/cancel`, "Fleet cancels")}
   </div>`;
 }
 
@@ -104,9 +103,7 @@ function renderEvents(events: readonly EventView[], mirrorPageOf: MirrorPageOf):
     renderReference(event, mirrorPageOf),
     renderInstant(event.created),
     renderDeliveries(event),
-    html`<form method="post" action="/_sandbox/events/${event.eventId}/resend">
-      <button>Resend</button>
-    </form>`,
+    renderAction(`/_sandbox/events/${event.eventId}/resend`, "Resend"),
   ]);
   const columns = ["Event", "Type", "Order", "Created", "Deliveries", "Action"];
   return html`<h2>Events</h2>

@@ -1,6 +1,8 @@
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
 import { faultsSchema, listChanged, NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
+import { renderAction } from "../../html/action.ts";
+import type { Sent } from "../../html/action.ts";
 import { renderGood, renderWarning } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -13,41 +15,29 @@ const NAMES = SCENARIOS.map(({ name }) => name);
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 export function renderWorld(overview: Overview): Html {
-  const { speed, ordersPerMinute, clock } = overview;
+  const { speed, ordersPerMinute, clock, seed } = overview;
+  const mode = html`<label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>`;
   return html`<section>
     <h2>World</h2>
-    <form class="row" method="post" action="/_sandbox/dials">
-      <label>Fleet speed <input name="speed" type="number" min="0" step="any" value="${speed}" /></label>
-      <label
-        >Orders per minute
-        <input name="ordersPerMinute" type="number" min="0" step="any" value="${ordersPerMinute}"
-      /></label>
-      <button class="main">Set</button>
-    </form>
-    <form class="row" method="post" action="/_sandbox/orders">
-      <label>New orders <input name="count" type="number" min="1" max="100000" value="5" /></label>
-      <label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>
-      <button>Order</button>
-    </form>
-    <form class="row" method="post" action="/_sandbox/seed">
-      <label>Orders of the last 30 days <input name="orders" type="number" min="1" value="1000" /></label>
-      <button>Add</button>
-    </form>
-    ${
-      clock.kind === "virtual"
-        ? html`<form class="row" method="post" action="/_sandbox/clock">
-            <label
-              >Advance the clock, in ms <input name="advanceMs" type="number" min="0" value="60000"
-            /></label>
-            <button>Advance</button>
-          </form>`
-        : null
-    }
-    <form class="row" method="post" action="/_sandbox/reset">
-      <label>Seed <input name="seed" type="number" min="0" value="${overview.seed}" /></label>
-      <button>Reset the world (deletes all orders)</button>
-    </form>
+    ${renderForm("dials", "Set", [
+      renderNumber("Fleet speed", "speed", speed, html`min="0" step="any"`),
+      renderNumber("Orders per minute", "ordersPerMinute", ordersPerMinute, html`min="0" step="any"`),
+    ])}
+    ${renderForm("orders", "Order", [renderNumber("New orders", "count", 5, html`min="1" max="100000"`), mode])}
+    ${renderForm("seed", "Add", [renderNumber("Orders of the last 30 days", "orders", 1_000, html`min="1"`)])}
+    ${clock.kind === "virtual" && renderForm("clock", "Advance", [renderNumber("Advance the clock, in ms", "advanceMs", 60_000)])}
+    ${renderForm("reset", "Reset the world (deletes all orders)", [renderNumber("Seed", "seed", seed)])}
   </section>`;
+}
+
+function renderForm(action: string, label: string, fields: readonly Html[]): Html {
+  return html`<form class="row" method="post" action="/_sandbox/${action}">
+    ${fields}<button>${label}</button>
+  </form>`;
+}
+
+function renderNumber(label: string, name: string, value: number, limits = html`min="0"`): Html {
+  return html`<label>${label} <input name="${name}" type="number" ${limits} value="${value}" /></label>`;
 }
 
 export function renderScenarios(): Html {
@@ -139,22 +129,12 @@ function renderBranch(
   const primary = branch.connections.find((connection) => connection.isPrimary)?.zoneCode;
   const path = `/_sandbox/branches/${branch.branchId}`;
   const state = branch.closed ? "closed" : (primary ?? "not connected");
+  const act = (label: string, change: Sent) =>
+    renderAction(path, label, { sent: { organization: organizationId, ...change } });
   return html`<li class="actions">
     <span>${branch.name} <span class="badge">${state}</span></span>
-    <form method="post" action="${path}">
-      <input type="hidden" name="organization" value="${organizationId}" />
-      <input type="hidden" name="closed" value="${branch.closed ? "false" : "true"}" />
-      <button>${branch.closed ? "Open" : "Close"}</button>
-    </form>
-    ${
-      primary === undefined
-        ? null
-        : html`<form method="post" action="${path}">
-            <input type="hidden" name="organization" value="${organizationId}" />
-            <input type="hidden" name="primary" value="none" />
-            <button>Disconnect primary</button>
-          </form>`
-    }
+    ${act(branch.closed ? "Open" : "Close", { closed: String(!branch.closed) })}
+    ${primary !== undefined && act("Disconnect primary", { primary: "none" })}
   </li>`;
 }
 
