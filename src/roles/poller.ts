@@ -2,6 +2,8 @@ import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import { makePoller } from "../poll/leader/poller.ts";
 import type { Poller } from "../poll/leader/poller.ts";
+import { makeRenewals } from "../poll/leader/renewals.ts";
+import { makeTicks } from "../poll/leader/ticks.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
 import type { Budget } from "../provider/rate/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
@@ -44,6 +46,7 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
   const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
   const budgetOf = makeBudgets(deps);
   const onAnswer = meterAnswers(metrics);
+  const shared = { pool, ticks: makeTicks(deps), renew: makeRenewals({ pool, clock }), holder: HOLDER };
   return (source) => {
     const { sourceId, mode, baseUrl, webhookSecrets } = source;
     const apiKey = keyOf(source);
@@ -52,9 +55,9 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
     const ownLogger = logger.child({ source: sourceId });
     const task = { pool, sourceId, place: config, logger: ownLogger };
     const poller = makePoller({
+      ...shared,
       source,
       client: makeProviderClient({ baseUrl, apiKey, budget, clock, logger, onAnswer }),
-      pool,
       apply,
       clock,
       logger: ownLogger,
@@ -70,7 +73,6 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
         makeCertifyDays(task),
         ...(files === null ? [] : [makeWriteDailyFiles({ ...task, files })]),
       ],
-      holder: HOLDER,
     });
     poller.start();
     return poller;

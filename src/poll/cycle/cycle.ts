@@ -19,7 +19,12 @@ import type { CycleCounts } from "./runSweeps.ts";
 import { synchronizeClock } from "./synchronizeClock.ts";
 
 type CycleResult =
-  | { readonly kind: "polled"; readonly counts: CycleCounts }
+  | {
+      readonly kind: "polled";
+      readonly counts: CycleCounts;
+      /** When the next cycle is due, by the monotonic clock. */
+      readonly dueMs: number;
+    }
   | Exclude<CycleStart, { readonly kind: "begun" }>;
 
 type CycleStart = Exclude<CycleBegin, { readonly kind: "never_polled" }>;
@@ -65,13 +70,13 @@ export function makeCycle(deps: PollDeps): Cycle {
       await tasks.open({ term, signal });
       begunTerm = term;
     }
-    const dueMs = clock.monotonicMs() + intervalMs;
     const begun = await begin(term, polledAs);
     if (begun.kind !== "begun") return begun;
+    const dueMs = clock.monotonicMs() + intervalMs;
     const counts = await runSweeps({ term, signal, state: begun.state, dueMs });
     const end = await endCycle(pool, term.lease, { sourceId, failure: null });
     await tasks.run({ term, signal }, end);
-    return { kind: "polled", counts };
+    return { kind: "polled", counts, dueMs };
   }
 
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */

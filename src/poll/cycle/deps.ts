@@ -3,6 +3,8 @@ import type { Pool } from "../../database/database.ts";
 import type { OrderSource } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Renew } from "../leader/renewals.ts";
+import type { Ticks } from "../leader/ticks.ts";
 import type { LeaderTask } from "../tasks/leaderTasks.ts";
 
 export interface PollDeps {
@@ -44,4 +46,7 @@ export interface PollDeps {
   readonly moreTasks?: readonly LeaderTask[] | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;
+  /** The pollers of a process share these two; a poller alone has its own. */
+  readonly ticks?: Ticks | undefined;
+  readonly renew?: Renew | undefined;
 }

@@ -1,5 +1,3 @@
-import { schedule } from "node-cron";
-import type { ScheduledTask } from "node-cron";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { isDatabaseAway } from "../../database/databaseErrors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
@@ -11,9 +9,10 @@ import type { PollDeps } from "../cycle/deps.ts";
 import { PollerClosedError } from "../cycle/errors.ts";
 import { NOTHING_READ } from "../cycle/readWindow.ts";
 import { makeLeadership } from "./leadership.ts";
+import type { Leadership } from "./leadership.ts";
 import { makePollLog } from "./pollLog.ts";
+import { makeTicks } from "./ticks.ts";
 import { withSignals } from "../../runtime/lifecycle/abort.ts";
-import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 
 /*
  * Three objects precede a request:
@@ -64,10 +63,7 @@ export interface Poller {
 }
 
 const LEASE_TTL_MS = 15_000;
-const EVERY_SECOND = "* * * * * *";
 const TICK_MS = 1_000;
-/** A cron waits for an instant of the wall clock: when that is set back by hours, the next tick would be hours away. */
-const SILENCE_MAX_MS = 3_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
 /** Longer pauses would not help our own database, and after a failover it is available again immediately. */
@@ -78,12 +74,12 @@ const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError if `backfillSince` is invalid. */
 export function makePoller(deps: PollDeps): Poller {
-  const { source, clock } = deps;
+  const { source, clock, ticks = makeTicks(deps) } = deps;
   const name = `poll:${source.sourceId}`;
   const closing = new AbortController();
-  const { attempt, resign } = makeAttempt(deps, name);
-  let task: ScheduledTask | undefined;
-  let tickedMs = clock.monotonicMs();
+  const { attempt, resign, dueInMs } = makeAttempt(deps, name);
+  let endTicks: (() => Promise<void>) | undefined;
+  let ticking = false;
   let running: Promise<CycleReport> | undefined;
 
   function runOnce(signal?: AbortSignal): Promise<CycleReport> {
@@ -91,36 +87,31 @@ export function makePoller(deps: PollDeps): Poller {
     return running;
   }
 
-  const watch = makeLoop({
-    async run() {
-      if (running !== undefined || clock.monotonicMs() - tickedMs < SILENCE_MAX_MS) return;
-      await task?.stop();
-      await task?.start();
-    },
-    everyMs: TICK_MS,
-    pausesFirst: true,
-    onError: (error) => deps.logger.warn({ err: error }, "could not start the tick again"),
-    clock,
-  });
+  function tick(): boolean {
+    if (ticking || dueInMs() > TICK_MS) return false;
+    ticking = true;
+    void runWhenDue();
+    return true;
+  }
 
-  async function tick(): Promise<void> {
+  async function runWhenDue(): Promise<void> {
     try {
+      // Due before the next tick: the interval is not rounded up to whole ticks.
+      await clock.sleep(Math.max(0, dueInMs()), closing.signal);
       const { outcome, waitMs } = await runOnce();
       if (outcome !== "not_due" || waitMs > TICK_MS) return;
-      // Due before the next tick, so that the interval is not rounded up to whole ticks.
       await clock.sleep(waitMs, closing.signal);
       await runOnce();
     } catch (error) {
       if (!closing.signal.aborted) throw error;
     } finally {
-      tickedMs = clock.monotonicMs();
+      ticking = false;
     }
   }
 
   async function close(): Promise<void> {
     closing.abort(new PollerClosedError("the poller is closed"));
-    await watch.stop();
-    await task?.destroy();
+    await endTicks?.();
     const over = Promise.allSettled([running]).then(resign);
     await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]);
   }
@@ -128,29 +119,29 @@ export function makePoller(deps: PollDeps): Poller {
   return {
     runOnce,
     start() {
-      // A tick only checks whether something is due: missed and blocked ticks are harmless, so nothing is logged.
-      task ??= schedule(EVERY_SECOND, tick, { name, timezone: "Etc/UTC", noOverlap: true, logger: SILENT });
-      watch.start();
+      endTicks ??= ticks.add(tick);
     },
     close,
   };
 }
 
-const ignore = () => undefined;
-const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
-
 /** Makes one attempt at a cycle; returns when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
-  const { pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
+  const { clock, logger, leaseTtlMs = LEASE_TTL_MS } = deps;
   // Throw an invalid value now instead of in the first cycle.
   resolveSince(deps.backfillSince, clock.now());
-  const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
+  const leadership = makeLeadership({ ...deps, name, ttlMs: leaseTtlMs });
   const cycle = makeCycle(deps);
+  const resign = () => resignFrom(leadership, logger);
   const log = makePollLog(logger);
   let failures = 0;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
+  /** When the next cycle after one of this process is due. */
+  let nextMs = Number.NEGATIVE_INFINITY;
   /** The state of the source in which it was found to be ours and not paused, while this process leads. */
   let checkedAs: string | undefined;
+
+  const dueInMs = () => Math.max(notBeforeMs, nextMs) - clock.monotonicMs();
 
   function putOff(outcome: CycleReport["outcome"], waitMs: number, error?: unknown): CycleReport {
     notBeforeMs = clock.monotonicMs() + waitMs;
@@ -176,6 +167,7 @@ function makeAttempt(deps: PollDeps, name: string) {
       checkedAs = polledAs;
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
       failures = 0;
+      nextMs = result.dueMs;
       log.succeeded(result.counts, deps.client.providerClock.skewSeconds());
       return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
     } catch (error) {
@@ -192,12 +184,6 @@ function makeAttempt(deps: PollDeps, name: string) {
     return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
   }
 
-  async function resign(): Promise<void> {
-    await leadership.resign().catch((error: unknown) => {
-      logger.warn({ err: error }, "could not give up the lease; it will expire");
-    });
-  }
-
   function recover(error: unknown): CycleReport {
     if (error instanceof LeaseLostError) return { ...NOTHING_DONE, outcome: "lease_lost", waitMs: 0, error };
     failures += 1;
@@ -206,7 +192,13 @@ function makeAttempt(deps: PollDeps, name: string) {
     return putOff("failed", waitMs, error);
   }
 
-  return { attempt, resign };
+  return { attempt, resign, dueInMs };
+}
+
+async function resignFrom({ resign }: Leadership, logger: PollDeps["logger"]): Promise<void> {
+  await resign().catch((error: unknown) => {
+    logger.warn({ err: error }, "could not give up the lease; it will expire");
+  });
 }
 
 /** The state of the source, if it may be polled; undefined while it is paused. Throws ConfigurationError. */

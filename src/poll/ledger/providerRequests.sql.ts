@@ -7,49 +7,48 @@ export interface RequestCount {
   readonly requests: number;
 }
 
-/** A count with the number of requests that were answered with 429. */
+/** A count of a source's requests, and how many of them were answered with 429. */
 export interface SpentRequests extends RequestCount {
+  readonly sourceId: string;
   readonly refused: number;
 }
 
 /**
- * Adds what a process has sent for a source. Counts older than two days are added up by the hour, and of those older than
- * 31 days only the sums of days are kept.
+ * Adds what a process has sent. Of the sources in `counts`, counts older than two days are added up by the hour, and of
+ * those older than 31 days only the sums of days are kept.
  */
-export async function recordRequests(
-  pool: Pool,
-  { sourceId, counts }: { sourceId: string; counts: readonly SpentRequests[] },
-): Promise<void> {
+export async function recordRequests(pool: Pool, counts: readonly SpentRequests[]): Promise<void> {
   await pool.query(
     `with forgotten as (
-       delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '31 days'
+       delete from mirror.provider_requests where source_id = any($1::text[]) and minute < clock_timestamp() - interval '31 days'
        returning source_id, (minute at time zone 'UTC')::date as day, requests, refused
      ), summed as (
        insert into mirror.provider_days as d (source_id, day, figure, amount)
        select source_id, day, figure, sum(amount)
        from forgotten cross join lateral (values ('requests', requests), ('refused', refused)) f (figure, amount)
-       group by source_id, day, figure order by day, figure
+       group by source_id, day, figure order by source_id, day, figure
        on conflict (source_id, day, figure) do update set amount = d.amount + excluded.amount
      ), old as (
        delete from mirror.provider_requests
-       where source_id = $1 and minute <> date_trunc('hour', minute)
+       where source_id = any($1::text[]) and minute <> date_trunc('hour', minute)
          and minute between clock_timestamp() - interval '4 days' and clock_timestamp() - interval '2 days'
        returning *
      ), folded as (
        insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
        select source_id, date_trunc('hour', minute), policy, purpose, sum(requests), sum(refused) from old
-       group by 1, 2, 3, 4 order by 2, 3, 4
+       group by 1, 2, 3, 4 order by 1, 2, 3, 4
        on conflict (source_id, minute, policy, purpose) do update set
          requests = sent.requests + excluded.requests, refused = sent.refused + excluded.refused
      )
      insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
-     select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests, refused
-     from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (policy, purpose, requests, refused)
-     order by policy, purpose
+     select source_id, date_trunc('minute', statement_timestamp()), policy, purpose, requests, refused
+     from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+       as c (source_id, policy, purpose, requests, refused)
+     order by source_id, policy, purpose
      on conflict (source_id, minute, policy, purpose) do update set
        requests = sent.requests + excluded.requests, refused = sent.refused + excluded.refused`,
     [
-      sourceId,
+      counts.map(({ sourceId }) => sourceId),
       counts.map(({ policy }) => policy),
       counts.map(({ purpose }) => purpose),
       counts.map(({ requests }) => requests),

@@ -3,7 +3,7 @@ import { recordRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { SpentRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { Budget } from "../../provider/rate/budget.ts";
 import type { RoleDeps } from "../role.ts";
-import { makeTally, saveTallies } from "./tally.ts";
+import { makeTally, saveTally } from "./tally.ts";
 
 const FLUSH_EVERY_MS = 20_000;
 
@@ -19,32 +19,27 @@ export function makeTrackUsage(
   deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
   pool: Pool,
 ): (shared: Shared) => Budget {
-  const tallies: ReturnType<typeof trackRequestUsage>[] = [];
-  saveTallies(deps, { name: "request usage", everyMs: FLUSH_EVERY_MS, tallies });
-  return (shared) => {
-    const usage = trackRequestUsage({ ...shared, pool });
-    tallies.push(usage);
-    return usage.budget;
-  };
+  const { track, flush } = trackRequestUsage(pool);
+  saveTally(deps, { name: "request usage", everyMs: FLUSH_EVERY_MS, flush });
+  return track;
 }
 
-/** A source's view of the budget that it shares, with a count of what it has sent. @internal */
-export function trackRequestUsage(deps: Shared & { readonly pool: Pool }) {
-  const { budget, pool, sourceId } = deps;
+/** Views of budgets that count what each source sends, and what records the counts of all sources. @internal */
+export function trackRequestUsage(pool: Pool) {
   const { add, flush } = makeTally<SpentRequests>({
-    keyOf: ({ policy, purpose }) => `${policy} ${purpose}`,
+    keyOf: ({ sourceId, policy, purpose }) => `${policy} ${purpose} ${sourceId}`,
     join: (sum, count) => ({
       ...sum,
       requests: sum.requests + count.requests,
       refused: sum.refused + count.refused,
     }),
-    write: (counts) => recordRequests(pool, { sourceId, counts }),
+    write: (counts) => recordRequests(pool, counts),
   });
-  const counted: Budget = {
+  const track = ({ budget, sourceId, ...shared }: Shared): Budget => ({
     ...budget,
     async acquire(request) {
       const permit = await budget.acquire(request);
-      const count = { policy: request.policy, purpose: deps.purpose ?? request.priority };
+      const count = { sourceId, policy: request.policy, purpose: shared.purpose ?? request.priority };
       add({ ...count, requests: 1, refused: 0 });
       return {
         ...permit,
@@ -54,6 +49,6 @@ export function trackRequestUsage(deps: Shared & { readonly pool: Pool }) {
         },
       };
     },
-  };
-  return { budget: counted, flush };
+  });
+  return { track, flush };
 }

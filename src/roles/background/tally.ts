@@ -37,24 +37,19 @@ export function makeTally<Count>(deps: {
   return { add, flush };
 }
 
-/** Flushes the tallies every `everyMs`, and at the end. */
-export function saveTallies(
+/** Flushes a tally every `everyMs`, and at the end. */
+export function saveTally(
   { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
-  saved: { name: string; everyMs: number; tallies: readonly Pick<Tally<never>, "flush">[] },
+  saved: { name: string; everyMs: number } & Pick<Tally<never>, "flush">,
 ): void {
-  const { name, everyMs, tallies } = saved;
-  const flushAll = async () => {
-    for (const tally of tallies) {
-      await tally.flush().catch((error: unknown) => {
-        logger.debug({ err: error, name }, "could not write down what was counted; it is kept");
-      });
-    }
+  const { name, everyMs, flush } = saved;
+  const onError = (error: unknown) => {
+    logger.debug({ err: error, name }, "could not write down what was counted; it is kept");
   };
-  const onError = () => undefined;
-  const loop = makeLoop({ run: flushAll, everyMs, onError, pausesFirst: true, clock });
+  const loop = makeLoop({ run: flush, everyMs, onError, pausesFirst: true, clock });
   loop.start();
   shutdown.onShutdown(name, async () => {
     await loop.stop();
-    await flushAll();
+    await flush().catch(onError);
   });
 }

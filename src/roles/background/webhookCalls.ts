@@ -3,7 +3,7 @@ import { recordCalls } from "../../receive/commit/webhookCalls.sql.ts";
 import type { CallCount, CallOutcome } from "../../receive/commit/webhookCalls.sql.ts";
 import type { CallEnd } from "../../receive/endpoint/receiver.ts";
 import type { RoleDeps } from "../role.ts";
-import { makeTally, saveTallies } from "./tally.ts";
+import { makeTally, saveTally } from "./tally.ts";
 
 const FLUSH_EVERY_MS = 5_000;
 /** Senders give up after a few seconds, some sooner. */
@@ -31,7 +31,7 @@ export function makeCallCounter(
     join: (sum, count) => ({ ...sum, calls: sum.calls + count.calls, slow: sum.slow + count.slow }),
     write: (counts) => recordCalls(pool, counts),
   });
-  saveTallies(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, tallies: [tally] });
+  saveTally(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, flush: tally.flush });
   return ({ sourceId, outcome, reason, durationMs }) => {
     const slow = durationMs > SLOW_MS ? 1 : 0;
     tally.add({ sourceId, outcome: nameOutcome(outcome, reason), calls: 1, slow });

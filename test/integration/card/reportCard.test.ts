@@ -16,6 +16,7 @@ import { emptying } from "../../support/mirror/emptying.ts";
 
 const DAY = 86_400n * 1_000_000_000n;
 const NOW = instantFromMillis(Date.now());
+const NO_REQUESTS = { sourceId: "live", policy: "order-list", purpose: "poll", requests: 0, refused: 0 };
 /** Around the present, in whole days. */
 const PERIOD = { since: floorTo(NOW, DAY) - DAY, until: floorTo(NOW, DAY) + 2n * DAY };
 const ago = (seconds: number) => formatInstant(addSeconds(NOW, -seconds));
@@ -148,8 +149,8 @@ describe("the figures", () => {
     await seeByEvents([{ reference: "A", updatedAt: ago(30), status: "picked_up" }]);
     const snapshots = [makeSnapshot({ reference: "A", updatedAt: ago(90) })];
     await makeLiveApply(database.pool).applyReads({ sourceId: "live", via: "poll", snapshots, time });
-    const counts = [{ policy: "order-list", purpose: "poll", requests: 200, refused: 3 }];
-    await recordRequests(database.pool, { sourceId: "live", counts });
+    const count = { sourceId: "live", policy: "order-list", purpose: "poll", requests: 200, refused: 3 };
+    await recordRequests(database.pool, [count]);
     await database.pool.query(
       `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
        values ('live', 1, 2, 'missed_change', 'A', 1, 'poll', '')`,
@@ -182,7 +183,7 @@ describe("the figures", () => {
     await removeOlder(database.pool, [removeUnannounced], { keptDays: 0 });
     expect(await values()).toEqual({ ...before, events_awaited: 0 });
     await database.pool.query("update mirror.provider_requests set minute = minute - interval '32 days'");
-    await recordRequests(database.pool, { sourceId: "live", counts: [] });
+    await recordRequests(database.pool, [NO_REQUESTS]);
     const { rows } = await database.pool.query(
       "select figure, sum(amount)::int as amount from mirror.provider_days where figure like 're%' group by 1 order by 1",
     );

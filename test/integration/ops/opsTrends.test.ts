@@ -10,6 +10,8 @@ import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 
+const NO_REQUESTS = { sourceId: "live", policy: "order-list", purpose: "poll", requests: 0, refused: 0 };
+
 let database: TestDatabase;
 const run = (statement: string) => database.pool.query(statement);
 const listRate = { requestsMax: 20, windowMs: 10_000 };
@@ -78,8 +80,8 @@ it("shows the share of the request rate, for as long as the charts reach", async
   const day = last((await read("24h")).buckets);
   expect([day.lists, day.refused, day.allowed]).toEqual([40, 2, 7_200]);
   const before = (await read("7d")).buckets;
-  await recordRequests(database.pool, { sourceId: "live", counts: [] });
-  await recordRequests(database.pool, { sourceId: "live", counts: [] });
+  await recordRequests(database.pool, [NO_REQUESTS]);
+  await recordRequests(database.pool, [NO_REQUESTS]);
   expect((await read("7d")).buckets).toEqual(before);
   const { rows } = await run(`
     select minute = date_trunc('hour', now()) - interval '60 hours' as folded, requests::int, refused::int

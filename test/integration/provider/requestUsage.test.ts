@@ -14,18 +14,20 @@ it("sums the requests of several processes per source, and loses none while Post
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
-  await addSource(pool, "live");
+  for (const sourceId of ["live", "other"]) await addSource(pool, sourceId);
   const gone = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
   await gone.end();
   const clock = makeSimulatedClock();
-  const open = (from: typeof pool, purpose?: string) =>
-    trackRequestUsage({
-      budget: makeBudget({ clock }),
-      pool: from,
-      sourceId: "live",
-      ...(purpose === undefined ? {} : { purpose }),
-    });
-  const send = async ({ budget }: ReturnType<typeof open>, policy: PolicyName, priority: Priority) => {
+  const open = (from: typeof pool, purpose?: string) => {
+    const { track, flush } = trackRequestUsage(from);
+    const shared = { budget: makeBudget({ clock }), ...(purpose === undefined ? {} : { purpose }) };
+    return { budget: track({ ...shared, sourceId: "live" }), track, flush };
+  };
+  const send = async (
+    { budget }: Pick<ReturnType<typeof open>, "budget">,
+    policy: PolicyName,
+    priority: Priority,
+  ) => {
     const granted = budget.acquire({ policy, priority });
     await clock.runUntil(clock.monotonicMs() + 1_000);
     (await granted).release();
@@ -38,6 +40,11 @@ it("sums the requests of several processes per source, and loses none while Post
   await send(poller, "order-list", "poll");
   await send(poller, "sustained", "refetch");
   await send(writer, "geocoding", "poll");
+  await send(
+    { budget: poller.track({ budget: makeBudget({ clock }), sourceId: "other" }) },
+    "order-list",
+    "poll",
+  );
   await expect(poller.flush()).rejects.toThrow("after calling end on the pool");
   expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([]);
   down = false;
@@ -50,5 +57,7 @@ it("sums the requests of several processes per source, and loses none while Post
     { policy: "geocoding", purpose: "write", requests: 1 },
     { policy: "sustained", purpose: "refetch", requests: 1 },
   ]);
-  expect(await readRequests(pool, { sourceId: "other", minutes: 60 })).toEqual([]);
+  expect(await readRequests(pool, { sourceId: "other", minutes: 60 })).toEqual([
+    { policy: "order-list", purpose: "poll", requests: 1 },
+  ]);
 });
