@@ -23,9 +23,12 @@ import { benchRead } from "./sections/read.ts";
 import { benchReceive } from "./sections/receive.ts";
 import { benchReporting, benchReportingTenMillion } from "./sections/reporting.ts";
 import { benchReconcile } from "./sections/reconcile.ts";
+import { benchScale } from "./sections/scale.ts";
 import { benchShed } from "./sections/shed.ts";
+import { benchSources } from "./sections/sources.ts";
 import { benchStartUp } from "./sections/startUp.ts";
 import { benchStream } from "./sections/stream.ts";
+import { benchTenMillion } from "./sections/tenMillion.ts";
 import { benchVolume } from "./sections/volume.ts";
 import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
@@ -59,6 +62,9 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   "start-up": benchStartUp,
   volume: benchVolume,
   organizations: benchOrganizations,
+  sources: benchSources,
+  scale: benchScale,
+  "ten-million": benchTenMillion,
 };
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;

@@ -26,21 +26,27 @@ export function startRole(role: "web" | "worker" | "receiver", env: Record<strin
 }
 
 /**
- * Starts a queue with the web and worker processes that use it; all end with the section. Undefined, with a notice, if the
- * queue cannot be started here.
+ * Starts a queue and returns the variables of the processes that use it; it ends with the section. Undefined, with a
+ * notice, if it cannot be started here.
  */
-export async function startWithQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
+export async function startQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
   if (queue === "Redis" && !canStartRedis) {
     process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
     return undefined;
   }
   const redis = queue === "Redis" ? await startRedis() : undefined;
   onEnd(async () => redis?.stop());
-  const env = makeEnvironment({ databaseUrl, redisUrl: redis?.url });
+  return makeEnvironment({ databaseUrl, redisUrl: redis?.url });
+}
+
+/** The same with a web and a worker process that use it, which also end with the section. */
+export async function startWithQueue(queue: "Redis" | "Postgres", deps: BenchDeps) {
+  const env = await startQueue(queue, deps);
+  if (env === undefined) return undefined;
   const web = await startRole("web", env);
-  onEnd(web.stop);
+  deps.onEnd(web.stop);
   const worker = await startRole("worker", env);
-  onEnd(worker.stop);
+  deps.onEnd(worker.stop);
   return { env, web, worker };
 }
 

@@ -14,6 +14,8 @@ import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 export interface RoundOrder {
   readonly round: number;
   readonly count: number;
+  /** Others have the rest: answers at once with what this worker has decided. */
+  readonly isOver?: true;
 }
 
 /** When each event of the round was in the mirror, in milliseconds since 1970; 0 for one that never arrived. */
@@ -45,8 +47,8 @@ function noteDecisions(decisions: readonly Decision[]): void {
   }
 }
 
-async function awaitRound({ round, count }: RoundOrder): Promise<RoundAnswer> {
-  const giveUpMs = performance.now() + PATIENCE_MS;
+async function awaitRound({ round, count, isOver }: RoundOrder): Promise<RoundAnswer> {
+  const giveUpMs = isOver === true ? 0 : performance.now() + PATIENCE_MS;
   while ((decided.get(round)?.events ?? 0) < count && performance.now() < giveUpMs) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }

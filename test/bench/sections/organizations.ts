@@ -1,13 +1,10 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import type { Bench } from "../bench.ts";
 import { startLoad } from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare } from "../measure.ts";
 import { makeEnvironment, startRole } from "../roles.ts";
+import { writeSources } from "../sourcesFile.ts";
 import { timeEvents } from "../timeEvents.ts";
 
 const ORGANIZATIONS = 1_000;
@@ -25,10 +22,7 @@ const RUN_SECONDS = 5;
 export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
   const load = await startLoad();
   onEnd(load.stop);
-  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-sources-"));
-  onEnd(() => rm(folder, { recursive: true, force: true }));
-  const file = path.join(folder, "sources.json");
-  await writeFile(file, JSON.stringify(Array.from({ length: ORGANIZATIONS }, (_, n) => makeSource(n))));
+  const file = await writeSources(ORGANIZATIONS, onEnd);
   // docs/scaling.md recommends it at this size; its figures differ from those of the queue in Postgres.
   const redis = canStartRedis ? await startRedis() : undefined;
   if (redis === undefined) process.stderr.write("There is no redis-server: the queue is in Postgres.\n");
@@ -60,13 +54,3 @@ export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
     limit: subject("limit: the mean, all from one organization", MEAN_PER_SECOND),
   });
 };
-
-function makeSource(n: number) {
-  return {
-    sourceId: `org-${n}`,
-    mode: "live",
-    organization: `organization ${n}`,
-    apiKey: `dos_live_${String(n).padStart(10, "0")}`,
-    webhookSecrets: [WEBHOOK_SECRET],
-  };
-}
