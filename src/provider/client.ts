@@ -36,7 +36,6 @@ import type { OrderAnswer } from "./orderAnswer.ts";
 import { makeProviderClock } from "./rate/providerClock.ts";
 import type { ProviderClock } from "./rate/providerClock.ts";
 import { SPEC_LIMITS } from "./rate/policies.ts";
-import { readRateHeaders } from "./rate/rateHeaders.ts";
 import type { RateAnswer } from "./rate/rateHeaders.ts";
 import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
@@ -214,11 +213,10 @@ function makeReads(send: SendRequest): Reads {
 
 function readOrdersPage(answer: ProviderAnswer): OrdersPage {
   const endpoint = "GET /v1/orders";
-  const { requestedAt, requestId } = answer;
+  const { requestedAt, requestId, rates } = answer;
   const readOrders = () => parseAnswer(listOrdersResponseSchema, endpoint, answer);
   try {
-    const rates = readRateHeaders(answer.headers).declared;
-    return { ...readPage(answer.text), requestedAt, requestId, rates, readOrders };
+    return { ...readPage(answer), requestedAt, requestId, rates, readOrders };
   } catch (error) {
     if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
     throw error;

@@ -94,7 +94,8 @@ export function readRefusal(value: unknown): ProviderRefusal {
 
 /** `request_id` of any answer, null if there is none. */
 export function readRequestId(value: unknown): string | null {
-  return readRefusal(value).requestId;
+  const named = (value as { request_id?: unknown } | null | undefined)?.request_id;
+  return named === undefined ? null : requestId.parse(named);
 }
 
 /**

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { tryParseJson } from "../domain/parseJson.ts";
 import type { ListedOrder } from "../domain/source/orderSource.ts";
 import { readReference, readSnapshot } from "./order.ts";
 import { rawElements, rawMember } from "./rawJson.ts";
@@ -27,10 +26,8 @@ const pageSchema = z.object({
   offset: z.number().int().nonnegative(),
 });
 
-/** Reads a list response (spec, "GET /v1/orders"). Throws UnreadableSnapshotError when it is not one. */
-export function readPage(text: string): RawPage {
-  const value = tryParseJson(text);
-  if (value === undefined) throw new UnreadableSnapshotError("the list response is not JSON");
+/** Reads a list response (spec, "GET /v1/orders"), with its JSON. Throws UnreadableSnapshotError when it is not one. */
+export function readPage({ text, value }: { readonly text: string; readonly value: unknown }): RawPage {
   const result = pageSchema.safeParse(value);
   if (!result.success) {
     throw new UnreadableSnapshotError("the list response lacks data, hasMore, limit or offset");

@@ -13,6 +13,7 @@ interface WholeRead {
 
 /** About ten megabytes; with more changes than that in six hours, the older half is no longer tracked. */
 const SHOWN_MAX = 100_000;
+const FORGET_EVERY_SECONDS = 600;
 
 /**
  * Measures how late changes appear in the provider's list, no matter how they were first learned of: a change shown for
@@ -26,6 +27,8 @@ export class ArrivalLog {
   #reach: Instant | undefined;
   /** Changes older than this are no longer tracked. */
   #oldest: Instant = 0n;
+  /** What is older was forgotten. */
+  #forgotten: Instant = 0n;
 
   showPage({ requestedAt, rows }: Pick<ShownPage, "requestedAt" | "rows">): void {
     this.#age(requestedAt);
@@ -42,9 +45,10 @@ export class ArrivalLog {
   /** `read` was completely read, and all its pages were shown here. */
   showWindow(read: WholeRead): void {
     this.#age(read.begunAt);
-    this.#reads = [...this.#reads, read];
+    this.#reads.push(read);
     if (this.#reach === undefined || read.window.until > this.#reach) this.#reach = read.window.until;
-    this.#forgetOld();
+    // Searching for the old ones at each window would take longer than everything else in a quiet cycle.
+    if (this.#oldest > addSeconds(this.#forgotten, FORGET_EVERY_SECONDS)) this.#forgetOld();
   }
 
   /** The counts since the last call. */
@@ -77,6 +81,7 @@ export class ArrivalLog {
   }
 
   #forgetOld(): void {
+    this.#forgotten = this.#oldest;
     this.#reads = this.#reads.filter(({ window }) => window.until > this.#oldest);
     for (const [key, version] of this.#shown) if (version < this.#oldest) this.#shown.delete(key);
   }

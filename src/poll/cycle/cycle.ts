@@ -72,6 +72,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     }
     const begun = await begin(term, polledAs);
     if (begun.kind !== "begun") return begun;
+    // Not before it is due by the database's clock, which has counted from a moment before this one.
     const dueMs = clock.monotonicMs() + intervalMs;
     const counts = await runSweeps({ term, signal, state: begun.state, dueMs });
     const end = await endCycle(pool, term.lease, { sourceId, failure: null });

@@ -37,11 +37,20 @@ export function makeExchange(deps: {
     providerClock.observe({ date: headers.get("date"), startedAtMs, receivedAtMs: clock.monotonicMs() });
     const requestedAt = providerClock.instantAt(startedAtMs);
     if (!response.ok) throw await refuse(request, response, permit);
-    permit.learn({ ...readRateHeaders(headers), refusedForMs: null });
+    const rate = readRateHeaders(headers);
+    permit.learn({ ...rate, refusedForMs: null });
     permit.release();
     try {
       const { text, value } = await readJsonBody(response);
-      return { status, headers, text, value, requestId: readRequestId(value), requestedAt };
+      return {
+        status,
+        headers,
+        text,
+        value,
+        requestId: readRequestId(value),
+        rates: rate.declared,
+        requestedAt,
+      };
     } catch (error) {
       throw toUnavailable(request, { status, error, signal });
     }

@@ -1,5 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { PolicyName } from "../rate/policies.ts";
+import type { RateAnswer } from "../rate/rateHeaders.ts";
 import type { Priority } from "../../domain/source/orderSource.ts";
 
 export interface ProviderRequest {
@@ -36,6 +37,8 @@ export interface ProviderAnswer {
   readonly text: string;
   readonly value: unknown;
   readonly requestId: string | null;
+  /** The limits in its headers. */
+  readonly rates: RateAnswer["declared"];
   /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
 }

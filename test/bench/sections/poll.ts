@@ -68,7 +68,7 @@ async function benchQuiet(world: World): Promise<Figure[]> {
     subjects: [
       {
         name: "a quiet cycle",
-        goal: "under 50 ms",
+        goal: "under 5 ms",
         run: async () => {
           const quiet = await pollQuietly(world);
           requests.push(quiet.requests);
@@ -150,19 +150,23 @@ async function pollQuietly(world: World): Promise<{ sample: Sample; requests: nu
   await pool.query("delete from mirror.poll_state");
   await systemClock.sleep(RATE_WINDOW_MS);
   const poller = makeBenchPoller(world, { intervalSeconds: 1, backfillSince: "PT1S" });
-  const counts: number[] = [];
+  /** List requests of the cycles without a proof: the last one may be the first that has something to prove. */
+  const requestsAlone: number[] = [];
+  let cycles = 0;
   let errors = 0;
   await poller.runOnce();
   const before = process.cpuUsage();
-  while (counts.length < QUIET_CYCLES && errors === 0) {
-    const { outcome, requests, waitMs } = await poller.runOnce();
-    if (outcome === "polled") counts.push(requests);
-    else if (outcome === "not_due") await systemClock.sleep(waitMs);
+  while (cycles < QUIET_CYCLES && errors === 0) {
+    const { outcome, requests, windows, waitMs } = await poller.runOnce();
+    if (outcome === "polled") {
+      cycles += 1;
+      if (windows === 1) requestsAlone.push(requests);
+    } else if (outcome === "not_due") await systemClock.sleep(waitMs);
     else errors += 1;
   }
   const { user, system } = process.cpuUsage(before);
   await poller.close();
-  return { sample: { value: (user + system) / 1_000 / counts.length, errors }, requests: mean(counts) };
+  return { sample: { value: (user + system) / 1_000 / cycles, errors }, requests: mean(requestsAlone) };
 }
 
 function mean(values: readonly number[]): number {

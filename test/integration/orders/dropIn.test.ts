@@ -68,7 +68,7 @@ afterAll(async () => {
 /** Applies the provider's list to the mirror, as a poll does. */
 async function fill(sourceId: "live" | "test", key: string): Promise<void> {
   const { text } = await speakTo(sandbox).ask("GET", "/v1/orders?limit=200", { key });
-  const snapshots = readPage(text).elements.map((element) => {
+  const snapshots = readPage({ text, value: JSON.parse(text) }).elements.map((element) => {
     const listed = readListed(element);
     if (listed.kind !== "order") throw new TypeError(listed.detail);
     return listed.snapshot;

@@ -153,7 +153,7 @@ describe("readPage", () => {
   it("keeps each element's text and value", () => {
     const text =
       '{"data":[ {"reference":"A", "n": 1.0}, null ],"hasMore":false,"limit":50,"offset":0,"request_id":"r"}';
-    expect(readPage(text)).toEqual({
+    expect(readPage({ text, value: JSON.parse(text) })).toEqual({
       elements: [
         { raw: '{"reference":"A", "n": 1.0}', value: { reference: "A", n: 1 } },
         { raw: "null", value: null },
@@ -164,14 +164,10 @@ describe("readPage", () => {
     });
   });
 
-  it.each([
-    "<html>",
-    '{"data":[',
-    "[]",
-    '{"data":{},"hasMore":false,"limit":1,"offset":0}',
-    '{"data":[]}',
-    "null",
-  ])("refuses %s", (text) => {
-    expect(() => readPage(text)).toThrow(UnreadableSnapshotError);
-  });
+  it.each(["[]", '{"data":{},"hasMore":false,"limit":1,"offset":0}', '{"data":[]}', "null"])(
+    "refuses %s",
+    (text) => {
+      expect(() => readPage({ text, value: JSON.parse(text) })).toThrow(UnreadableSnapshotError);
+    },
+  );
 });
