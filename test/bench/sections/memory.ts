@@ -1,74 +1,39 @@
 import { spawn } from "node:child_process";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startProgram } from "../../support/programs/program.ts";
-import type { Bench } from "../bench.ts";
+import type { Bench, BenchDeps } from "../bench.ts";
 import { buildProgram, readNodeOptions } from "../buildProgram.ts";
 import { startChild, startLoad } from "../children.ts";
+import type { Child } from "../children.ts";
 import { amount } from "../effort.ts";
 import type { LoadAnswer } from "../processes/load.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
 import { readMegabytes } from "../resident.ts";
 import { makeEnvironment } from "../roles.ts";
+import { nextRound } from "../timeEvents.ts";
 
 const PER_SECOND = 1_000;
 const EVENTS = amount(15_000);
 const CONNECTIONS = 64;
 const LOOK_MS = 500;
-const ROLES = ["web", "worker", "poller"] as const;
-type Role = (typeof ROLES)[number];
+/** Processes that work together on one database, with the goal of each in megabytes. */
+const GROUPS = [{ web: 120, worker: 120, poller: 120 }, { up: 220 }] as const;
 
-/** Resident memory of the built program, role by role, at 1,000 events per second. */
-export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
+/** Resident memory of the built program at 1,000 events per second: role by role, and of all roles in one process. */
+export const benchMemory: Bench = async ({ addDatabase, onEnd }) => {
   await buildProgram();
   const nodeOptions = await readNodeOptions();
   const load = await startLoad();
   onEnd(load.stop);
-  const sandbox = await startChild("sandboxProcess.ts", { env: makeEnvironment({ databaseUrl }) });
-  onEnd(sandbox.stop);
-  const port = await findFreePort();
-  const env = {
-    ...makeEnvironment({ databaseUrl }),
-    PORT: String(port),
-    DELIVERY_BASE_URL: String(sandbox.greeting),
-    LOG_LEVEL: "info",
-    LOG_FORMAT: "json",
-  };
-  const pids = {} as Record<Role, number>;
-  for (const role of ROLES) {
-    const program = startProgram([role], env, { nodeOptions });
-    onEnd(async () => void (await program.stop()));
-    await program.waitFor(new RegExp(`${role} is ready`));
-    pids[role] = program.child.pid ?? 0;
-  }
   const idle = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
   onEnd(() => Promise.resolve(void idle.kill()));
-
-  let round = 0;
-  let peaks = {} as Record<Role, number>;
-  let errors = 0;
-  const runLoad = async () => {
-    round += 1;
-    const url = `http://127.0.0.1:${port}/webhooks/live`;
-    const sent = { over: false };
-    const sending = load
-      .ask<LoadAnswer>({ url, requests: EVENTS, perSecond: PER_SECOND, connections: CONNECTIONS, round })
-      .finally(() => (sent.over = true));
-    peaks = { web: 0, worker: 0, poller: 0 };
-    while (!sent.over) {
-      for (const role of ROLES) peaks[role] = Math.max(peaks[role], await readMegabytes(pids[role]));
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    }
-    ({ errors } = await sending);
-  };
-  const subjects = ROLES.map((role): Subject => {
-    const run = async (): Promise<Sample> => {
-      // One load measures all roles; the first of them starts it.
-      if (role === ROLES[0]) await runLoad();
-      return { value: peaks[role], errors };
-    };
-    return { name: `${role} at ${PER_SECOND} events/s, most seen`, goal: "under 120 MB", run };
-  });
+  const subjects: Subject[] = [];
+  for (const goals of GROUPS) {
+    const databaseUrl = await addDatabase(Object.keys(goals).join("_"));
+    const group = await startGroup(Object.keys(goals), { databaseUrl, nodeOptions, onEnd });
+    subjects.push(...listSubjects(goals, { ...group, load }));
+  }
   return compare({
     section: "memory",
     unit: "MB RSS",
@@ -79,3 +44,63 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     },
   });
 };
+
+interface Group {
+  /** Where events are sent. */
+  readonly url: string;
+  readonly pids: ReadonlyMap<string, number>;
+}
+
+async function startGroup(
+  names: readonly string[],
+  options: { databaseUrl: string; nodeOptions: readonly string[]; onEnd: BenchDeps["onEnd"] },
+): Promise<Group> {
+  const { databaseUrl, nodeOptions, onEnd } = options;
+  const sandbox = await startChild("sandboxProcess.ts", { env: makeEnvironment({ databaseUrl }) });
+  onEnd(sandbox.stop);
+  const port = await findFreePort();
+  const env = {
+    ...makeEnvironment({ databaseUrl }),
+    PORT: String(port),
+    DELIVERY_BASE_URL: String(sandbox.greeting),
+    LOG_LEVEL: "info",
+    LOG_FORMAT: "json",
+  };
+  const pids = new Map<string, number>();
+  for (const name of names) {
+    const program = startProgram([name], env, { nodeOptions });
+    onEnd(async () => void (await program.stop()));
+    await program.waitFor(name === "up" ? /web is ready/ : new RegExp(`${name} is ready`));
+    pids.set(name, program.child.pid ?? 0);
+  }
+  return { url: `http://127.0.0.1:${port}/webhooks/live`, pids };
+}
+
+/** One load measures all processes of a group; the first of them starts it. */
+function listSubjects(
+  goals: Readonly<Record<string, number>>,
+  { url, pids, load }: Group & { load: Child },
+): Subject[] {
+  const peaks = new Map<string, number>();
+  let errors = 0;
+  async function runLoad(): Promise<void> {
+    peaks.clear();
+    const sent = { over: false };
+    const order = { requests: EVENTS, perSecond: PER_SECOND, connections: CONNECTIONS, round: nextRound() };
+    const sending = load.ask<LoadAnswer>({ url, ...order }).finally(() => (sent.over = true));
+    while (!sent.over) {
+      for (const [name, pid] of pids)
+        peaks.set(name, Math.max(peaks.get(name) ?? 0, await readMegabytes(pid)));
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+    ({ errors } = await sending);
+  }
+  return Object.entries(goals).map(([name, goal], index) => ({
+    name: `${name} at ${PER_SECOND} events/s, most seen`,
+    goal: `under ${goal} MB`,
+    async run(): Promise<Sample> {
+      if (index === 0) await runLoad();
+      return { value: peaks.get(name) ?? 0, errors };
+    },
+  }));
+}
