@@ -534,7 +534,7 @@ as $$
   ) s
   where o.updated_at > instant and o.gone_at is null
 $$;
-comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: for each order, the last state seen that is not younger than the instant. Orders whose first known state is younger, and orders that the provider no longer has, are left out. A state that was never observed cannot be shown. Filter by source_id and reference where possible.';
+comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: for each order, the last state seen that is not younger than the instant. Orders whose first known state is younger, and orders that the provider no longer has, are left out. A state that was never observed cannot be shown. No instant (null) gives no rows. Filter by source_id and reference where possible.';
 
 create procedure mirror.prepare_reader()
 language plpgsql as $$

@@ -231,13 +231,18 @@ create function mirror.require_day(source text, day date, allow_exceptions boole
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   excepted bigint;
-  why text := case when readable
-    then mirror.explain_incomplete(source, mirror.nanos_of(day::timestamptz), mirror.nanos_of((day + 1)::timestamptz))
-    else format('There is no source %s.', source) end;
+  why text;
 begin
   if source is null or day is null or allow_exceptions is null then
     raise exception using errcode = 'null_value_not_allowed', message = 'reporting.require needs a source and a day';
   end if;
+  -- Nanoseconds since 1970 in 64 bits end in 2262; an infinite date has no end.
+  if day not between date '1700-01-01' and date '2261-12-31' then
+    raise exception using errcode = 'datetime_field_overflow', message = format('reporting.require needs a day of the years 1700 to 2261, not %s', day);
+  end if;
+  why := case when readable
+    then mirror.explain_incomplete(source, mirror.nanos_of(day::timestamptz), mirror.nanos_of((day + 1)::timestamptz))
+    else format('There is no source %s.', source) end;
   if why is not null then
     raise exception using errcode = 'OM412',
       message = format('%s is not complete for %s: %s', source, day, why),

@@ -77,7 +77,12 @@ it("refuses days before the history, unknown sources, and missing values", async
   });
   for (const call of ["null, '2026-11-21'", "'live', null", "'live', '2026-11-21', null"])
     await expect(run(`reporting.require(${call})`)).rejects.toMatchObject({ code: "22004" });
-  await expect(run("reporting.require('live', 'infinity')")).rejects.toBeDefined();
+  for (const day of ["infinity", "-infinity", "0001-01-01", "5874897-12-31"]) {
+    await expect(run(`reporting.require('live', '${day}')`)).rejects.toMatchObject({
+      message: `reporting.require needs a day of the years 1700 to 2261, not ${day}`,
+      code: "22008",
+    });
+  }
 });
 
 it("takes the day in the session's time zone", async () => {
