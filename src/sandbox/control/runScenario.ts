@@ -62,15 +62,26 @@ function findScenario(name: string): Scenario {
   throw refused(404, "scenario_not_found", `Unknown scenario. Known scenarios: ${names}.`);
 }
 
+interface OptionRule {
+  readonly rule: string;
+  readonly fits: (number: number) => boolean;
+}
+const MILLISECONDS: OptionRule = {
+  rule: "milliseconds from 0 to 86400000, a day",
+  fits: (number) => number >= 0 && number <= 86_400_000,
+};
+const OPTION_RULES: Readonly<Record<string, OptionRule>> = {
+  copies: {
+    rule: "a whole number from 1 to 100",
+    fits: (number) => Number.isInteger(number) && number >= 1 && number <= 100,
+  },
+  share: { rule: "a number from 0 to 1", fits: (number) => number >= 0 && number <= 1 },
+};
+
 function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>>): ScenarioOptions {
   const options: Record<string, number> = { ...scenario.options };
   for (const [name, value] of Object.entries(given)) {
-    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
-    if (
-      !Object.hasOwn(options, name) ||
-      typeof number !== "number" ||
-      !(number >= 0 && number <= 86_400_000)
-    ) {
+    if (!Object.hasOwn(options, name)) {
       const known = Object.keys(scenario.options).join(", ") || "none";
       throw refused(
         422,
@@ -78,6 +89,10 @@ function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>
         `The scenario ${scenario.name} takes these numeric options: ${known}.`,
       );
     }
+    const { rule, fits } = OPTION_RULES[name] ?? MILLISECONDS;
+    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+    if (typeof number !== "number" || !fits(number))
+      throw refused(422, "invalid_request", `The option ${name} must be ${rule}.`);
     options[name] = number;
   }
   return options;

@@ -35,6 +35,13 @@ it("rejects an unknown scenario, order or option", async () => {
   await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
   await expect(trigger("duplicate", { bogus: "1" })).rejects.toThrow("takes these numeric options");
   await expect(trigger("duplicate", { copies: "many" })).rejects.toBeInstanceOf(ConfigurationError);
+  for (const copies of ["many", "-1", "0", "2.5", "101"]) {
+    await expect(trigger("duplicate", { copies })).rejects.toThrow(
+      "The option copies must be a whole number from 1 to 100.",
+    );
+  }
+  await expect(trigger("webhook-chaos", { share: "7" })).rejects.toThrow("must be a number from 0 to 1.");
+  await expect(trigger("late-commit", { lateMs: "-1" })).rejects.toThrow("must be milliseconds from 0");
 });
 
 it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {
