@@ -72,7 +72,7 @@ const CLOSE_WAIT_MS = 1_000;
 /** How often a paused source is checked. */
 const PAUSE_LOOK_MS = 5_000;
 
-/** Polls one source. Throws ConfigurationError if `backfillSince` is invalid. */
+/** Polls one source. Throws ConfigurationError if `backfillSince` is invalid or in the future. */
 export function makePoller(deps: PollDeps): Poller {
   const { source, clock, ticks = makeTicks(deps) } = deps;
   const name = `poll:${source.sourceId}`;
@@ -125,11 +125,19 @@ export function makePoller(deps: PollDeps): Poller {
   };
 }
 
+/** Throws for an invalid value now instead of in the first cycle; before a future one, nothing would ever be proved. */
+function checkSince({ backfillSince, clock }: PollDeps): void {
+  const now = clock.now();
+  if (resolveSince(backfillSince, now) <= now) return;
+  throw new ConfigurationError("BACKFILL_SINCE is in the future by this machine's clock.", {
+    fix: "Name a time in the past, or correct the clock.",
+  });
+}
+
 /** Makes one attempt at a cycle; returns when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
   const { clock, logger, leaseTtlMs = LEASE_TTL_MS } = deps;
-  // Throw an invalid value now instead of in the first cycle.
-  resolveSince(deps.backfillSince, clock.now());
+  checkSince(deps);
   const leadership = makeLeadership({ ...deps, name, ttlMs: leaseTtlMs });
   const cycle = makeCycle(deps);
   const resign = () => resignFrom(leadership, logger);

@@ -56,6 +56,9 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.");
   }
+  if (values.WEBHOOK_PORT !== null && values.WEBHOOK_PORT !== 0 && values.WEBHOOK_PORT === values.PORT) {
+    problems.push("WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.");
+  }
   for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"] as const) {
     if (values[name] !== null && values.DATABASE_URL === null)
       problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);

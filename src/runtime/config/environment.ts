@@ -25,6 +25,8 @@ export interface Environment {
 export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 
 export const ENV_FILE = ".env";
+/** A shell and a .env file remove quotes; docker's --env-file, for example, keeps them. */
+const QUOTED = /^(["'])[^]*\1$/;
 const SECRET_FILE_BYTES_MAX = 65_536;
 
 /** The environment wins over `.env`, and NAME_FILE may name a secret's file. With `envFile` null, no `.env`. */
@@ -37,6 +39,7 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
     const own = env[name];
     const text = (own ?? dotenv[name] ?? "").trim();
     if (text === "") return undefined;
+    if (QUOTED.test(text)) problems.push(`${name} is in quotes, which are part of its value. Remove them.`);
     return { text, origin: own === undefined ? ".env" : "environment" };
   };
   for (const name of VARIABLE_NAMES) {

@@ -8,7 +8,7 @@ import type { Values } from "./variables.ts";
 export type CheckScheme = (schemeText: string, secrets: readonly string[], url?: string) => string[];
 
 /** The spec, "Authentication": a key is `<prefix>_test_…` or `<prefix>_live_…`. */
-const KEY_MODE = /^.+?_(live|test)_./;
+const KEY_MODE = /^\S+?_(live|test)_\S+$/;
 const POLITE_INTERVAL_SECONDS = 30;
 
 /** Problems of the sources that cannot be seen in a single variable, one sentence each; none contains a secret. */
@@ -56,7 +56,7 @@ function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefine
   const keyMode = KEY_MODE.exec(apiKey)?.[1];
   if (keyMode === mode) return undefined;
   if (keyMode === undefined) {
-    return `${names.apiKey} is not a provider key: keys have _${mode}_ after their prefix. Copy it again.`;
+    return `${names.apiKey} is not a provider key: keys are one word with _${mode}_ after the prefix. Copy it again.`;
   }
   return `${names.apiKey} belongs to ${mode} mode but holds a ${keyMode} key. Replace it with a ${mode} key.`;
 }

@@ -243,6 +243,12 @@ describe("the pace", () => {
   });
 });
 
+it("refuses a history that begins in the future, instead of starting forever", () => {
+  expect(() => makeSut({ backfillSince: "2999-01-01T00:00:00Z" })).toThrow(
+    "BACKFILL_SINCE is in the future by this machine's clock.",
+  );
+});
+
 describe("the machine's clock", () => {
   it("may be set back by hours: a started poller goes on", async () => {
     const started = makeSut();

@@ -476,6 +476,38 @@ describe("secrets in files", () => {
   });
 });
 
+describe("plausible mistakes", () => {
+  const KEY = "dos_live_abcdefghijklm";
+  const PROVIDER = { DELIVERY_BASE_URL: "https://api.provider.example", DELIVERY_LIVE_API_KEY: KEY };
+
+  it.each([
+    ["DELIVERY_LIVE_API_KEY", `"${KEY}"`],
+    ["OPS_PASSWORD", "'an ops password of some length'"],
+    ["PORT", '"3000"'],
+  ])("names quotes that became part of %s, as with docker's --env-file", (name, value) => {
+    expect(problemsOf({ ...PROVIDER, [name]: value })).toContain(
+      `${name} is in quotes, which are part of its value. Remove them.`,
+    );
+  });
+
+  it("lets a .env file have quotes", () => {
+    expect(problemsOf({}, write(`OPS_PASSWORD="an ops password of some length"\n`))).toEqual([]);
+  });
+
+  it("refuses a key with its header's first word", () => {
+    expect(problemsOf({ ...PROVIDER, DELIVERY_LIVE_API_KEY: `Bearer ${KEY}` })).toEqual([
+      "DELIVERY_LIVE_API_KEY is not a provider key: keys are one word with _live_ after the prefix. Copy it again.",
+    ]);
+  });
+
+  it("refuses one port for two servers", () => {
+    expect(problemsOf({ PORT: "3000", WEBHOOK_PORT: "3000" })).toEqual([
+      "WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.",
+    ]);
+    expect(problemsOf({ PORT: "0", WEBHOOK_PORT: "0" })).toEqual([]);
+  });
+});
+
 describe("the .env file", () => {
   it("adds what the environment lacks, and never overrides it, even an empty value", () => {
     const file = write("PORT=4000\nHOST=::1\nLOG_LEVEL=debug # loud\n");
