@@ -36,7 +36,7 @@ export function register(program: Command): void {
         const orders = await countMirroredOrders(mirror.pool);
         const shown = health.facts.sources.map((standing) => {
           const count = orders.get(standing.sourceId) ?? 0;
-          return addDetails(mirror.pool, { standing, orders: count, holding: health.holding });
+          return addDetails(mirror.pool, { standing, orders: count, health });
         });
         const { holding, beginning } = health;
         return { sources: await Promise.all(shown), holding, beginning };
@@ -57,6 +57,8 @@ interface ShownSource {
   readonly orders: number;
   /** The conditions of this source, and those that concern all sources. */
   readonly holding: readonly Holding[];
+  /** The same of those that may pass by themselves. */
+  readonly beginning: readonly Holding[];
   readonly webhooks: WebhookHealth;
   readonly requests: readonly RequestCount[];
   readonly behaviour: readonly StoredBehaviour[];
@@ -64,15 +66,15 @@ interface ShownSource {
 
 async function addDetails(
   pool: Pool,
-  source: Pick<ShownSource, "standing" | "orders" | "holding">,
+  { standing, orders, health }: Pick<ShownSource, "standing" | "orders"> & { health: Health },
 ): Promise<ShownSource> {
-  const { standing } = source;
   const { sourceId } = standing;
+  const concerns = ({ condition, subject }: Holding) => condition.label !== "source" || subject === sourceId;
   return {
-    ...source,
-    holding: source.holding.filter(
-      ({ condition, subject }) => condition.label !== "source" || subject === sourceId,
-    ),
+    standing,
+    orders,
+    holding: health.holding.filter(concerns),
+    beginning: health.beginning.filter(concerns),
     webhooks: judgeWebhooks(standing),
     behaviour: await readBehaviour(pool, sourceId),
     requests: await readRequests(pool, { sourceId, minutes: 60 }),
@@ -186,7 +188,11 @@ function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): st
   return style === "plain" ? text : paint(style, text);
 }
 
-function toJson({ standing, orders, holding, webhooks, requests, behaviour }: ShownSource) {
+function describeHolding({ condition: { name, severity }, subject, since, cause, remedy }: Holding) {
+  return { name, severity, subject, since: formatInstant(since), cause, remedy };
+}
+
+function toJson({ standing, orders, holding, beginning, webhooks, requests, behaviour }: ShownSource) {
   const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
   const { sourceId, mode, now, pending, quarantined, refetches, lastError, oldestPendingAt } = standing;
   const { lost, announced, late, lostSinceLastEvent } = standing;
@@ -195,9 +201,8 @@ function toJson({ standing, orders, holding, webhooks, requests, behaviour }: Sh
     sourceId,
     mode,
     orders,
-    conditions: holding.map(({ condition: { name, severity }, subject, since, cause, remedy }) => {
-      return { name, severity, subject, since: formatInstant(since), cause, remedy };
-    }),
+    conditions: holding.map(describeHolding),
+    beginning: beginning.map(describeHolding),
     safeThrough: moment(standing.safeThrough),
     polledThrough: moment(standing.polledThrough),
     lastCycleEndedAt: moment(standing.lastCycleEndedAt),

@@ -169,3 +169,19 @@ it("says when an order has more observations than it shows", async () => {
   expect(await run(["order", "DO-9"])).toBe(0);
   expect(stderr).toBe("Only the newest 200 are shown; the older ones: reporting.order_history.\n");
 });
+
+it("status shows what is not a problem yet to people and to programs", async () => {
+  await addSource(database.pool, "young");
+  await database.pool.query(
+    "update mirror.sources set created_at = now() - interval '1 minute' where source_id = 'young'",
+  );
+  expect(await run(["status"])).toBe(0);
+  expect(stdout).toContain("… Not a problem yet: No poller runs for young.");
+  stdout = "";
+  expect(await run(["status", "--json"])).toBe(0);
+  const sources = JSON.parse(stdout) as { sourceId: string; beginning: { name: string }[] }[];
+  const young = sources.find(({ sourceId }) => sourceId === "young");
+  expect(young?.beginning).toContainEqual(
+    expect.objectContaining({ name: "OrderMirrorNoLeader", subject: "young", severity: "critical" }),
+  );
+});
