@@ -104,6 +104,7 @@ export class ScheduledRun {
     const before = this.#look;
     const next = await this.#world.look();
     this.#look = next;
+    assert.deepEqual(this.#world.failedTasks, [], "no task of the leader fails");
     const wentBack =
       before !== undefined && next.safeThrough < before.safeThrough && next.breaches === before.breaches;
     assert.equal(wentBack, false, "safe_through goes back only by a recorded breach");

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { pino } from "pino";
 import { issueCertificate } from "../../../src/certificates/issue.ts";
 import type { FoundState } from "../../../src/certificates/periodStates.sql.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
@@ -43,6 +44,8 @@ export interface ScheduledWorld {
   advance(seconds: number): Promise<void>;
   /** A poller as in a separate process. */
   startPoller(): Poller;
+  /** What leader tasks have failed of so far, as logged: no fault of a schedule explains one. */
+  readonly failedTasks: readonly string[];
   /** Ends the lease of its holder, as time does when a process was killed. */
   endLease(): Promise<void>;
   /** Applies an event of such a change. */
@@ -208,10 +211,16 @@ function makeWorld(lane: {
     modes: new Map([[sourceId, "live"]]),
   });
   const run = async (text: string) => void (await pool.query(text, [sourceId]));
+  const failedTasks: string[] = [];
+  const logger = pino(
+    { level: "warn" },
+    { write: (line) => void (line.includes('"task":') && failedTasks.push(line)) },
+  );
   let processes = 0;
   let events = 0;
   return {
     provider,
+    failedTasks,
     now,
     advance: (seconds) => lane.time.advance(seconds),
     startPoller: () =>
@@ -221,7 +230,7 @@ function makeWorld(lane: {
         pool,
         apply,
         clock,
-        logger: silentLogger,
+        logger,
         intervalSeconds: INTERVAL_SECONDS,
         settleSeconds: 5,
         overlapSeconds: 60,
