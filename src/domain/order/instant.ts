@@ -20,6 +20,9 @@ const INSTANT_MAX = 2n ** 63n - 1n;
 const ISO_8601 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
+/** Its usual form, on a day that every month has: Date.parse reads it in less than half the time. */
+const USUAL = /^\d{4}-\d{2}-(?:[01]\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{3})?Z$/;
+
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -39,6 +42,8 @@ export function parseInstant(text: string): Instant {
 }
 
 function parseAnyYear(text: string): bigint {
+  const millis = USUAL.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(millis)) return BigInt(millis) * NANOS_PER_MILLI;
   const parts = ISO_8601.exec(text);
   if (!parts) throw new InvalidInstantError(`not an ISO 8601 date-time with a time zone: ${quote(text)}`);
   const [, year, month, day, hour, minute, second = "0", fraction = "", , sign, offsetHour, offsetMinute] =
