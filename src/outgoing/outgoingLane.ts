@@ -16,8 +16,6 @@ const LOOK_MIN_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const CLOSE_DEADLINE_MS = 5_000;
 
-export type OutgoingLane = ReturnType<typeof makeOutgoingLane>;
-
 interface LaneDeps {
   readonly pool: Pool;
   readonly endpoint: OutgoingEndpoint;
