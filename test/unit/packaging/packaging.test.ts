@@ -213,6 +213,12 @@ describe("continuous integration", () => {
     expect({ status, last }).toEqual({ status: 0, last: "14 passed, 0 failed, 2 skipped" });
   });
 
+  it("says how long the processors worked, where the system counts it", () => {
+    const files = { steps: "test\n", "test.status": "0 9\n", elapsed: "9\n" };
+    expect(summarize({ ...files, busy: "100\n115\n" }).text).toContain("processors: 15 s of work in 9 s");
+    expect(summarize(files).text).not.toContain("processors");
+  });
+
   it.each([
     { why: "a test that failed", status: "1 9", failures: ["unit: a.test.ts: it broke"], cause: "it broke" },
     { why: "an exit code without a failed test", status: "137 9", failures: [], cause: "Killed: 9" },
