@@ -4,6 +4,7 @@ import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { findAccess } from "./access.ts";
 import type { Person } from "./access.ts";
+import { makeOpenIdConnectRoutes } from "./openIdConnect.ts";
 import type { Sessions } from "./sessions.ts";
 import { refuse } from "../html/requests.ts";
 import { enter } from "./viewer.ts";
@@ -52,11 +53,7 @@ export function makeSignOnRoutes(
     await sessions.begin(request, response, viewer);
     response.redirect(303, next);
   }
-  // Loaded only where it is used: the library takes 2 MB.
-  const loading = import("./openIdConnect.ts").then(({ makeOpenIdConnectRoutes }) =>
-    makeOpenIdConnectRoutes({ settings, logger, admit, fail, readTarget }),
-  );
-  return Router().use(async (request, response, next) => (await loading)(request, response, next));
+  return makeOpenIdConnectRoutes({ settings, logger, admit, fail, readTarget });
 }
 
 function refuseWithoutRole({ socket }: Request, response: Response, logger: Logger): void {
