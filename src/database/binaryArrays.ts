@@ -54,11 +54,10 @@ export function typeName(type: ElementType): string {
  * values from it, at more than twice the cost. Null if all values are null: `unnest` then fills the column with nulls.
  */
 export function packArray(type: ElementType, values: readonly (Element | null)[]): Buffer | null {
+  if (values.every((value) => value === null)) return null;
   const { oid, bytesOf, write } = ENCODINGS[type];
   const lengths = values.map((value) => (value === null ? NULL_LENGTH : bytesOf(value)));
   const bytes = lengths.reduce((sum, length) => sum + LENGTH_BYTES + Math.max(0, length), HEAD_BYTES);
-  if (bytes === HEAD_BYTES + LENGTH_BYTES * values.length && values.every((value) => value === null))
-    return null;
   const buffer = Buffer.allocUnsafe(bytes);
   const view = new DataView(buffer.buffer, buffer.byteOffset, bytes);
   for (const [place, word] of [1, Number(lengths.includes(NULL_LENGTH)), oid, values.length, 1].entries())
