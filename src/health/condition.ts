@@ -147,7 +147,7 @@ function judgeEach<Subject>(
 }
 
 /** "12 events", "1 event", "more than 100,000 events". */
-export function describeCount(number: number, noun: string): string {
+export function describeCount(number: number, noun: string, plural = `${noun}s`): string {
   const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
-  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${noun}${number === 1 ? "" : "s"}`;
+  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${number === 1 ? noun : plural}`;
 }

@@ -60,7 +60,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     holds: ({ quarantined }) => quarantined > 0,
     since: ({ oldestQuarantinedAt }) => oldestQuarantinedAt,
     cause: ({ sourceId, quarantined }) =>
-      `${describeCount(quarantined, quarantined === 1 ? "event or read" : "events or read")} of ${sourceId} could not be processed.`,
+      `${describeCount(quarantined, "event or read", "events or reads")} of ${sourceId} could not be processed.`,
   }),
   perSource({
     name: "OrderMirrorWebhooksRefused",
