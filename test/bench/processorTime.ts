@@ -12,6 +12,12 @@ interface ProcessTime {
   readonly ended: number;
 }
 
+/** Throws where the processor time of other processes is not shown. */
+export function requireProcessorTime(): void {
+  if (process.platform !== "linux")
+    throw new Error("Only Linux shows the processor time of a server's processes.");
+}
+
 /** Processor time of all threads of a process so far, in microseconds. Rejects where there is no /proc. */
 export async function readProcessorTime(pid: number): Promise<number> {
   return (await readProcess(pid)).own;

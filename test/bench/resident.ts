@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+import { readRssBytes } from "../support/programs/resident.ts";
 
-const KILOBYTES_PER_MEGABYTE = 1_024;
+const BYTES_PER_MEGABYTE = 1_048_576;
 
 /** Current resident memory of a process. Rejects when there is no such process. */
 export async function readMegabytes(pid: number): Promise<number> {
-  const { stdout } = await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)]);
-  return Number(stdout.trim()) / KILOBYTES_PER_MEGABYTE;
+  return (await readRssBytes(pid)) / BYTES_PER_MEGABYTE;
 }

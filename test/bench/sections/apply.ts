@@ -11,6 +11,7 @@ import type { Bench } from "../bench.ts";
 import { amount } from "../effort.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
+import { requireProcessorTime } from "../processorTime.ts";
 
 const ROWS = amount(10_000);
 const BATCH = 100;
@@ -94,8 +95,7 @@ export const benchApply: Bench = async ({ pool }) => {
 
 /** Postgres' own work for an event: the section is separate, so that its writes do not slow those that `apply` times. */
 export const benchWork: Bench = async ({ pool }) => {
-  if (process.platform !== "linux")
-    throw new Error("Only Linux shows the processor time of a server's process.");
+  requireProcessorTime();
   const nextRows = await prepare(pool);
   return compare({
     section: "work",

@@ -7,7 +7,7 @@ import type { Generate } from "../generator.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
 import { startPeer } from "../peer.ts";
-import { readProcessorTime, readServerTime } from "../processorTime.ts";
+import { readProcessorTime, readServerTime, requireProcessorTime } from "../processorTime.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
 import { startWithQueue, webhookAddress } from "../roles.ts";
 import { nextRound } from "../timeEvents.ts";
@@ -44,8 +44,7 @@ interface Running {
  * --peer, to the peer.
  */
 export const benchCost: Bench = async (deps) => {
-  if (process.platform !== "linux")
-    throw new Error("Only Linux shows the processor time of a server's processes.");
+  requireProcessorTime();
   const generate = await startGenerator(deps.onEnd);
   const bare = await startBare(deps);
   const paused = await startBare(deps, [String(PAUSE_MS)]);

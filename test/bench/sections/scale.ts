@@ -8,7 +8,7 @@ import { startGenerator } from "../generator.ts";
 import type { Generate } from "../generator.ts";
 import { compare, median } from "../measure.ts";
 import type { Figure, Subject } from "../measure.ts";
-import { readProcessorTime, readServerTime } from "../processorTime.ts";
+import { readProcessorTime, readServerTime, requireProcessorTime } from "../processorTime.ts";
 import type { RoundAnswer, RoundOrder } from "../processes/roleProcess.ts";
 import { startQueue, startRole, webhookAddress } from "../roles.ts";
 import { nextRound } from "../timeEvents.ts";
@@ -48,8 +48,7 @@ interface Measured {
  * processor time.
  */
 export const benchScale: Bench = async (deps) => {
-  if (process.platform !== "linux")
-    throw new Error("Only Linux shows the processor time of a server's processes.");
+  requireProcessorTime();
   const generate = await startGenerator(deps.onEnd);
   const figures: Figure[] = [];
   for (const queue of ["Redis", "Postgres"] as const) {

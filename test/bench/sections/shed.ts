@@ -1,7 +1,6 @@
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import type { EdgeAttackEnd } from "../../support/http/edgeAttack.ts";
 import { startProgram } from "../../support/programs/program.ts";
-import { readRssBytes } from "../../support/programs/resident.ts";
 import type { Bench } from "../bench.ts";
 import { buildProgram, readNodeOptions } from "../buildProgram.ts";
 import { startChild, startLoad } from "../children.ts";
@@ -10,12 +9,12 @@ import type { LoadAnswer } from "../processes/load.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
 import { makeEnvironment } from "../roles.ts";
+import { readMegabytes } from "../resident.ts";
 
 const SECONDS = 6;
 const EVENTS_PER_SECOND = 500;
 const CONNECTIONS = 64;
 const LOOK_MS = 250;
-const MEBIBYTE = 1_048_576;
 const ATTACKS = [
   { name: "forged ones", pipelined: false },
   { name: "forged ones in packets", pipelined: true },
@@ -67,7 +66,7 @@ export const benchShed: Bench = async ({ databaseUrl, pool, onEnd }) => {
       const attacked = attacker.ask<EdgeAttackEnd>({ port, floodMs, pipelined });
       peakMegabytes = 0;
       const looking = setInterval(() => {
-        void readRssBytes(web).then((bytes) => (peakMegabytes = Math.max(peakMegabytes, bytes / MEBIBYTE)));
+        void readMegabytes(web.child.pid ?? 0).then((now) => (peakMegabytes = Math.max(peakMegabytes, now)));
       }, LOOK_MS);
       const sample = await sendGenuine();
       end = await attacked;

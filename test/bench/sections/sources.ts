@@ -8,7 +8,7 @@ import { startChild } from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare, quantile } from "../measure.ts";
 import type { Subject } from "../measure.ts";
-import { readProcessorTime, readServerTime } from "../processorTime.ts";
+import { readProcessorTime, readServerTime, requireProcessorTime } from "../processorTime.ts";
 import { readMegabytes } from "../resident.ts";
 import { makeEnvironment } from "../roles.ts";
 import { writeSources } from "../sourcesFile.ts";
@@ -31,6 +31,7 @@ interface Measured {
 
 /** The cycles of 1,000 quiet sources in one poller process, with the default interval. Each run is one interval. */
 export const benchSources: Bench = async ({ pool, databaseUrl, onEnd }) => {
+  requireProcessorTime();
   await buildProgram();
   const provider = await startChild("quietProviderProcess.ts");
   onEnd(provider.stop);

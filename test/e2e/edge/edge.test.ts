@@ -66,7 +66,7 @@ it.each([
 ])("hundreds of connections that request %s and read nothing delay no event", async (_, pipelined) => {
   const web = await startWeb();
   const quietMs = await measureQuietMs();
-  const beforeBytes = await readRssBytes(web);
+  const beforeBytes = await readRssBytes(web.child.pid ?? 0);
   const packet = makeHead("GET /openapi.json", []).repeat(pipelined);
   const connections = await Promise.all(
     Array.from({ length: CONNECTIONS }, () => openRaw(port, { reads: false })),
@@ -76,7 +76,7 @@ it.each([
   const answers = [];
   for (let number = 1; number <= EVENTS; number += 1) {
     answers.push(await sendOne(number));
-    peakBytes = Math.max(peakBytes, await readRssBytes(web));
+    peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
   }
   for (const connection of connections) connection.abort();
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
@@ -103,7 +103,7 @@ it.runIf(isLinux).each([
     const answers = [];
     for (let number = 1; !isOver; number += 1) {
       answers.push({ number, ...(await sendOne(number)) });
-      peakBytes = Math.max(peakBytes, await readRssBytes(web));
+      peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
     }
     const { closedAfterMs, sent } = await attack;
     expect(sent).toBeGreaterThanOrEqual(forgedMin);

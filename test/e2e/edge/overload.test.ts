@@ -121,7 +121,7 @@ it.runIf(isLinux)(
       for (let shot = 0; shot < 8; shot += 1) {
         const status = await fire(`evt_${sender}_${shot}`);
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        peakBytes = Math.max(peakBytes, await readRssBytes(web));
+        peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
       }
     });
     await Promise.all(senders);

@@ -1,8 +1,22 @@
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import type { RunningProgram } from "./program.ts";
+import { promisify } from "node:util";
 
-/** Memory that the program holds, in bytes; only Linux shows it. */
-export async function readRssBytes({ child }: RunningProgram): Promise<number> {
-  const status = await readFile(`/proc/${child.pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024;
+const BYTES_PER_KILOBYTE = 1_024;
+
+/**
+ * Memory that a process holds, in bytes. On Linux from /proc: starting `ps` several times a second takes processor time from
+ * what is measured. Rejects when there is no such process.
+ */
+export async function readRssBytes(pid: number): Promise<number> {
+  return (process.platform === "linux" ? await readProc(pid) : await askPs(pid)) * BYTES_PER_KILOBYTE;
+}
+
+async function readProc(pid: number): Promise<number> {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]);
+}
+
+async function askPs(pid: number): Promise<number> {
+  const { stdout } = await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)]);
+  return Number(stdout.trim());
 }
