@@ -5,22 +5,30 @@ import type { Bench, BenchDeps } from "../bench.ts";
 import { buildProgram, readNodeOptions } from "../buildProgram.ts";
 import { startChild, startLoad } from "../children.ts";
 import type { Child } from "../children.ts";
-import { amount } from "../effort.ts";
+import { amount, MINUTES } from "../effort.ts";
 import type { LoadAnswer } from "../processes/load.ts";
-import { compare } from "../measure.ts";
+import { compare, formatValue } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
 import { readMegabytes } from "../resident.ts";
 import { makeEnvironment } from "../roles.ts";
 import { nextRound } from "../timeEvents.ts";
 
 const PER_SECOND = 1_000;
-const EVENTS = amount(15_000);
+/** Events that are signed together: signatures are valid for minutes only, so a long run signs in portions. */
+const EVENTS_MAX = 60 * PER_SECOND;
 const CONNECTIONS = 64;
 const LOOK_MS = 500;
-/** Processes that work together on one database, with the goal of each in megabytes. */
-const GROUPS = [{ web: 120, worker: 120, poller: 120 }, { up: 220 }] as const;
+const SHORT_MINUTES = amount(100) / 400;
+/** Processes that work together on one database, with the goal of each in megabytes, and how long a counted run lasts. */
+const GROUPS = [
+  { goals: { web: 120, worker: 120, poller: 120 }, minutes: MINUTES },
+  { goals: { up: 220 }, minutes: SHORT_MINUTES },
+];
 
-/** Resident memory of the built program at 1,000 events per second: role by role, and of all roles in one process. */
+/**
+ * Resident memory of the built program at 1,000 events per second: role by role, and of all roles in one process. With
+ * `--minutes=N`, each run lasts that long.
+ */
 export const benchMemory: Bench = async ({ addDatabase, onEnd }) => {
   await buildProgram();
   const nodeOptions = await readNodeOptions();
@@ -29,10 +37,10 @@ export const benchMemory: Bench = async ({ addDatabase, onEnd }) => {
   const idle = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
   onEnd(() => Promise.resolve(void idle.kill()));
   const subjects: Subject[] = [];
-  for (const goals of GROUPS) {
+  for (const { goals, minutes } of GROUPS) {
     const databaseUrl = await addDatabase(Object.keys(goals).join("_"));
     const group = await startGroup(Object.keys(goals), { databaseUrl, nodeOptions, onEnd });
-    subjects.push(...listSubjects(goals, { ...group, load }));
+    subjects.push(...listSubjects(goals, { ...group, load, minutes }));
   }
   return compare({
     section: "memory",
@@ -79,21 +87,34 @@ async function startGroup(
 /** One load measures all processes of a group; the first of them starts it. */
 function listSubjects(
   goals: Readonly<Record<string, number>>,
-  { url, pids, load }: Group & { load: Child },
+  { url, pids, load, minutes }: Group & { load: Child; minutes: number },
 ): Subject[] {
   const peaks = new Map<string, number>();
   let errors = 0;
+  let isWarm = false;
   async function runLoad(): Promise<void> {
     peaks.clear();
+    errors = 0;
+    const events = (isWarm ? minutes : SHORT_MINUTES) * 60 * PER_SECOND;
+    isWarm = true;
+    for (let sent = 0; sent < events;) {
+      const portion = Math.min(events - sent, EVENTS_MAX);
+      await sendPortion(portion);
+      sent += portion;
+      const sizes = [...peaks].map(([name, peak]) => `${name} ${formatValue(peak)}`);
+      process.stderr.write(`  memory · after ${sent / PER_SECOND} s · most seen: ${sizes.join(", ")} MB\n`);
+    }
+  }
+  async function sendPortion(requests: number): Promise<void> {
     const sent = { over: false };
-    const order = { requests: EVENTS, perSecond: PER_SECOND, connections: CONNECTIONS, round: nextRound() };
+    const order = { requests, perSecond: PER_SECOND, connections: CONNECTIONS, round: nextRound() };
     const sending = load.ask<LoadAnswer>({ url, ...order }).finally(() => (sent.over = true));
     while (!sent.over) {
       for (const [name, pid] of pids)
         peaks.set(name, Math.max(peaks.get(name) ?? 0, await readMegabytes(pid)));
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }
-    ({ errors } = await sending);
+    errors += (await sending).errors;
   }
   return Object.entries(goals).map(([name, goal], index) => ({
     name: `${name} at ${PER_SECOND} events/s, most seen`,
