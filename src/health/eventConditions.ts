@@ -25,6 +25,14 @@ const FORGED_REMEDY =
 const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: SourceFacts) =>
   refusedSinceLastEvent === wrongTimesSinceLastEvent;
 
+/**
+ * Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that genuine
+ * events are refused.
+ */
+const isEveryCallRefused = ({ refusedSinceLastEvent, foundSinceRefused, lastEventAt }: SourceFacts) =>
+  (refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0) ||
+  (refusedSinceLastEvent > 0 && lastEventAt === null);
+
 /** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
 export function describeRefusals({ wrongSignatures, wrongTimes }: SourceFacts): string {
   const calls = describeCount(wrongSignatures, "webhook call");
@@ -69,11 +77,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "every signed webhook call is refused",
     remedy: SECRET_REMEDY,
     page: "/ops/lost",
-    // Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that
-    // genuine events are refused.
-    holds: ({ refusedSinceLastEvent, foundSinceRefused, lastEventAt }) =>
-      (refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0) ||
-      (refusedSinceLastEvent > 0 && lastEventAt === null),
+    holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,
     cause: (source) => {
       const { sourceId, refusedSinceLastEvent: calls } = source;
@@ -91,7 +95,8 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
     remedy: FORGED_REMEDY,
     page: "/ops/lost",
-    holds: ({ wrongSignatures }) => wrongSignatures > WRONG_SIGNATURES_MAX,
+    // If every call is refused, OrderMirrorWebhooksRefused is about the same calls.
+    holds: (source) => source.wrongSignatures > WRONG_SIGNATURES_MAX && !isEveryCallRefused(source),
     since: ({ firstWrongSignatureAt }) => firstWrongSignatureAt,
     cause: (source) => `${source.sourceId}: ${describeRefusals(source)}.`,
     fix: ({ wrongSignatures, wrongTimes }) => (wrongSignatures === wrongTimes ? CLOCK_REMEDY : FORGED_REMEDY),
@@ -143,8 +148,12 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     remedy:
       "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
     page: "/ops/lost",
-    holds: ({ configured, lostSinceLastEvent }) =>
-      configured === true && lostSinceLastEvent >= STOPPED_AFTER_LOST,
+    // Refused only for their time, they do arrive, and OrderMirrorWebhooksRefused says so. With wrong signatures they may
+    // have stopped all the same: a stranger may have sent the refused calls.
+    holds: (source) =>
+      source.configured === true &&
+      source.lostSinceLastEvent >= STOPPED_AFTER_LOST &&
+      !(isEveryCallRefused(source) && isRefusedForTime(source)),
     since: ({ firstLostSinceLastEventAt }) => firstLostSinceLastEventAt,
     cause: ({ sourceId, lostSinceLastEvent }) =>
       `Webhooks of ${sourceId} have stopped: polling alone found the last ${describeCount(lostSinceLastEvent, "change")}.`,

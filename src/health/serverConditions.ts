@@ -29,8 +29,10 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "queue",
     label: "queue",
-    measures: "the queue's server does not answer, or may lose jobs",
-    forSeconds: 0,
+    measures: "the queue's server does not answer, or may lose jobs, for a minute",
+    // A restart of Redis takes seconds, and needs nobody: workers find events without it, and processes reconnect.
+    forSeconds: 60,
+    noticedAfterSeconds: 0,
     remedy: "Start Redis; see REDIS_URL. Meanwhile workers find events without it, within seconds.",
     page: "/ops/queues",
     find: ({ queues }) =>

@@ -175,12 +175,13 @@ it("distinguishes forged calls by strangers from a wrong secret", async () => {
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
-it("reports everywhere that the queue is unreachable when Redis is", async () => {
+it("reports to commands at once that Redis is away; pages notice it, and alerts wait a minute", async () => {
   const away = await openSurfaces({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
   onTestFinished(() => away.close());
   const condition = "warning OrderMirrorQueueAway";
-  expect(await away.look()).toEqual(everywhere(condition));
-  expect(await away.tell()).toEqual([`alert.firing ${condition}`]);
+  expect(await away.look()).toEqual({ ...everywhere(), status: [condition], doctor: [condition] });
+  expect(await away.readPage()).toContain("reported after 1 min");
+  expect(await away.tell()).toEqual([]);
 });
 
 it("waits for a busy queue as long as a command may, which opens new connections", async () => {

@@ -129,6 +129,29 @@ it("tells a wrong clock from a wrong secret", () => {
   ]);
 });
 
+it("notices at once that the queue is away, and reports it after a minute, which a restart does not take", () => {
+  const queues = [{ name: "apply", problems: [{ problem: "x", fix: "y" }], newestDeadAt: null }];
+  const firstSeen = new Map<string, bigint>();
+  const look = (second: number) => {
+    const { holding, beginning } = judge(makeFacts({}, { queues, now: ago(-second) }), firstSeen);
+    return [holding, beginning].map((list) => list.map(({ condition }) => condition.name));
+  };
+  expect(look(0)).toEqual([[], ["OrderMirrorQueueAway"]]);
+  expect(look(59)).toEqual([[], ["OrderMirrorQueueAway"]]);
+  expect(look(60)).toEqual([["OrderMirrorQueueAway"], []]);
+});
+
+it("shows a wrong clock as one condition, and keeps what a stranger's calls could hide", () => {
+  const many = { wrongSignatures: 21, firstWrongSignatureAt: ago(60) };
+  const stopped = { lostSinceLastEvent: 3, firstLostSinceLastEventAt: ago(120) };
+  const wrongClock = { ...deaf, ...many, ...stopped, wrongTimes: 21, wrongTimesSinceLastEvent: 3 };
+  expect(firing(wrongClock)).toEqual(["OrderMirrorWebhooksRefused"]);
+  expect(firing({ ...wrongClock, wrongTimes: 0, wrongTimesSinceLastEvent: 0 })).toEqual([
+    "OrderMirrorWebhooksRefused",
+    "OrderMirrorEventsStopped",
+  ]);
+});
+
 const endpoint = {
   endpointId: "erp",
   sourceIds: ["live"],
