@@ -1,8 +1,9 @@
-import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { createHash, createPublicKey, generateKeyPairSync } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
+import { readPrivateKeys } from "../runtime/privateKeys.ts";
 
 /** A public key, by which others recognize an installation. */
 export interface VerifyingKey {
@@ -22,7 +23,6 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
 const FILE = "certificate-key.pem";
 const OTHERS = 0o077;
-const PRIVATE_KEY = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----/g;
 /** The 32 bytes of a public key in base64. */
 export const PUBLIC_KEY = /^[A-Za-z0-9+/]{43}=$/;
 
@@ -74,6 +74,10 @@ export function readPublicKey(text: string): VerifyingKey {
   return describeKey(createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" }));
 }
 
+function describeSigningKey(privateKey: KeyObject): SigningKey {
+  return { ...describeKey(createPublicKey(privateKey)), privateKey };
+}
+
 function describeKey(key: KeyObject): VerifyingKey {
   const bytes = Buffer.from(String(key.export({ format: "jwk" }).x), "base64url");
   const keyId = createHash("sha256").update(bytes).digest("hex");
@@ -83,13 +87,8 @@ function describeKey(key: KeyObject): VerifyingKey {
 /** @internal */
 export function parseKeys(pem: string, origin: string): SigningKeys {
   try {
-    const [first, ...former] = (pem.match(PRIVATE_KEY) ?? []).map((block) => {
-      const privateKey = createPrivateKey(block);
-      if (privateKey.asymmetricKeyType !== "ed25519") throw new TypeError("not an Ed25519 key");
-      return { ...describeKey(createPublicKey(privateKey)), privateKey };
-    });
-    if (first === undefined) throw new TypeError("no private key");
-    return [first, ...former];
+    const [first, ...former] = readPrivateKeys(pem);
+    return [describeSigningKey(first), ...former.map(describeSigningKey)];
   } catch (error) {
     throw new ConfigurationError(`${origin} does not hold an Ed25519 private key in PEM.`, {
       cause: error,

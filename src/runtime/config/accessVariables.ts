@@ -43,6 +43,6 @@ export const ACCESS_VARIABLES = {
     schema: webAddresses,
     unset: "HOST and the names of this machine",
     meaning:
-      "public addresses of the web process, comma separated, such as https://mirror.example.com; requests for other hosts are refused",
+      "public addresses of the web process, comma separated, such as https://mirror.example.com; requests for other hosts are refused; a path is a prefix that a proxy removes, for webhooks only",
   },
 } as const satisfies Record<string, Variable>;

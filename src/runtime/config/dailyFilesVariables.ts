@@ -1,5 +1,5 @@
 import { holdsLogin } from "./providerAddress.ts";
-import { text } from "./variableSchemas.ts";
+import { folder, text } from "./variableSchemas.ts";
 import type { ValuesOf, Variable } from "./variableSchemas.ts";
 
 /** Where the poller writes a file for each day. */
@@ -8,7 +8,7 @@ export type DailyFiles = NonNullable<ReturnType<typeof makeDailyFiles>>;
 /** A scheme; a single letter is a drive of Windows. */
 const ADDRESS = /^[a-z][a-z0-9+.-]+:/i;
 
-const place = text.refine(
+const place = folder.refine(
   (value) => !ADDRESS.test(value) || isBucket(value),
   "must be a folder, or the https:// address of a bucket without a user, a query or a fragment",
 );

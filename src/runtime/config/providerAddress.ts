@@ -7,6 +7,7 @@ export function findAddressProblem(address: string): string | undefined {
   if (url.protocol !== "https:" && url.protocol !== "http:") return "must start with https://";
   if (holdsLogin(url)) return "must not contain a user or password; the key goes in a variable";
   if (url.search !== "" || url.hash !== "") return "must not contain a query or a fragment";
+  if (/\/v1\/*$/.test(url.pathname)) return "must not end in /v1, which every request adds; remove it";
   if (url.protocol === "http:" && !namesThisMachine(url.host)) {
     return "must start with https://: over http anybody on the way can read the key (only this machine may use http)";
   }

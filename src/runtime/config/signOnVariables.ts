@@ -159,6 +159,10 @@ export function listSignOnProblems(values: SignOnValues, sourceIds: readonly str
       problems.push(
         "OIDC_ISSUER is set without PUBLIC_URL. People are redirected back to PUBLIC_URL; set it.",
       );
+    else if (new URL(PUBLIC_URL[0] ?? "").pathname !== "/")
+      problems.push(
+        "OIDC_ISSUER is set, but PUBLIC_URL has a path. The ops pages need a host of their own; put its address first, without a path.",
+      );
   }
   const signsOn = OPS_PROXY_ADDRESSES !== null || set.length > 0;
   const grants = { OPS_OPERATORS, OPS_VIEWERS };

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
 import { holdsLogin } from "./providerAddress.ts";
 import { findPathProblem } from "../http/forwardedPaths.ts";
+import { readPrivateKeys } from "../privateKeys.ts";
 
 /** One environment variable of the product. */
 export interface Variable {
@@ -37,6 +38,10 @@ const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
 
 export const text = z.string();
+export const folder = text.refine(
+  (value) => !value.startsWith("~"),
+  "must not start with ~, which only a shell replaces; write the whole path, or ./~ for a folder of that name",
+);
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be one of ${words.join(", ")}`);
 
@@ -156,10 +161,19 @@ export const publicAddress = text.refine(
   "must be an address that starts with https:// or http://, without a user and password",
 );
 
+/** A path is the prefix that a proxy removes from the addresses of webhooks. */
 export const webAddresses = list.refine(
-  (values) => values.length > 0 && values.every(isPublicAddress),
-  "must be addresses that start with https:// or http://, without a user and password, comma separated",
+  (values) => values.length > 0 && values.every((value) => isPublicAddress(value) && !/[?#]/.test(value)),
+  "must be addresses that start with https:// or http://, without a user and password, a query or a fragment, comma separated",
 );
+
+export const signingKeys = text.refine((value) => {
+  try {
+    return readPrivateKeys(value).length > 0;
+  } catch {
+    return false;
+  }
+}, "must hold an Ed25519 private key in PEM, with its line breaks; create one with: openssl genpkey -algorithm ed25519");
 
 export const forwardedPaths = list.superRefine((patterns, context) => {
   for (const pattern of patterns) {

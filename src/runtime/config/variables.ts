@@ -6,6 +6,7 @@ import {
   keptFor,
   DAY_SECONDS,
   databaseUrl,
+  folder,
   host,
   HOUR_SECONDS,
   list,
@@ -13,6 +14,7 @@ import {
   forwardedPaths,
   redisUrls,
   seconds,
+  signingKeys,
   text,
   publicAddress,
   wholeNumberVariable,
@@ -89,9 +91,9 @@ export const VARIABLES = {
     unset: "DATABASE_URL",
     meaning: "a replica for the orders, branches and exports of the read API; none: DATABASE_URL",
   },
-  DATA_DIR: { schema: text, default: ".data", meaning: "folder of the embedded Postgres" },
+  DATA_DIR: { schema: folder, default: ".data", meaning: "folder of the embedded Postgres" },
   CERTIFICATE_KEY: {
-    schema: text,
+    schema: signingKeys,
     secret: true,
     unset: "created when it is first needed, kept in DATA_DIR",
     meaning:

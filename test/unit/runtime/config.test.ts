@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,6 +11,10 @@ import { checkScheme } from "../../../src/signature/verifier.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
+
+const PEM = { type: "pkcs8", format: "pem" } as const;
+const ED25519_KEY = String(generateKeyPairSync("ed25519").privateKey.export(PEM));
+const RSA_KEY = String(generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey.export(PEM));
 
 let files = 0;
 function write(content: string): string {
@@ -105,6 +110,15 @@ it("loads every default from an empty environment, without a source", () => {
     logLevel: "info",
     logFormat: expect.stringMatching(/^(json|pretty)$/),
   });
+});
+
+it("takes what only looks like a mistake: a path for webhooks, a folder named ~, several keys", () => {
+  const env = {
+    PUBLIC_URL: "https://example.com/hooks/",
+    DATA_DIR: "./~",
+    CERTIFICATE_KEY: ED25519_KEY + ED25519_KEY,
+  };
+  expect(problemsOf(env)).toEqual([]);
 });
 
 it("cannot be changed once it is loaded", () => {
@@ -267,6 +281,9 @@ describe("the provider's address", () => {
     ["https://user:password@api.example.com", false],
     ["https://api.example.com/?a=1", false],
     ["https://api.example.com/#a", false],
+    ["https://api.example.com/v1", false],
+    ["https://api.example.com/couriers/v1/", false],
+    ["https://api.example.com/v1/couriers", true],
   ])("%s", (address, good) => {
     const problems = problemsOf({ DELIVERY_BASE_URL: address, DELIVERY_LIVE_API_KEY: "dos_live_key" });
     const refusal: unknown = expect.stringMatching(/^DELIVERY_BASE_URL must /);
@@ -367,6 +384,26 @@ it.each<[string, Env, RegExp]>([
   ["a password of eleven characters", { OPS_PASSWORD: "elevenchars" }, /^OPS_PASSWORD must have at least 12/],
   ["a viewer's password of one", { OPS_VIEWER_PASSWORD: "a" }, /^OPS_VIEWER_PASSWORD must have at least 12/],
   ["a public address that is none", { PUBLIC_URL: "mirror.example.com" }, /^PUBLIC_URL must be addresses/],
+  ...["?a=1", "#a", "/?", "/path#"].map((end): [string, Env, RegExp] => [
+    `a public address that ends in ${end}`,
+    { PUBLIC_URL: `https://mirror.example.com${end}` },
+    /^PUBLIC_URL must be addresses .* a query or a fragment/,
+  ]),
+  [
+    "single sign-on under a path",
+    { ...OIDC, PUBLIC_URL: "https://example.com/mirror", OPS_VIEWERS: "*" },
+    /^OIDC_ISSUER is set, but PUBLIC_URL has a path\. .* put its address first/,
+  ],
+  ...["DATA_DIR", "DAILY_FILES"].map((name): [string, Env, RegExp] => [
+    `a tilde that no shell replaced in ${name}`,
+    { [name]: "~/data" },
+    new RegExp(`^${name} must not start with ~, .* write the whole path, .*, not "~/data"\\.$`),
+  ]),
+  ...["abc", RSA_KEY, ED25519_KEY.replaceAll("\n", "\\n")].map((key): [string, Env, RegExp] => [
+    `the certificate key ${key.slice(0, 40)}`,
+    { CERTIFICATE_KEY: key },
+    /^CERTIFICATE_KEY must hold an Ed25519 private key in PEM, [^"]*ed25519\.$/,
+  ]),
   [
     "a token for a source that does not exist",
     { ...LIVE, API_TOKENS: `${TOKEN}@test` },
