@@ -35,8 +35,8 @@ import { writeFigures } from "./writeFigures.ts";
 
 /**
  * `npm run bench -- [--section NAME]… [--runs=N] [--minutes=N] [--json] [--quick] [--write] [--peer]`: each figure as a ratio
- * to its limit, measured in the same run. --write puts the figures into docs/performance.md. With --peer, the section cost also installs and
- * measures the peer. With --minutes=60, the section memory sends events for an hour.
+ * to its limit, measured in the same run. --write puts the figures into docs/performance.md. With --peer, the section cost
+ * also installs and measures the peer. With --minutes=60, the section memory sends events for an hour.
  *
  * `npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]`: the figures of this checkout and those of
  * the commit REF, measured in turn.
