@@ -3,11 +3,11 @@ import { microsFromInstant } from "../domain/order/instant.ts";
 type Element = string | number | bigint | boolean;
 export type ElementType = "text" | "hex" | "bigint" | "integer" | "smallint" | "boolean" | "instant";
 
-interface Encoding {
+interface Encoding<Value> {
   /** In pg_type. */
   readonly oid: number;
-  readonly bytesOf: (value: Element) => number;
-  readonly write: (target: { buffer: Buffer; view: DataView }, at: number, value: Element) => void;
+  readonly bytesOf: (value: Value) => number;
+  readonly write: (target: { buffer: Buffer; view: DataView }, at: number, value: Value) => void;
 }
 
 /** Dimensions, whether there are nulls, type of the elements; then length and lower bound of the only dimension. */
@@ -17,7 +17,12 @@ const NULL_LENGTH = -1;
 /** Postgres counts microseconds from 2000. */
 const MICROS_TO_2000 = 946_684_800_000_000n;
 
-const ENCODINGS: Readonly<Record<ElementType, Encoding>> = {
+const BYTES: Encoding<Buffer> = {
+  oid: 17,
+  bytesOf: (value) => value.length,
+  write: ({ buffer }, at, value) => void value.copy(buffer, at),
+};
+const ENCODINGS: Readonly<Record<ElementType, Encoding<Element>>> = {
   text: {
     oid: 25,
     bytesOf: (value) => Buffer.byteLength(String(value)),
@@ -54,8 +59,15 @@ export function typeName(type: ElementType): string {
  * values from it, at more than twice the cost. Null if all values are null: `unnest` then fills the column with nulls.
  */
 export function packArray(type: ElementType, values: readonly (Element | null)[]): Buffer | null {
-  if (values.every((value) => value === null)) return null;
-  const { oid, bytesOf, write } = ENCODINGS[type];
+  return values.every((value) => value === null) ? null : pack(ENCODINGS[type], values);
+}
+
+/** The same for `$n::bytea[]`, from the bytes themselves. */
+export function packByteArray(values: readonly Buffer[]): Buffer {
+  return pack(BYTES, values);
+}
+
+function pack<Value>({ oid, bytesOf, write }: Encoding<Value>, values: readonly (Value | null)[]): Buffer {
   const lengths = values.map((value) => (value === null ? NULL_LENGTH : bytesOf(value)));
   const bytes = lengths.reduce((sum, length) => sum + LENGTH_BYTES + Math.max(0, length), HEAD_BYTES);
   const buffer = Buffer.allocUnsafe(bytes);

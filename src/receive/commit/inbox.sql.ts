@@ -1,5 +1,5 @@
+import { packArray, packByteArray } from "../../database/binaryArrays.ts";
 import type { Pool } from "../../database/database.ts";
-import { startsOf } from "../../database/packedBytes.ts";
 
 /** An authenticated event as received, uninterpreted except for its key. */
 export interface IncomingEvent {
@@ -18,19 +18,15 @@ export interface StoredEvent {
   readonly index: number;
 }
 
-const HASH_BYTES = 32;
-
-// Bodies and hashes are each sent as one binary value that the server splits: as arrays they would cost Postgres a
-// quarter more per event. The order is the caller's. A repeated event may exist only on this server, if the commit that
-// stored it was cut off while waiting for a synchronous standby. A transaction without writes waits for no standby, so
-// it writes an empty message.
+// The order is the caller's. A repeated event may exist only on this server, if the commit that stored it was cut off
+// while waiting for a synchronous standby. A transaction without writes waits for no standby, so it writes an empty
+// message.
 const INSERT_EVENTS = `
   with stored as (
     insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
-    select source_id, event_id, substring($3::bytea from hash_start for ${HASH_BYTES}),
-           substring($4::bytea from body_start for body_length), secret_index
-    from unnest($1::text[], $2::text[], $5::int[], $6::int[], $7::int[], $8::smallint[])
-      with ordinality as event (source_id, event_id, hash_start, body_start, body_length, secret_index, place)
+    select source_id, event_id, body_hash, body, secret_index
+    from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::smallint[])
+      with ordinality as event (source_id, event_id, body_hash, body, secret_index, place)
     order by place
     on conflict (source_id, event_id, body_hash) do nothing
     returning seq, source_id, event_id, body_hash, received_at
@@ -81,17 +77,17 @@ export async function insertEvents(pool: Pool, events: readonly IncomingEvent[])
 }
 
 function packEvents(events: readonly IncomingEvent[]): unknown[] {
-  const bodyLengths = events.map((event) => event.body.length);
-  return [
-    events.map((event) => event.sourceId),
-    events.map((event) => event.eventId),
-    Buffer.concat(events.map((event) => event.bodyHash)),
-    Buffer.concat(events.map((event) => event.body)),
-    events.map((_, place) => place * HASH_BYTES + 1),
-    startsOf(bodyLengths),
-    bodyLengths,
-    events.map((event) => event.secretIndex),
-  ];
+  const bytesOf = (column: "bodyHash" | "body") => packByteArray(events.map((event) => event[column]));
+  const textsOf = (column: "sourceId" | "eventId") =>
+    packArray(
+      "text",
+      events.map((event) => event[column]),
+    );
+  const secretIndexes = packArray(
+    "smallint",
+    events.map(({ secretIndex }) => secretIndex),
+  );
+  return [textsOf("sourceId"), textsOf("eventId"), bytesOf("bodyHash"), bytesOf("body"), secretIndexes];
 }
 
 /** Any fixed order of keys works, as long as every process uses the same. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { packArray, typeName } from "../../../src/database/binaryArrays.ts";
+import { packArray, packByteArray, typeName } from "../../../src/database/binaryArrays.ts";
 import type { ElementType } from "../../../src/database/binaryArrays.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -41,6 +41,18 @@ it.each(Object.keys(TYPES) as ElementType[])("sends every %s, and nulls between 
       expect(rows.map(({ value }) => value)).toEqual(
         expected.some((value) => value !== null) ? expected : [],
       );
+    }),
+    { numRuns: 50 },
+  );
+});
+
+it("sends bytes as they are", async () => {
+  const text = `select value from unnest($1::bytea[]) with ordinality as r (value, place) order by place`;
+  const bytes = fc.uint8Array().map((values) => Buffer.from(values));
+  await fc.assert(
+    fc.asyncProperty(fc.array(bytes, { minLength: 1 }), async (sent) => {
+      const { rows } = await database.pool.query<{ value: Buffer }>(text, [packByteArray(sent)]);
+      expect(rows.map(({ value }) => value)).toEqual(sent);
     }),
     { numRuns: 50 },
   );
