@@ -63,7 +63,12 @@ export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "close"> {
   const ask: TestSandbox["ask"] = async (method, path, { key = LIVE, body, headers = {} } = {}) => {
     const response = await fetch(url + path, {
       method,
-      headers: { ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...headers },
+      // The server may close a kept connection at the very moment when the next request uses it.
+      headers: {
+        connection: "close",
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...headers,
+      },
       redirect: "manual",
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
