@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync
 import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
 import { readPrivateKeys } from "../runtime/privateKeys.ts";
+import { shellWord } from "../domain/shellWord.ts";
 
 /** A public key, by which others recognize an installation. */
 export interface VerifyingKey {
@@ -105,7 +106,7 @@ function readKeyFile(file: string): string | undefined {
   try {
     if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) {
       throw new ConfigurationError(`Other accounts can read ${file}, which signs certificates.`, {
-        fix: `Run chmod 600 ${file}, then order-mirror certificate rotate-key.`,
+        fix: `Run chmod 600 ${shellWord(file)}, then order-mirror certificate rotate-key.`,
       });
     }
     return readFileSync(file, "utf8");

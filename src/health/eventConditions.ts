@@ -1,6 +1,7 @@
 import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
 import { describeCount, perSource } from "./condition.ts";
 import type { Condition, SourceFacts } from "./condition.ts";
+import { commandOn } from "../domain/shellWord.ts";
 
 /** Fewer forged calls than this, at an address that misses nothing, are not worth an alert. */
 const REFUSED_MIN = 3;
@@ -112,7 +113,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     holds: ({ refutedClaims }) => refutedClaims >= REFUTED_MIN,
     since: ({ firstRefutedClaimAt }) => firstRefutedClaimAt,
     cause: ({ sourceId, refutedClaims, refutedReference }) =>
-      `Reads contradict ${describeCount(refutedClaims, "signed event")} of ${sourceId}; \`order-mirror order ${refutedReference ?? ""}\` shows one.`,
+      `Reads contradict ${describeCount(refutedClaims, "signed event")} of ${sourceId}; \`${commandOn("order", refutedReference ?? "")}\` shows one.`,
   }),
   perSource({
     name: "OrderMirrorEventsRefused",

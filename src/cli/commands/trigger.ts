@@ -7,6 +7,7 @@ import { findRunningDemo } from "../demo/demoFolder.ts";
 import { askSandbox, findSandbox } from "../input/sandboxControl.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { commandOn, shellWord } from "../../domain/shellWord.ts";
 
 interface Options {
   readonly order?: string;
@@ -71,8 +72,8 @@ function printReport(report: ScenarioReport): void {
   printLine(`${scenario}: order ${reference}, ${move}`);
   printLine(`  ${summary}`);
   printLine(`  Expected: ${expect}`);
-  printNotice(`Next: order-mirror tail --order ${reference}`);
-  printNotice(`      order-mirror order ${reference}`);
+  printNotice(`Next: order-mirror tail --order ${shellWord(reference)}`);
+  printNotice(`      ${commandOn("order", reference)}`);
 }
 
 function collect(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {

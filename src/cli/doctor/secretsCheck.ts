@@ -2,6 +2,7 @@ import type { Config } from "../../runtime/config/config.ts";
 import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
 import { ok, warning } from "./check.ts";
 import type { Check, Remark } from "./check.ts";
+import { shellWord } from "../../domain/shellWord.ts";
 
 /** A secret with fewer different characters is a pattern, whatever its length. */
 const DIFFERENT_MIN = 6;
@@ -15,7 +16,7 @@ export const secretsCheck: Check = {
     const files = listReadableSecrets(ENVIRONMENT, ENV_FILE).map((file) =>
       warning(
         `Every account on this machine can read ${file}, which holds secrets.`,
-        `Run chmod 600 ${file}.`,
+        `Run chmod 600 ${shellWord(file)}.`,
       ),
     );
     const remarks = [...listWeak(config), ...files];

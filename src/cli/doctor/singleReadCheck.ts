@@ -2,6 +2,7 @@ import { readFailing } from "../../poll/ledger/refetches.sql.ts";
 import { InvalidApiKeyError, ProviderError } from "../../provider/errors.ts";
 import { ok, warning } from "./check.ts";
 import type { Check, Remark } from "./check.ts";
+import { commandOn } from "../../domain/shellWord.ts";
 
 const NAMED_MAX = 5;
 const NOT_FOUND_CODE = "order_not_found";
@@ -42,6 +43,6 @@ export function judgeSingleRead(
 function warnOf(sourceId: string, reference: string, answer: string): Remark {
   return warning(
     `${sourceId}: order ${reference} cannot be read singly: ${answer}.`,
-    `Ask the provider about this order; lists and all other orders are read without it. To retry now: order-mirror refetch ${reference} --source ${sourceId}`,
+    `Ask the provider about this order; lists and all other orders are read without it. To retry now: ${commandOn(`refetch --source ${sourceId}`, reference)}`,
   );
 }

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Config } from "./config.ts";
 import { describeReadError } from "./environment.ts";
+import { shellWord } from "../../domain/shellWord.ts";
 
 const FILE = "credentials.json";
 const SECRET_BYTES = 24;
@@ -92,7 +93,7 @@ function readStored(file: string): Stored {
   try {
     if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) {
       throw new ConfigurationError(`Other accounts can read ${file}, which holds passwords.`, {
-        fix: `Run chmod 600 ${file}. If somebody may have read it, remove the file instead: new credentials are then created.`,
+        fix: `Run chmod 600 ${shellWord(file)}. If somebody may have read it, remove the file instead: new credentials are then created.`,
       });
     }
     return storedSchema.parse(JSON.parse(readFileSync(file, "utf8")));

@@ -355,7 +355,7 @@ describe("the command", () => {
     );
     expect(await run("ORD-1", "--source", "live", "--yes")).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("order-mirror erase ORD-1 --source test") as unknown,
+      stderr: expect.stringContaining("order-mirror erase --source test ORD-1") as unknown,
     });
   });
 

@@ -12,6 +12,7 @@ import { isAgreed } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
+import { commandOn } from "../../../domain/shellWord.ts";
 
 interface Options {
   readonly source?: string;
@@ -68,7 +69,7 @@ async function erase(
   );
   for (const other of await readOtherSources(pool, order)) {
     printNotice(
-      `Source ${other} has input about an order ${reference}. If it is the same one: order-mirror erase ${reference} --source ${other}`,
+      `Source ${other} has input about an order ${reference}. If it is the same one: ${commandOn(`erase --source ${other}`, reference)}`,
     );
   }
   await removeCaptured(refusedFolder(config.dataDir));

@@ -10,6 +10,7 @@ import { audited } from "../../input/audit.ts";
 import { assertKnown, noSource } from "../../input/sourceChoice.ts";
 import { withMirror } from "../../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../../output/terminal.ts";
+import { shellWord } from "../../../domain/shellWord.ts";
 
 interface Options {
   readonly source?: string;
@@ -41,7 +42,7 @@ export function register(program: Command): void {
       for (const { sourceId, reference, when } of result) {
         printLine(`Order ${reference} of source ${sourceId} will be read again: ${when}.`);
       }
-      printNotice(`Next: order-mirror tail --order ${text}`);
+      printNotice(`Next: order-mirror tail --order ${shellWord(text)}`);
     });
 }
 

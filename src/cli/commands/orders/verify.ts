@@ -5,6 +5,7 @@ import { withMirror } from "../../input/session.ts";
 import { addRequestOptions, followRequest, parseNumber } from "../../output/followRequest.ts";
 import type { RequestOptions } from "../../output/followRequest.ts";
 import { alignColumns, formatSpan, printLine, printNotice } from "../../output/terminal.ts";
+import { commandOn } from "../../../domain/shellWord.ts";
 
 interface Options extends RequestOptions {
   readonly sample?: string;
@@ -59,7 +60,8 @@ function report(ended: PeriodRequest, json: boolean): void {
       ended.repairs ? "All of them were repaired." : "Nothing was repaired, as requested (--no-repair).",
     );
   }
-  if (!json && examples.length > 0) printNotice(`To inspect one: order-mirror order ${examples[0]}`);
+  const [example] = examples;
+  if (!json && example !== undefined) printNotice(`To inspect one: ${commandOn("order", example)}`);
   throw new ProblemsFoundError(
     differences > 0 ? "the mirror differed from the provider" : "some orders could not be compared",
   );
