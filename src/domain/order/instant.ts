@@ -20,8 +20,9 @@ const INSTANT_MAX = 2n ** 63n - 1n;
 const ISO_8601 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
-/** Its usual form, on a day that every month has: Date.parse reads it in less than half the time. */
-const USUAL = /^\d{4}-\d{2}-(?:[01]\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{3})?Z$/;
+/** Its usual forms, on a day that every month has: Date.parse reads them in less than half the time. */
+const USUAL =
+  /^\d{4}-\d{2}-(?:[01]\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{3})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
