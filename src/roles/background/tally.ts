@@ -18,8 +18,9 @@ export function makeTally<Count>(deps: {
   let sums = new Map<string, Count>();
 
   function add(count: Count): void {
-    const sum = sums.get(keyOf(count));
-    sums.set(keyOf(count), sum === undefined ? count : join(sum, count));
+    const key = keyOf(count);
+    const sum = sums.get(key);
+    sums.set(key, sum === undefined ? count : join(sum, count));
   }
 
   async function flush(): Promise<void> {

@@ -28,7 +28,13 @@ export function makeCallCounter(
 ): (end: CallEnd) => void {
   const tally = makeTally<CallCount>({
     keyOf: ({ sourceId, outcome }) => `${sourceId} ${outcome}`,
-    join: (sum, count) => ({ ...sum, calls: sum.calls + count.calls, slow: sum.slow + count.slow }),
+    // A literal, not a spread, which is three times as slow: this runs for each call.
+    join: ({ sourceId, outcome, calls, slow }, count) => ({
+      sourceId,
+      outcome,
+      calls: calls + count.calls,
+      slow: slow + count.slow,
+    }),
     write: (counts) => recordCalls(pool, counts),
   });
   saveTally(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, flush: tally.flush });
