@@ -82,7 +82,6 @@ export const SCHEMAS = {
   Address: addressSchema,
   AddressCheck: validateAddressResponseSchema,
   Event: envelopeSchema,
-  EventReceipt: z.object({ received: z.literal(true) }),
   EventRefusal: z.object({ error: z.string() }),
   Refusal: errorBodySchema,
 } as const satisfies Record<string, z.ZodType>;

@@ -20,7 +20,7 @@ export const INCOMING: readonly ApiEndpoint[] = [
     body: "Event",
     open: true,
     answers: {
-      200: { description: "Stored, now or earlier.", schema: "EventReceipt" },
+      200: { description: "Stored, now or earlier." },
       400: eventRefusal("An empty body, or contradictory headers."),
       401: eventRefusal("No valid signature."),
       404: eventRefusal("The source does not exist or has no secrets."),

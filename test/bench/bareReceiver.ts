@@ -17,7 +17,7 @@ export function makeBareReceiver(
       const nowSeconds = Math.floor(Date.now() / 1_000);
       const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
       JSON.parse(body.toString());
-      whenAnswered(() => void res.writeHead(verdict.valid ? 200 : 401).end("{}"));
+      whenAnswered(() => void res.writeHead(verdict.valid ? 200 : 401, { "Content-Length": 0 }).end());
     });
   };
 }

@@ -73,8 +73,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       const body = Buffer.from('{ "id":"evt_1",\n "type" : "order.picked_up", "ü":1.50 }');
       const answer = await post(receiving.port, body);
       expect(answer.status).toBe(200);
-      expect(answer.headers.get("content-type")).toBe("application/json");
-      expect(await answer.json()).toEqual({ received: true });
+      expect(answer.headers.get("content-length")).toBe("0");
       const [row] = await readInbox();
       expect(row).toMatchObject({ source_id: "live", event_id: "evt_1", secret_index: 0 });
       expect(row?.body.equals(body)).toBe(true);
