@@ -15,7 +15,7 @@ import { benchEndToEnd } from "./sections/endToEnd.ts";
 import { benchExport } from "./sections/export.ts";
 import { benchFeed } from "./sections/feed.ts";
 import { benchMemory } from "./sections/memory.ts";
-import { formatValue } from "./measure.ts";
+import { FIGURE_HEAD, writeFigure } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 import { benchOrganizations } from "./sections/organizations.ts";
 import { benchPoll } from "./sections/poll.ts";
@@ -149,18 +149,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
 }
 
 function printFigures(rows: readonly Figure[]): void {
-  const milliseconds = (value: number | null) => (value === null ? "" : `${value.toFixed(1)} ms`);
-  const cells = rows.map(({ section, name, unit, value, p50Ms, p99Ms, ofLimit, goal }) => [
-    section,
-    name,
-    `${formatValue(value.median)} (${formatValue(value.min)}–${formatValue(value.max)}) ${unit}`,
-    milliseconds(p50Ms),
-    milliseconds(p99Ms),
-    ofLimit === null ? "" : ofLimit.toFixed(2),
-    goal ?? "",
-  ]);
-  const head = ["section", "what", "median (min–max)", "p50", "p99", "of limit", "goal"];
-  printTable([head, ...cells]);
+  printTable([["section", ...FIGURE_HEAD], ...rows.map((row) => [row.section, ...writeFigure(row)])]);
 }
 
 function printTable(table: readonly (readonly string[])[]): void {

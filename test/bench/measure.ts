@@ -18,13 +18,20 @@ export interface Subject {
   readonly run: () => Promise<Sample>;
 }
 
+/** Of the counted runs. */
+export interface Spread {
+  readonly min: number;
+  readonly median: number;
+  readonly max: number;
+}
+
 export interface Figure {
   readonly section: string;
   readonly name: string;
   readonly unit: string;
-  readonly value: { readonly min: number; readonly median: number; readonly max: number };
-  readonly p50Ms: number | null;
-  readonly p99Ms: number | null;
+  readonly value: Spread;
+  readonly p50Ms: Spread | null;
+  readonly p99Ms: Spread | null;
   /** Median of the ratios to the limit, pair by pair; null for the limit itself, and without one. */
   readonly ofLimit: number | null;
   readonly goal: string | null;
@@ -71,18 +78,22 @@ function toFigure(
 ): Omit<Figure, "section" | "unit"> {
   const values = samples.map(({ value }) => value);
   const ratios = limits.map((limit, run) => (values[run] ?? 0) / limit.value);
-  const medianOf = (times: readonly (number | undefined)[]) => {
+  const spreadKnown = (times: readonly (number | undefined)[]) => {
     const known = times.filter((time) => time !== undefined);
-    return known.length === 0 ? null : median(known);
+    return known.length === 0 ? null : spread(known);
   };
   return {
     name: subject.name,
-    value: { min: Math.min(...values), median: median(values), max: Math.max(...values) },
-    p50Ms: medianOf(samples.map(({ p50Ms }) => p50Ms)),
-    p99Ms: medianOf(samples.map(({ p99Ms }) => p99Ms)),
+    value: spread(values),
+    p50Ms: spreadKnown(samples.map(({ p50Ms }) => p50Ms)),
+    p99Ms: spreadKnown(samples.map(({ p99Ms }) => p99Ms)),
     ofLimit: ratios.length === 0 ? null : median(ratios),
     goal: subject.goal ?? null,
   };
+}
+
+function spread(values: readonly number[]): Spread {
+  return { min: Math.min(...values), median: median(values), max: Math.max(...values) };
 }
 
 export function median(values: readonly number[]): number {
@@ -98,4 +109,22 @@ export function quantile(values: readonly number[], at: number): number {
 /** Whole numbers from a hundred on, two decimals below. */
 export function formatValue(value: number): string {
   return value >= 100 ? String(Math.round(value)) : String(Math.round(value * 100) / 100);
+}
+
+export const FIGURE_HEAD = ["what", "median (min–max)", "p50", "p99", "of limit", "goal"];
+
+/** A row below FIGURE_HEAD. Of p50 only the median; goals limit the p99 of each run. */
+export function writeFigure({ name, unit, value, p50Ms, p99Ms, ofLimit, goal }: Figure): string[] {
+  return [
+    name,
+    `${writeSpread(value, formatValue)} ${unit}`,
+    p50Ms === null ? "" : `${p50Ms.median.toFixed(1)} ms`,
+    p99Ms === null ? "" : `${writeSpread(p99Ms, (ms) => ms.toFixed(1))} ms`,
+    ofLimit === null ? "" : ofLimit.toFixed(2),
+    goal ?? "",
+  ];
+}
+
+function writeSpread(values: Spread, write: (value: number) => string): string {
+  return `${write(values.median)} (${write(values.min)}–${write(values.max)})`;
 }

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { format } from "oxfmt";
-import { formatValue } from "./measure.ts";
+import { FIGURE_HEAD, writeFigure } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 
 const FILE = path.resolve(import.meta.dirname, "../../docs/performance.md");
@@ -16,21 +16,12 @@ export async function writeFigures(figures: readonly Figure[]): Promise<void> {
     const [begin, end] = [`<!-- figures of ${section} -->`, `<!-- end of ${section} -->`];
     const [from, to] = [text.indexOf(begin), text.indexOf(end)];
     if (from === -1 || to < from) throw new Error(`docs/performance.md has no place for ${section}`);
-    const rows = figures.filter((figure) => figure.section === section).map(writeRow);
-    const table = [writeCells(HEAD), writeCells(HEAD.map(() => "---")), ...rows].join("\n");
+    const rows = figures.filter((figure) => figure.section === section).map(writeFigure);
+    const table = [FIGURE_HEAD, FIGURE_HEAD.map(() => "---"), ...rows].map(writeCells).join("\n");
     text = `${text.slice(0, from)}${begin}\n\n${table}\n\n${text.slice(to)}`;
   }
   const { code } = await format(FILE, text, { proseWrap: "preserve" });
   await writeFile(FILE, code);
-}
-
-const HEAD = ["what", "median (min–max)", "p50", "p99", "of limit", "goal"];
-
-function writeRow({ name, unit, value, p50Ms, p99Ms, ofLimit, goal }: Figure): string {
-  const milliseconds = (ms: number | null) => (ms === null ? "" : `${ms.toFixed(1)} ms`);
-  const range = `${formatValue(value.median)} (${formatValue(value.min)}–${formatValue(value.max)}) ${unit}`;
-  const ratio = ofLimit === null ? "" : ofLimit.toFixed(2);
-  return writeCells([name, range, milliseconds(p50Ms), milliseconds(p99Ms), ratio, goal ?? ""]);
 }
 
 function writeCells(cells: readonly string[]): string {
