@@ -39,7 +39,7 @@ export const refuseAnyAddress: Middleware = () => {
 };
 
 /**
- * Sends a JSON object with `request_id` added; 304 if the client already has it.
+ * Sends a JSON object that has no `request_id` with one; 304 if the client already has it.
  *
  * The ETag is weak because it ignores `request_id`, which is new each time.
  */

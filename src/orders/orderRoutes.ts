@@ -18,6 +18,7 @@ import { parseOrderQuery } from "./orderQuery.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
+import { withoutRequestId } from "../http/requestId.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
 import type { Route } from "../http/route.ts";
 
@@ -88,7 +89,7 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
     writeFreshness(response, freshness);
     await assertComplete(pool, { sourceId, complete, freshness });
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
-    sendJson(response, raw);
+    sendJson(response, withoutRequestId(raw));
   };
 }
 

@@ -1,9 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { withRequestId } from "../../../src/http/requestId.ts";
+import { withoutRequestId, withRequestId } from "../../../src/http/requestId.ts";
 import { writePage } from "../../../src/orders/orderJson.ts";
 
 describe("adding request_id", () => {
+  /** As of an order by itself. */
+  const stamp = (order: string, requestId: string) =>
+    withRequestId(withoutRequestId(order), requestId).join("");
+
   it("keeps the order's own text unchanged", () => {
     expect(withRequestId('{ "n": 1.10,\n"2":0 } \n', "req_1").join("")).toBe(
       '{ "n": 1.10,\n"2":0,"request_id":"req_1"}',
@@ -13,7 +17,7 @@ describe("adding request_id", () => {
   });
 
   it("replaces an existing one, only at the top level", () => {
-    expect(withRequestId('{"a":{"request_id":"x"},"request_id":"y"}', "z").join("")).toBe(
+    expect(stamp('{"a":{"request_id":"x"},"request_id":"y"}', "z")).toBe(
       '{"a":{"request_id":"x"},"request_id":"z"}',
     );
   });
@@ -22,7 +26,7 @@ describe("adding request_id", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (order, requestId) => {
         const { request_id: _, ...rest } = order;
-        expect(JSON.parse(withRequestId(JSON.stringify(order, null, 1), requestId).join(""))).toEqual(
+        expect(JSON.parse(stamp(JSON.stringify(order, null, 1), requestId))).toEqual(
           JSON.parse(JSON.stringify({ ...rest, request_id: requestId })),
         );
       }),
