@@ -98,9 +98,7 @@ export function makePoller(deps: PollDeps): Poller {
     try {
       // Due before the next tick: the interval is not rounded up to whole ticks.
       await clock.sleep(Math.max(0, dueInMs()), closing.signal);
-      const { outcome, waitMs } = await runOnce();
-      if (outcome !== "not_due" || waitMs > TICK_MS) return;
-      await clock.sleep(waitMs, closing.signal);
+      // If the database's clock says "not yet", a later tick tries again.
       await runOnce();
     } catch (error) {
       if (!closing.signal.aborted) throw error;
