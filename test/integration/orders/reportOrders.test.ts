@@ -67,6 +67,17 @@ describe("the list of orders", () => {
     expect(text).toContain(raw);
   });
 
+  it("has orders that no address can name: clients remove a dot segment from a path", async () => {
+    await add({ reference: "." });
+    await add({ reference: ".." });
+    expect(await references("")).toEqual([".", ".."]);
+    expect(new URL(`${report.url}/v1/orders/%2e%2e`).pathname).toBe("/v1/");
+    expect(await references("?updatedSince=2000-01-01T00:00:00Z&updatedUntil=2100-01-01T00:00:00Z")).toEqual([
+      ".",
+      "..",
+    ]);
+  });
+
   it("sorts by updatedAt to the nanosecond and then by reference, oldest first", async () => {
     await add({ reference: "C", updatedAt: "2026-11-20T10:00:00.000000002Z" });
     await add({ reference: "B", updatedAt: "2026-11-20T10:00:00.000000002Z" });

@@ -169,6 +169,23 @@ describe("a refetch that is answered by", () => {
   );
 });
 
+it("shows an order that no address can name in quarantine, and sends nothing for it", async () => {
+  serve({});
+  const poller = makeSut();
+  await request("..");
+  await vi.waitUntil(
+    async () => {
+      expect((await poll(poller)).outcome).toBe("polled");
+      await endWaits();
+      return (await readQuarantine()).length > 0;
+    },
+    { timeout: 60_000, interval: 1 },
+  );
+  expect(await readQuarantine()).toEqual([expect.objectContaining({ reference: "..", via: "refetch" })]);
+  expect((await readWishes())[0]?.last_error).toContain("cannot be part of an address");
+  expect(provider.requests.filter(({ url }) => !/^\/v1\/(orders\?|branches)/.test(url))).toEqual([]);
+});
+
 describe("an order that cannot be refetched", () => {
   it("is retried at growing intervals", async () => {
     serve({ BAD: html(500) });
