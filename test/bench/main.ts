@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { tmpdir, totalmem } from "node:os";
 import path from "node:path";
 import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { makePool } from "../../src/database/database.ts";
@@ -66,6 +66,10 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   scale: benchScale,
   "ten-million": benchTenMillion,
 };
+/** Sections whose orders do not fit into the buffers of a server by default, and therefore have those of docs/scaling.md. */
+const SETTINGS = new Map<Bench, readonly string[]>([
+  [benchTenMillion, [...SERVER_SETTINGS, `shared_buffers=${Math.floor(totalmem() / 4 / 1_048_576)}MB`]],
+]);
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
@@ -119,7 +123,8 @@ async function runSection(bench: Bench): Promise<Figure[]> {
   try {
     const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-"));
     onEnd(() => rm(dataDir, { recursive: true, force: true }));
-    const postgres = await startEmbeddedPostgres({ dataDir, settings: SERVER_SETTINGS });
+    const settings = SETTINGS.get(bench) ?? SERVER_SETTINGS;
+    const postgres = await startEmbeddedPostgres({ dataDir, settings });
     onEnd(() => postgres.stop());
     await warmServer(postgres.url);
     const addDatabase = async (name: string) => {
