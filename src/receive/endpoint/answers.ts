@@ -19,7 +19,7 @@ function answerWith(status: number, content: object, headers: OutgoingHttpHeader
   };
 }
 
-/** Without a body, which no sender reads: Node sends a head alone at less cost, a tenth of a bare handler's. */
+/** Without a body, which no sender reads: a head alone saves a bare handler a tenth of its time. */
 const RECEIVED: Answer = { status: 200, headers: { "Content-Length": 0 }, body: "" };
 const RETRY_LATER = { "Retry-After": String(RETRY_AFTER_SECONDS) };
 
