@@ -18,9 +18,10 @@ function onState(next) {
 }
 
 async function follow() {
-  for await (const { reference, after } of mirror.changes({ onState })) {
-    if (after === null || after.realDeliveryTime || after.status === "cancelled") open.delete(reference);
-    else open.set(reference, after);
+  for await (const { reference, verdict, after } of mirror.changes({ onState })) {
+    if (verdict === "gone" || after?.realDeliveryTime || after?.status === "cancelled")
+      open.delete(reference);
+    else if (after !== null) open.set(reference, after);
   }
 }
 

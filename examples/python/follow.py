@@ -1,4 +1,4 @@
-"""Lists the open orders of a mirror and then prints every change, with Python's standard library only.
+"""Lists the orders of a mirror and then prints every change, with Python's standard library only.
 
 The mirror's OpenAPI document says which operations there are. The position in the feed is kept in a file, so the next run
 continues where this one ended.
@@ -64,31 +64,35 @@ def list_orders(mirror, **query):
 
 
 def read_events(stream):
-    """The server-sent events of a stream: (id, data)."""
-    event_id, data = None, []
+    """The server-sent events of a stream: (name, id, data)."""
+    name, event_id, data = None, None, []
     for line in stream:
         field, _, value = line.decode().rstrip("\r\n").partition(":")
         value = value.removeprefix(" ")
         if field == "id":
             event_id = value
+        elif field == "event":
+            name = value
         elif field == "data":
             data.append(value)
-        elif field == "" and data:
-            yield event_id, json.loads("\n".join(data))
-            data = []
+        elif line.strip() == b"":
+            if data:
+                yield name, event_id, json.loads("\n".join(data))
+            name, data = None, []
 
 
 def follow(mirror, position):
-    """Every change after the position, for ever."""
+    """Every change after the position, and up to when there is none left, for ever: (name, position, data)."""
     wait = 1
     while True:
         try:
             with mirror.open("streamChanges", timeout=SILENCE_SECONDS, last_event_id=position) as stream:
                 wait = 1
-                for position, change in read_events(stream):
-                    yield position, change
+                for name, position, data in read_events(stream):
+                    yield name, position, data
         except urllib.error.HTTPError as error:
-            # 410: the mirror no longer has the changes after this position; other refusals do not pass by themselves.
+            # 410: the changes after this position cannot be read any more. Begin again, without the file of the position.
+            # Other refusals do not pass by themselves.
             if error.code not in (429, 500, 502, 503, 504):
                 raise
         except (OSError, http.client.HTTPException):
@@ -115,9 +119,13 @@ def main(cursor_file):
         for order in list_orders(mirror, limit=200):
             print("order", order["reference"], order["status"], order["updatedAt"], flush=True)
         save(cursor_file, position)
-    for position, change in follow(mirror, position):
-        print("change", change["reference"], change["revision"], change["status"], change["updatedAt"], flush=True)
-        save(cursor_file, position)
+    for name, position, data in follow(mirror, position):
+        if name == "change":
+            print("change", data["reference"], data["revision"], data["status"], data["updatedAt"], flush=True)
+            save(cursor_file, position)
+        elif name == "complete":
+            # Every change with an earlier updatedAt has been printed.
+            print("complete", data["through"], flush=True)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,8 @@ export function describeApi() {
   return describeDocument({
     title: "order-mirror",
     description: INTRODUCTION,
-    token: "A token of API_TOKENS; bound to one source.",
+    token:
+      "A token of API_TOKENS; bound to one source, which the header X-Source may name. Without any token, with LOCAL_TRUST, X-Source selects the source, by default live.",
     tags: TAGS,
     endpoints: [...ENDPOINTS, ...INCOMING],
     webhooks: OUTGOING,

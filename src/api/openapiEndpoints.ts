@@ -99,18 +99,21 @@ const FEED_RESTARTED = refusal(
 
 const FEED: readonly ApiEndpoint[] = [
   endpoint(["listChanges", "get", "/v1/changes"], "Changes", "Read the change feed", {
-    description: "Every change of every order once; the changes of each order are in sequence.",
+    description:
+      "Every change of every order once; the changes of each order are in sequence. Send `next` as `after` while `hasMore` is true, even if a page has fewer changes than `limit`; for new changes, send it again later or follow the stream. A position is opaque and belongs to one source.",
     query: feedParametersSchema,
+    headers: CACHE,
     answers: {
       200: { description: "The changes after the position.", schema: "ChangePage" },
+      304: UNCHANGED,
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
     },
   }),
   endpoint(["streamChanges", "get", "/v1/changes/stream"], "Changes", "Follow the change feed", {
     description:
-      "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. A comment every 15 s shows that the stream is alive. After a lost connection, continue with the last id.",
-    query: feedParametersSchema,
+      "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. Skip events of other names. A comment every 15 s shows that the stream is alive. It ends when the mirror restarts, and for a reader that takes nothing for 30 s. After a lost connection, continue with the last id.",
+    query: feedParametersSchema.omit({ limit: true }),
     headers: { "Last-Event-ID": "Continues after this position; overrides after." },
     answers: {
       200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedEvent" },

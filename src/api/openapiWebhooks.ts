@@ -20,7 +20,7 @@ export const INCOMING: readonly ApiEndpoint[] = [
     body: "Event",
     open: true,
     answers: {
-      200: { description: "Stored, now or earlier." },
+      200: { description: "Stored, now or earlier; without a body." },
       400: eventRefusal("An empty body, or contradictory headers."),
       401: eventRefusal("No valid signature."),
       404: eventRefusal("The source does not exist or has no secrets."),
@@ -35,7 +35,8 @@ export const INCOMING: readonly ApiEndpoint[] = [
 function outgoing(type: string, summary: string, body: SchemaName): ApiEndpoint {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
   return endpoint([`on${words.join("")}`, "post", type], "Webhooks", summary, {
-    description: "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks.",
+    description:
+      "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`.",
     headers: { "webhook-id": "The message's id, the same in each repetition.", ...SIGNATURE },
     body,
     open: true,

@@ -13,7 +13,7 @@ export const changeSchema = z.object({
   reference: z.string(),
   revision: z.number().int().describe("1 for the first change of an order, then one more for each."),
   status: z.string(),
-  previousStatus: z.string().nullable(),
+  previousStatus: z.string().nullable().describe("Null for the first change of an order."),
   verdict: z
     .enum(CHANGE_VERDICTS)
     .describe(
@@ -26,9 +26,16 @@ export const changeSchema = z.object({
   }),
   updatedAt: z.string().describe("The provider's time of the change."),
   changedAt: z.string().describe("The mirror's time of the change."),
-  changedFields: z.array(z.string()).nullable(),
-  before: orderSchema.nullable(),
-  after: orderSchema.nullable(),
+  changedFields: z
+    .array(z.string())
+    .nullable()
+    .describe("Names of the fields that differ; null for a gone order, and if a state is no longer kept."),
+  before: orderSchema.nullable().describe("Null for a new order, and for a state that is no longer kept."),
+  after: orderSchema
+    .nullable()
+    .describe(
+      "Null for a gone order, and for a former state that is no longer kept (HISTORY_KEPT_FOR): a later change has a newer one.",
+    ),
 });
 
 /** A Completeness as written by showCompleteness. */

@@ -54,7 +54,10 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
     <p>
       Every request to <code>/v1</code> has a token in its header <code>Authorization</code>. The setting
       <code>API_TOKENS</code> lists them; without it, the first start makes one and prints it once. In the
-      examples, <code>$TOKEN</code> is your token and <code>$MIRROR</code> the address of this server.
+      examples, <code>$TOKEN</code> is your token and <code>$MIRROR</code> the address of this server. A token
+      is bound to one source, which the header <code>X-Source</code> may name. With
+      <code>LOCAL_TRUST</code> and no tokens, a program on the same machine needs none, and
+      <code>X-Source</code> selects the source, by default <code>live</code>.
     </p>
     <div data-scripted hidden>
       <form class="row">
