@@ -81,9 +81,12 @@ export function sourceQuery(sourceId: string): string {
   return `?source=${encodeURIComponent(sourceId)}`;
 }
 
+/** Between backticks. One that is quoted for the shell is part of the command: a reference may contain it. */
+const COMMAND = /`((?:'[^']*'|\\[^`]|[^`'\\])*)`/;
+
 /** A sentence with commands between backticks, and with instants as ISO 8601, which are shown as all other times. */
 export function renderSentence(text: string): Html {
-  const parts = text.split("`");
+  const parts = text.split(COMMAND);
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : renderInstants(part)))}`;
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { commandOn } from "../../../src/domain/shellWord.ts";
 import { COUNT_MAX } from "../../../src/health/standing.sql.ts";
 import {
   describeAge,
@@ -8,6 +9,7 @@ import {
   orderAddress,
   renderSentence,
 } from "../../../src/ops/overview/phrases.ts";
+import { html } from "../../../src/runtime/http/html.ts";
 
 describe("an age", () => {
   it.each([
@@ -57,3 +59,13 @@ it("shows text between backticks as code, and nothing as markup", () => {
     "Run <code>order-mirror &lt;x&gt;</code>, or wait.",
   );
 });
+
+it.each(["a`b", "it's `", "\\`'", "`"])(
+  "shows a command about the order %s as one piece of code",
+  (reference) => {
+    const command = commandOn("order", reference);
+    expect(renderSentence(`First \`doctor\`, then \`${command}\`, or wait.`).markup).toBe(
+      html`First <code>doctor</code>, then <code>${command}</code>, or wait.`.markup,
+    );
+  },
+);
