@@ -1,3 +1,4 @@
+import pg from "pg";
 import type { Pool } from "../database.ts";
 import { listLacking, readLogin } from "./roleRights.sql.ts";
 import { parseRights, readRolesFile } from "./roleRights.ts";
@@ -38,7 +39,7 @@ export function tellLacking(rights: LoginRights): { readonly sentence: string; r
   const { login, missingGroups, lacking } = rights;
   const missing = missingGroups.map((group) => ({
     sentence: `The login ${login} is not a member of ${group}.`,
-    fix: `psql, as the owner: grant ${group} to ${login};`,
+    fix: `psql, as the owner: grant ${group} to ${pg.escapeIdentifier(login)};`,
   }));
   if (lacking.length === 0) return missing;
   const more = lacking.length > NAMED_MAX ? ` and ${lacking.length - NAMED_MAX} more` : "";

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { ALL_GROUPS, examineLogin, tellLacking } from "../../../src/database/logins/loginRights.ts";
@@ -70,6 +71,19 @@ describe("a login's rights, compared with config/postgres-roles.sql", () => {
       "The login mirror_worker is not a member of order_mirror_retention.",
     ]);
   });
+});
+
+it("a missing group comes with a statement that grants it, whatever the name of the login", async () => {
+  const login = 'Shop-"web"';
+  const quoted = pg.escapeIdentifier(login);
+  await administrator.query(
+    `create role ${quoted} login password 'x'; grant usage on schema mirror to ${quoted}`,
+  );
+  const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const tell = async () => tellLacking(await examineLogin(pool, ["order_mirror_web"]));
+  for (const { fix } of await tell()) await administrator.query(fix.replace("psql, as the owner: ", ""));
+  expect(await tell()).toEqual([]);
+  await pool.end();
 });
 
 describe("a process on the embedded server", () => {
