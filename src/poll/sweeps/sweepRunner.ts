@@ -70,7 +70,7 @@ export function makeSweepRunner(
       term.assertLeading();
       const { after, committed } = await readOn(before, { term, signal });
       underWay = committed === undefined ? after : undefined;
-      if (committed !== undefined) await noteCommitted(committed, after, term);
+      if (committed !== undefined) await noteCommitted(committed, after, { term, signal });
       failures = 0;
       return { counts: addFigures(after.counts, before.counts, -1), window: committed };
     } catch (error) {
@@ -117,7 +117,11 @@ function makeNoteCommitted(
   { clock, logger }: Pick<PollDeps, "clock" | "logger">,
   { sweep, showWindow }: Parameters<typeof makeSweepRunner>[1],
 ) {
-  return async function noteCommitted(committed: CommittedWindow, { counts }: Reading, term: Term) {
+  return async function noteCommitted(
+    committed: CommittedWindow,
+    { counts }: Reading,
+    context: Omit<StepContext, "view">,
+  ) {
     const { window, whole, proved } = committed;
     const { requests, orders } = counts;
     if (!whole) {
@@ -126,7 +130,7 @@ function makeNoteCommitted(
         "orders that share a timestamp change their order with each request; a later sweep must find what is missing",
       );
     }
-    await sweep.noteRead(window, { proved, requests, orders, nowMs: clock.monotonicMs(), term });
+    await sweep.noteRead(window, { proved, requests, orders, nowMs: clock.monotonicMs(), ...context });
     showWindow?.(committed);
   };
 }

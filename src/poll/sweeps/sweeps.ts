@@ -58,6 +58,7 @@ export interface WindowResult {
   readonly orders: number;
   readonly nowMs: number;
   readonly term: Term;
+  readonly signal: AbortSignal;
 }
 
 /** The longest window of the fast sweep: after a day offline, catching up is committed hour by hour. */
@@ -98,7 +99,7 @@ export function makeFastSweep(options: Margins): Sweep {
 
 /**
  * Reads the last quarter of an hour again, every few cycles, up to where nothing can appear any more: this proves the
- * mirror complete. If changes have appeared later than that, it occasionally looks further back.
+ * mirror complete. If changes have appeared more than five minutes late, it occasionally looks further back.
  */
 export function makeDelayedSweep(
   options: Margins & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
@@ -172,7 +173,7 @@ export function makeBackfillSweep(
   };
 }
 
-/** After this time no change with an older timestamp can appear. */
+/** Seconds after an instant, from which on no change with that timestamp or an older one can appear. */
 export function lateSeconds({ settleSeconds, overlapSeconds }: Margins): number {
   return settleSeconds + overlapSeconds;
 }

@@ -12,12 +12,11 @@ import {
 } from "./compareOrder.ts";
 import type { Difference } from "./compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
-import type { Term } from "../leader/leadership.ts";
 import { makeRequestedPeriod } from "./requestedPeriod.ts";
 import { provableUntil } from "./sweeps.ts";
-import type { Sweep } from "./sweeps.ts";
+import type { Sweep, WindowResult } from "./sweeps.ts";
 
-/** Orders of the mirror that a window did not list and that are read one by one to find out why. */
+/** The number of orders that a window did not list and that are read one by one to find out why; the others are not compared. */
 const UNLISTED_MAX = 200;
 
 /** What the pages of the current window have shown. */
@@ -67,7 +66,7 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     async noteRead(window, result) {
       if (comparison === undefined) return;
       const { difference, request } = comparison;
-      const unlisted = await examineUnlisted(deps, { window, comparison, term: result.term });
+      const unlisted = await examineUnlisted(deps, { window, comparison, result });
       const isLast = window.since <= request.since;
       const corrected = isLast && request.repairs ? await findCorrected(deps, request) : NO_DIFFERENCE;
       const found = addDifference(addDifference(difference, unlisted), corrected);
@@ -107,7 +106,7 @@ async function findCorrected({ pool }: PollDeps, { requestId }: PeriodRequest): 
 /** Singly reads the orders that the mirror has in the window but the pages did not show. */
 async function examineUnlisted(
   deps: PollDeps,
-  { window, comparison, term }: { window: Window; comparison: Comparison; term: Term },
+  { window, comparison, result }: { window: Window; comparison: Comparison; result: WindowResult },
 ): Promise<Difference> {
   const { sourceId } = deps.source;
   const { knownBefore, request } = comparison;
@@ -117,7 +116,7 @@ async function examineUnlisted(
     references,
     knownBefore,
     repairs: request.repairs,
-    term,
-    signal: term.signal,
+    term: result.term,
+    signal: result.signal,
   });
 }

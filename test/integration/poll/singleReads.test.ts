@@ -354,3 +354,17 @@ describe("a verification that meets an unreadable order", () => {
     expect(await readRequest(pool, id)).toMatchObject({ unreadable: 1 });
   });
 });
+
+it("ends the single reads of a verification when the poller is closed", async () => {
+  const snapshots = [makeSnapshot({ reference: "SLOW", updatedAt: formatInstant(OLD) })];
+  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(OLD, 5) });
+  serve({ SLOW: () => undefined });
+  const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
+  await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
+  const poller = makeSut();
+  poller.start();
+  await vi.waitUntil(() => countReads("SLOW") > 0, { timeout: 60_000, interval: 5 });
+  await poller.close();
+  const held = await pool.query("select from mirror.leases where expires_at > clock_timestamp()");
+  expect(held.rowCount).toBe(0);
+});

@@ -35,7 +35,7 @@ const note = (
   const [since = "", until = ""] = window.split(" ");
   void sweep.noteRead(
     { since: at(since), until: at(until) },
-    { proved: true, requests: 1, orders: 0, nowMs: 0, term: TERM, ...more },
+    { proved: true, requests: 1, orders: 0, nowMs: 0, term: TERM, signal: TERM.signal, ...more },
   );
 };
 const HOUR: Window = { since: 0n, until: 3_600n * 10n ** 9n };
