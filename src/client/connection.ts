@@ -3,7 +3,7 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { makePrepare } from "../provider/http/address.ts";
 import { readRefused, readRetryAfterMs, toUnavailable } from "../provider/http/exchange.ts";
 import type { ProviderRequest, SendRequest } from "../provider/http/request.ts";
-import { makeTransport } from "../provider/http/transport.ts";
+import { DEADLINE_MS, makeTransport } from "../provider/http/transport.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
 import { NO_LIMITS } from "../provider/rate/policies.ts";
 import { makeProviderClock } from "../provider/rate/providerClock.ts";
@@ -30,8 +30,6 @@ export interface Connection {
   open(request: ProviderRequest, abort: AbortController): Promise<Response>;
   readonly deadlineMs: number;
 }
-
-const DEADLINE_MS = 15_000;
 
 /** Throws ConfigurationError for an address or token that cannot be used in a request. */
 export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: ConnectionOptions): Connection {

@@ -111,17 +111,15 @@ export interface ProviderClientDeps {
   readonly logger: Pick<Logger, "debug">;
   /** Called when a request ends, unless the caller abandoned it; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
-  /** Per request, excluding the wait for its turn. */
+  /** As in TransportDeps. */
   readonly deadlineMs?: number;
 }
 
-const REQUEST_DEADLINE_MS = 15_000;
-
 /** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeProviderClient(deps: ProviderClientDeps): ProviderClient {
-  const { clock, deadlineMs = REQUEST_DEADLINE_MS } = deps;
+  const { clock } = deps;
   const providerClock = makeProviderClock(clock);
-  const once = makeTransport({ ...deps, deadlineMs, providerClock });
+  const once = makeTransport({ ...deps, providerClock });
   const send = makeRetrying({ send: once, clock, random: Math.random });
   const orders = makeOrderRequests(send);
   const reads = makeReads(send);

@@ -96,7 +96,7 @@ export class AddressRefusedError extends ProviderError {
   override readonly name = "AddressRefusedError";
 }
 
-/** 429. `policy` is the exceeded policy, null if the provider did not name it. */
+/** 429, or not sent because its turn is too far away. `policy` is the exceeded policy, null if it is unknown. */
 export class RateLimitedError extends ProviderError {
   override readonly name = "RateLimitedError";
   override readonly failure = "rate_limited";

@@ -34,21 +34,20 @@ export interface ForwardedAnswer extends RawAnswer {
  * After an unknown outcome, a creation with an `externalOrderId` and a cancellation are sent again only after a
  * look-up; quotes and address checks are repeated freely; everything else is sent once. Throws RateLimitedError without
  * an answer if its turn is too far away; every other ProviderError contains the provider's refusal, if there was one;
- * InvalidReferenceError for a path that leads elsewhere.
+ * InvalidReferenceError for a path that leads elsewhere; the reason of `gone` if that is aborted before the request is sent.
  */
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
 /** A caller has its own timeout, and often a person is waiting. */
 const WAIT_MAX_MS = 5_000;
-const DEADLINE_MS = 15_000;
 const CREATED = 201;
 
 /** Throws ConfigurationError for a base address or key that no request can carry. */
 export function makeForward(deps: ProviderClientDeps): Forward {
-  const { budget, clock, deadlineMs = DEADLINE_MS } = deps;
+  const { budget, clock } = deps;
   const providerClock = makeProviderClock(clock);
   const send = makeRetrying({
-    send: makeTransport({ ...deps, deadlineMs, providerClock }),
+    send: makeTransport({ ...deps, providerClock }),
     clock,
     random: Math.random,
   });

@@ -31,7 +31,7 @@ export interface RefusedAnswer {
   readonly namesOrder: boolean;
   readonly status: number;
   readonly refusal: ProviderRefusal;
-  /** From Retry-After, bounded; null if a 5xx has none. */
+  /** Of a 429, or of a 5xx with Retry-After, bounded; null for any other answer. */
   readonly retryAfterMs: number | null;
   readonly policy: string | null;
   readonly answer?: RawAnswer | undefined;

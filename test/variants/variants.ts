@@ -99,7 +99,7 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/walks.sql.ts",
-        find: "  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step);",
+        find: "  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step - 1);",
         replace: "",
       },
       {

@@ -66,7 +66,7 @@ export class ArrivalLog {
         (latest, { begunAt }) => (latest === undefined || begunAt > latest ? begunAt : latest),
         undefined,
       );
-    // Older than everything read here: whether it is late is unknown.
+    // In none of the windows read here: whether it is late is unknown.
     if (missedAt === undefined && (this.#reach === undefined || version < this.#reach)) return;
     const missedSeconds = missedAt === undefined ? 0 : boundOf(secondsBetween(version, missedAt));
     const seenSeconds = boundOf(secondsBetween(version, requestedAt));

@@ -17,7 +17,7 @@ export interface Tuner {
 
 const EVERY_MS = 300_000;
 
-/** Tunes settle time and overlap from the lateness of last week's changes, every five minutes. */
+/** Tunes settle time and overlap every five minutes, from the lateness of the changes of the last seven days. */
 export function makeTuner(
   { source, pool, logger, settleSeconds, overlapSeconds }: PollDeps,
   arrivals: ArrivalLog,
@@ -41,7 +41,7 @@ export function makeTuner(
       name: "tune settle time and overlap",
       everyMs: EVERY_MS,
       async run({ term }) {
-        // If they cannot be recorded, these five minutes are lost; the week has plenty more.
+        // If they cannot be recorded, these five minutes are lost; seven days have plenty more.
         const fresh = arrivals.take();
         if (fresh.length > 0) await recordArrivals(pool, term.lease, { sourceId, counts: fresh });
         const counts = await readArrivals(pool, sourceId);
@@ -50,7 +50,7 @@ export function makeTuner(
         const settleIs = tuned.settleSeconds === margins.settleSeconds;
         if (!settleIs || tuned.overlapSeconds !== margins.overlapSeconds) {
           const figures = { settle_seconds: tuned.settleSeconds, overlap_seconds: tuned.overlapSeconds };
-          logger.info({ ...figures, late_tail_seconds: tailSeconds }, "tuned how far windows reach back");
+          logger.info({ ...figures, late_tail_seconds: tailSeconds }, "tuned settle time and overlap");
         }
         margins = tuned;
         lookbackSeconds = lookbackFor(tailSeconds);

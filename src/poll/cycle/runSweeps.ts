@@ -106,7 +106,7 @@ interface Steps {
   readonly counts: () => ReadCounts & Pick<CycleCounts, "windows" | "unproved">;
 }
 
-/** Counts the steps of one cycle: its state, what they have counted, and how far they have moved. */
+/** Takes the steps of one cycle; keeps their counts, the cursor and how far everything is proved. */
 function countSteps(
   { client, clock }: Pick<PollDeps, "client" | "clock">,
   { term, signal, state }: CycleContext,
@@ -134,7 +134,7 @@ function countSteps(
     const step = await runner.step({ term, signal, view: view(runner) });
     if (step === undefined) return undefined;
     counts = addFigures(counts, step.counts);
-    // A page may request some.
+    // A page that does not end its window may have requested some.
     refetchesDue = step.window?.progress.refetchesDue ?? true;
     if (step.window !== undefined) {
       ({ polledThrough, safeThrough } = step.window.progress);

@@ -18,7 +18,8 @@ export interface PeriodSpan extends Span {
 const DAY_SECONDS = 86_400;
 const YEAR_SECONDS = 365 * DAY_SECONDS;
 /**
- * Each window costs a request or two more than its orders need, so it should have many pages; people see complete ones.
+ * Each window costs a request or two more than its orders need, so it should have many pages; but people see progress only
+ * when a window ends.
  */
 const PAGES_WANTED = 30;
 /** A shorter window cannot be cut any more. */

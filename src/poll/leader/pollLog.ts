@@ -13,7 +13,7 @@ export interface PollLog {
 
 const SKEW_SHOWN_SECONDS = 5;
 
-/** Logs each problem once and its end once: a line for every attempt would bury the others. */
+/** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
 export function makePollLog(logger: Logger): PollLog {
   const polling = makeChange();
   const spare = makeChange();

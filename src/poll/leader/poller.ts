@@ -17,7 +17,7 @@ import { withSignals } from "../../runtime/lifecycle/abort.ts";
 /*
  * Three objects precede a request:
  *
- *   Poller       ticks every second, takes turns with itself, and waits as long as a failure asks
+ *   Poller       ticks every second, runs one cycle at a time, and waits as long as a failure asks
  *   Cycle        what a leader does once in an interval: clock, state, sweeps, tasks
  *   SweepRunner  reads the windows that one sweep names, a page at a time
  *
@@ -51,12 +51,12 @@ interface CycleReport extends CycleCounts {
 
 export interface Poller {
   /**
-   * Runs one cycle, if this process leads and one is due. Continues from the watermark, so calling it too often or too
+   * Runs one cycle, if this process leads and one is due. Continues from the stored cursor, so calling it too often or too
    * rarely does no harm; a call during another one gets its report. Rejects only with the reason of `signal`, or with
    * PollerClosedError.
    */
   runOnce(signal?: AbortSignal): Promise<CycleReport>;
-  /** Calls runOnce every second, until `close`. */
+  /** Checks every second whether a cycle is due, and then calls runOnce, until `close`. */
   start(): void;
   /** Aborts the work under way and gives up the lease. Resolves within about a second. */
   close(): Promise<void>;

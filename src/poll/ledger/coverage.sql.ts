@@ -31,7 +31,7 @@ export interface WalkedWindow extends Window {
   readonly confirmsClaims: boolean;
 }
 
-/** The cursor and the watermark after the commit. */
+/** The cursor, and the end of what is proved, after the commit. */
 export interface CoverageProgress {
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
@@ -61,7 +61,7 @@ const PROOF = `proof as (
 )`;
 
 /*
- * - ground: the source's watermark, locked, so that no proof is withdrawn before the commit. The statement's other parts see
+ * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other parts see
  *   the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
  * - ended: the record of the walk, or what is left of an abandoned one.
  * - known: nothing is written unless the database knows the pages before the last one.
@@ -158,7 +158,7 @@ interface CommittedRow {
   readonly refetchesDue: boolean;
 }
 
-/** Holds the lease and the source's watermark until the end of the transaction. Throws LeaseLostError. */
+/** Locks the lease and the source's row of poll_state until the end of the transaction. Throws LeaseLostError. */
 export async function lockPollState(client: Queryable, lease: Lease, sourceId: string): Promise<void> {
   const { rowCount } = await client.query(
     `with ${HELD} select from mirror.poll_state, held where source_id = $4 for update of poll_state`,

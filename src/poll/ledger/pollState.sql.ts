@@ -32,8 +32,8 @@ function toState({ historySince, polledThrough, safeThrough }: StateRow): PollSt
 }
 
 /**
- * Undefined if the source was never polled. `idleMs`: time since the last cycle ended; undefined if there was none, 0 if
- * it was cut short and its end is unknown.
+ * Undefined if the source was never polled. `idleMs`: time since the last cycle ended; undefined if none has started, 0 if
+ * its end was not recorded.
  */
 export async function readPollState(
   pool: Pool,

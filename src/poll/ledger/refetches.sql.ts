@@ -57,7 +57,7 @@ export async function requestContradicted(
   );
 }
 
-/** The due requests, in the order in which they became due: failing ones come after those that waited. */
+/** At most `limit` due requests, in the order in which they became due: failing ones come after those that waited. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
@@ -73,13 +73,13 @@ export async function takeRefetches(
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine.
  * If the request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed
- * it is withdrawn; resolves with whether that was so.
+ * it is withdrawn.
  */
 export async function completeRefetch(
   pool: Pool,
   { sourceId, refetch, shown }: { sourceId: string; refetch: Refetch; shown: Instant | undefined },
-): Promise<{ readonly breach: boolean }> {
-  const { rows } = await pool.query<{ breach: boolean }>(
+): Promise<void> {
+  await pool.query(
     `with done as (
        delete from mirror.refetches
        where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version
@@ -88,11 +88,10 @@ export async function completeRefetch(
        where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
-       'An event brought the change late, and a single read confirmed it.') as breach
+       'An event brought the change late, and a single read confirmed it.')
      from done where claim_version = $5::bigint`,
     [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null],
   );
-  return { breach: rows[0]?.breach === true };
 }
 
 /** Counts a read that came too early to fulfil the request; the next one follows in `waitMs`. */

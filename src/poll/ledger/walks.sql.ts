@@ -103,7 +103,7 @@ export async function advanceWalk(
     [...walkValues(lease, progress), keys],
   );
   if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
-  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step);
+  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step - 1);
 }
 
 /** Deletes the record of a sweep's walk, which is started again or abandoned. */

@@ -89,7 +89,10 @@ async function applyAbsentRefetch(
   return outcome === "gone" ? 1 : 0;
 }
 
-/** How long until a read's horizon reaches the version of a claim, so that the claim is refuted if not shown. */
+/**
+ * Milliseconds until a read's horizon reaches the version of a claim, so that the claim is refuted if not shown: from the
+ * interval to WAIT_MAX_MS, both inclusive.
+ */
 function untilRefutable(
   deps: PollDeps,
   { version, requestedAt }: { version: Instant; requestedAt: Instant },

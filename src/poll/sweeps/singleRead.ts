@@ -24,7 +24,7 @@ export interface SingleReads {
 
 /** After this many failures in a row the provider is failing, not these orders. */
 const UNAVAILABLE_MAX = 3;
-/** About a quarter of an hour, with waits that double from the interval. */
+/** About eight minutes at the default interval, from which the waits double. */
 const FAILURES_MAX = 5;
 const SELDOM_MS = 6 * 3_600_000;
 

@@ -23,7 +23,7 @@ export interface SpareWork {
   run(context: SpareTime, take: TakeStep): Promise<unknown>;
 }
 
-/** Per cycle, far more than the rate allows; at least one, so that a busy source makes progress, too. */
+/** Per cycle, far more than the rate allows. One page is always read, so that a busy source makes progress, too. */
 const PAGES_MAX = 1_000;
 const PAUSE_MAX_MS = 60_000;
 

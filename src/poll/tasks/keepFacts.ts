@@ -6,7 +6,7 @@ const BATCH = 2_000;
 /** A longer backlog, of a new source for example, is continued after the next cycle: polling comes first. */
 const RUN_MS_MAX = 5_000;
 
-/** After each cycle, brings the rows of reporting.order_facts up to date with the change feed. */
+/** After each cycle, brings the rows of mirror.order_facts up to date with the change feed. */
 export function makeKeepFacts({
   pool,
   source,

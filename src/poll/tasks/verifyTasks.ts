@@ -16,7 +16,7 @@ const NIGHTLY_LOOK_MS = 600_000;
 /** Per cycle; single reads only use the sustained policy, but the next cycle must start in time. */
 const SAMPLE_PER_CYCLE = 50;
 
-/** Requests a comparison of the last 48 hours once a night: the deep sweep. */
+/** Requests a comparison of the last 48 hours once a night. */
 export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): LeaderTask {
   const { sourceId } = deps.source;
   return {

@@ -6,8 +6,8 @@ import type { LeaderTask } from "./leaderTasks.ts";
 const LOGGED_MAX = 20;
 
 /**
- * After each cycle, logs each withdrawn proof, no matter which process found the cause; at the start, those whose period
- * is not proved again.
+ * After each cycle, logs the withdrawn proofs, at most the newest LOGGED_MAX, no matter which process found the cause; at
+ * the start, only those whose period is not proved again.
  */
 export function makeWatchBreaches({
   pool,

@@ -21,7 +21,7 @@ export interface ProviderRequest {
 }
 
 export interface RequestOptions {
-  /** Default `live`. */
+  /** Default `poll`, the most urgent. */
   readonly priority?: Priority | undefined;
   readonly signal?: AbortSignal | undefined;
   /** The maximum number of attempts; default 4. For a caller that retries itself. */

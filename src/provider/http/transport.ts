@@ -18,15 +18,17 @@ export interface TransportDeps {
   readonly clock: Clock;
   readonly providerClock: ProviderClock;
   readonly logger: Pick<Logger, "debug">;
-  /** From the start of a request to the end of its body, excluding the wait for the budget. */
-  readonly deadlineMs: number;
+  /** From the start of a request to the end of its body, excluding the wait for the budget; default DEADLINE_MS. */
+  readonly deadlineMs?: number;
   /** Called when a request ends, unless the caller abandoned it; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
 }
 
+export const DEADLINE_MS = 15_000;
+
 /** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeTransport(deps: TransportDeps): SendRequest {
-  const { budget, clock, providerClock, logger, deadlineMs } = deps;
+  const { budget, clock, providerClock, logger, deadlineMs = DEADLINE_MS } = deps;
   const prepare = makePrepare(deps);
   const exchange = makeExchange({ clock, providerClock });
 

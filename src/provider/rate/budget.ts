@@ -33,13 +33,11 @@ interface BudgetReport extends PolicyReport {
 export interface Budget {
   /** Waits until the request may be sent. Rejects with the signal's reason if that is aborted first. */
   acquire(request: PermitRequest): Promise<Permit>;
-  /** No request under `policy` for `delayMs`: a new leader waits out the window of its predecessor. */
-  hold(policy: PolicyName, delayMs: number): void;
   /** One report per policy, for ops. */
   spent(): BudgetReport[];
 }
 
-/** Narrow lanes first: among equals they take the little they may, and more than half is left for the rest. */
+/** Narrow lanes first: of equally urgent requests, one goes first whose own policy allows fewer. */
 const LANES: readonly PolicyName[] = ["order-list", "geocoding", "sustained"];
 
 /** The loop checks at least this often; every change wakes it. */
@@ -110,7 +108,6 @@ export function makeBudget(deps: {
       else void grantAll();
       return permit;
     },
-    hold: (policy, delayMs) => ledger.hold(policy, clock.monotonicMs() + delayMs),
     spent: () =>
       ledger
         .report(clock.monotonicMs())

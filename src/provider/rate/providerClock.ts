@@ -27,7 +27,7 @@ export interface ProviderClock {
   providerNow(): Instant;
   /** A lower bound of the provider's time at `monotonicMs` of the local monotonic clock. */
   instantAt(monotonicMs: number): Instant;
-  /** False until an answer had a `Date`: then the bound is the local wall clock minus 30 s. */
+  /** False until an answer had a `Date`; until then the bound is the local wall clock minus 30 s. */
   isSynchronized(): boolean;
   /**
    * Seconds by which the local wall clock is certainly ahead (positive) or behind (negative); a difference that network

@@ -153,7 +153,10 @@ describe("the registry", () => {
     meterBudget(metrics, systemClock, budget, { organization: "shop", mode: "live" });
     const name = "order_mirror_provider_ratelimit_reset_timestamp_seconds";
     expect((await read()).some((line) => line.startsWith(`${name}{`))).toBe(false);
-    budget.hold("order-list", 60_000);
+    const permit = await budget.acquire({ policy: "order-list", priority: "poll" });
+    const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
+    permit.learn({ declared: [], remaining, refusedForMs: 60_000 });
+    permit.release();
     const line = (await read()).find((each) => each.startsWith(`${name}{`)) ?? "";
     expect(line).toContain('policy="order-list"');
     const inSeconds = Number(line.split(" ")[1]) - Date.now() / 1_000;

@@ -211,7 +211,6 @@ function readForeignWorld(): World {
 /** Delays nothing: the sandbox of most files does not count, although its headers name the limits. */
 const UNLIMITED: Budget = {
   acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
-  hold: () => undefined,
   spent: () => [],
 };
 

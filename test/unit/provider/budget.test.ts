@@ -65,6 +65,13 @@ const lesson = (fields: Partial<RateLesson>): RateLesson => ({
   ...fields,
 });
 
+/** A request that is answered with a 429 of this policy. */
+async function refuse(budget: Budget, policy: PolicyName, refusedForMs: number): Promise<void> {
+  const permit = await budget.acquire({ policy, priority: "verify" });
+  permit.learn(lesson({ refusedForMs, remaining: [{ policy, remaining: 0, resetMs: null }] }));
+  permit.release();
+}
+
 /** Acquires one after another, each released immediately. Returns when each was granted. */
 async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
   const times: number[] = [];
@@ -192,9 +199,9 @@ describe("priorities", () => {
   it("does not delay refetches behind a waiting list read", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
-    budget.hold("order-list", 60_000);
+    await refuse(budget, "order-list", 60_000);
     void budget.acquire({ policy: "order-list", priority: "poll" });
-    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 56]);
+    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([56, 112]);
   });
 
   it("lets a poll overtake a less urgent list when both wait for a shared policy", async () => {
@@ -206,7 +213,7 @@ describe("priorities", () => {
       order.push(`${priority} ${policy}`);
       permit.release();
     };
-    budget.hold("sustained", 5_000);
+    await refuse(budget, "sustained", 5_000);
     void ask("order-list", "backfill");
     void ask("geocoding", "refetch");
     void ask("sustained", "poll");
@@ -343,7 +350,7 @@ describe("aborting", () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const control = new AbortController();
-    budget.hold("order-list", 5_000);
+    await refuse(budget, "order-list", 5_000);
     const waiting = budget.acquire({ policy: "order-list", priority: "poll", signal: control.signal });
     const reason = new Error("shutting down");
     await clock.runUntil(100);
