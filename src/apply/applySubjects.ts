@@ -42,7 +42,7 @@ export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
 export interface ApplyDeps {
   readonly pool: Pool;
   readonly logger: Logger;
-  /** Called with every decision after its commit; must not throw. */
+  /** Called with each decision once, after its commit; must not throw. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
@@ -58,8 +58,9 @@ export type Alongside = (client: Queryable, decisions: readonly Decision[]) => P
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
  * Rejects with ApplyInterruptedError if the database is unavailable or busy: earlier batches stay applied, and all
- * subjects may be passed again, because applying is idempotent. Rejects with the error of `alongside`; then nothing was
- * applied. With `rehearses`, decisions are made but not written; `alongside` is.
+ * subjects may be passed again, because applying is idempotent. In one transaction nothing is applied then; if it could
+ * not begin or commit, or `alongside` failed, their error is thrown. With `rehearses`, decisions are made but not
+ * written; `alongside` is.
  */
 export async function applySubjects(
   deps: ApplyDeps,
@@ -73,42 +74,53 @@ export async function applySubjects(
     await alongside?.(deps.pool, []);
     return [];
   }
-  const decisions =
-    alongside === undefined && !rehearses
-      ? await onConnection(deps.pool, (client) =>
-          applyAll({ ...deps, runBatch: (rows) => applyBatch(client, rows) }, subjects),
-        ).catch((error: unknown) => {
-          throw toInterrupted(error, NOT_NOW);
-        })
-      : await inTransaction(deps.pool, async (client) => {
-          let recoverably = rehearses ? atSavepoint : atBeginning;
-          const runBatch: RunBatch = (rows) => {
-            const run = recoverably;
-            recoverably = atSavepoint;
-            return run(client, () => applyBatch(client, rows));
-          };
-          const decide = () => applyAll({ ...deps, runBatch }, subjects);
-          const decided = rehearses ? await undone(client, decide) : await decide();
-          await alongside?.(client, decided);
-          return decided;
-        });
-  if (decisions.length > 0 && !rehearses) deps.onDecisions?.(decisions);
+  const { pool, logger, onDecisions } = deps;
+  const decisions: Decision[] = [];
+  const report = () => void (decisions.length > 0 && onDecisions?.(decisions));
+  if (alongside === undefined && !rehearses) {
+    try {
+      await onConnection(pool, (client) =>
+        applyAll({ logger, decisions, runBatch: (rows) => applyBatch(client, rows) }, subjects),
+      );
+    } catch (error) {
+      throw toInterrupted(error, NOT_NOW);
+    } finally {
+      // After an error, too: the earlier batches are committed.
+      report();
+    }
+    return decisions;
+  }
+  await inTransaction(pool, async (client) => {
+    let recoverably = rehearses ? atSavepoint : atBeginning;
+    const runBatch: RunBatch = (rows) => {
+      const run = recoverably;
+      recoverably = atSavepoint;
+      return run(client, () => applyBatch(client, rows));
+    };
+    const decide = () => applyAll({ logger, decisions, runBatch }, subjects);
+    await (rehearses ? undone(client, decide) : decide());
+    await alongside?.(client, decisions);
+  });
+  if (!rehearses) report();
   return decisions;
 }
 
 /** Runs one batch, all or nothing. */
 type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchDecision[]>;
-type Run = Pick<ApplyDeps, "logger"> & { readonly runBatch: RunBatch };
-
-async function applyAll(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
-  const decisions: Decision[] = [];
-  for (let start = 0; start < subjects.length; start += BATCH_ROWS_MAX) {
-    decisions.push(...(await applyOrSplit(run, subjects.slice(start, start + BATCH_ROWS_MAX))));
-  }
-  return decisions;
+interface Run {
+  readonly logger: Logger;
+  readonly runBatch: RunBatch;
+  /** Gets the decisions of each batch that has run. */
+  readonly decisions: Decision[];
 }
 
-async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
+async function applyAll(run: Run, subjects: readonly Subject[]): Promise<void> {
+  for (let start = 0; start < subjects.length; start += BATCH_ROWS_MAX) {
+    await applyOrSplit(run, subjects.slice(start, start + BATCH_ROWS_MAX));
+  }
+}
+
+async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<void> {
   const rows = toBatchRows(subjects);
   let decided: BatchDecision[];
   try {
@@ -117,20 +129,16 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Dec
     if (classifyDatabaseError(error) === "refused-content") return splitOrQuarantine(run, subjects, error);
     throw toInterrupted(error, NOT_NOW);
   }
-  return decided.map((decision) => toDecision(decision, rows));
+  for (const decision of decided) run.decisions.push(toDecision(decision, rows));
 }
 
-async function splitOrQuarantine(
-  run: Run,
-  subjects: readonly Subject[],
-  error: unknown,
-): Promise<Decision[]> {
+async function splitOrQuarantine(run: Run, subjects: readonly Subject[], error: unknown): Promise<void> {
   const [first] = subjects;
-  if (first === undefined) return [];
+  if (first === undefined) return;
   if (subjects.length > 1) {
     const middle = Math.ceil(subjects.length / 2);
-    const before = await applyOrSplit(run, subjects.slice(0, middle));
-    return [...before, ...(await applyOrSplit(run, subjects.slice(middle)))];
+    await applyOrSplit(run, subjects.slice(0, middle));
+    return applyOrSplit(run, subjects.slice(middle));
   }
   // A refused quarantine row would be quarantined forever: then its content is not the cause.
   if (first.kind !== "observation") throw error;

@@ -1,10 +1,10 @@
+import { isDatabaseAway } from "../database/databaseErrors.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import { BATCH_ROWS_MAX } from "./applySubjects.ts";
 
-/** Positions per query: as many as the apply path takes in one statement. */
-const OVERDUE_LIMIT = 200;
 /** More recent events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
@@ -18,7 +18,7 @@ export interface OverdueCheckDeps {
 }
 
 export interface OverdueCheck {
-  /** Processes all overdue events once; returns how many it decided. */
+  /** Applies all overdue events once; returns how many it decided. */
   runOnce(signal?: AbortSignal): Promise<number>;
   start(): void;
   close(): Promise<void>;
@@ -35,11 +35,11 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
     let decided = 0;
     let afterSeq = 0;
     while (!signal?.aborted) {
-      const seqs = await takeOverdue({ afterSeq, limit: OVERDUE_LIMIT });
+      const seqs = await takeOverdue({ afterSeq, limit: BATCH_ROWS_MAX });
       if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
       // Continues past positions that another worker holds: they must not hide the rest.
       afterSeq = seqs.at(-1) ?? afterSeq;
-      if (seqs.length < OVERDUE_LIMIT) break;
+      if (seqs.length < BATCH_ROWS_MAX) break;
     }
     if (decided > 0) logger.info({ events: decided }, "applied overdue events that no job took");
     return decided;
@@ -54,8 +54,8 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   return { runOnce, start: loop.start, close: loop.stop };
 }
 
-/** A transient outage is reported once it is over; anything else is a fault to investigate. */
+/** An outage ends without us; anything else is a fault to investigate. */
 function logFailure(logger: Logger, error: unknown): void {
-  const passing = error instanceof OrderMirrorError && error.retry !== "never";
+  const passing = isDatabaseAway(error) || (error instanceof OrderMirrorError && error.retry !== "never");
   logger[passing ? "warn" : "error"]({ err: error }, "the check for overdue events failed; retrying");
 }

@@ -69,7 +69,10 @@ export function makeNotifier(
       const follows = callers.splice(0, seqsMax);
       const pause = clock.sleep(pauseMs(Math.min(waiting.length, seqsMax)));
       if (isReachable()) await sendOne(waiting.splice(0, seqsMax), follows);
-      else onForgotten(waiting.splice(0).length, "the queue cannot be reached");
+      else {
+        callers.length = 0;
+        onForgotten(waiting.splice(0).length, "the queue cannot be reached");
+      }
       await pause;
     }
     sending = undefined;

@@ -2,12 +2,14 @@ import { describe, expect, it, vi } from "vitest";
 import { logForgotten, makeNotifier } from "../../../src/queue/notifier.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import type { Tracing } from "../../../src/runtime/telemetry/tracing.ts";
 
 function setUp({
   reachable = true,
   clock = systemClock,
   delayMs = 0,
   pauseMs = (_events: number): number => 0,
+  tracing = undefined as Tracing | undefined,
 } = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
   const lines: string[] = [];
@@ -23,6 +25,7 @@ function setUp({
     onForgotten: logForgotten({ clock, logger }),
     isReachable: () => state.reachable,
     clock,
+    tracing,
   });
   const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count), 60_000);
   return { notifier, jobs, lines, state, enqueued };
@@ -100,6 +103,27 @@ describe("the notifier", () => {
     notifier.notify([2]);
     await enqueued(1);
     expect(jobs[0]?.seqs).toEqual([2]);
+  });
+
+  it("forgets who asked for a job together with the job", async () => {
+    const follows: number[] = [];
+    const tracing: Tracing = {
+      inSpan: (_name, options, work) => {
+        follows.push(options.follows?.length ?? 0);
+        return work(() => undefined);
+      },
+      here: () => ({}),
+      carry: () => undefined,
+      carried: () => ({}),
+      close: () => Promise.resolve(),
+    };
+    const { notifier, lines, state, enqueued } = setUp({ reachable: false, tracing });
+    for (let seq = 1; seq <= 300; seq += 1) notifier.notify([seq]);
+    await vi.waitFor(() => expect(lines).toHaveLength(1), 60_000);
+    state.reachable = true;
+    notifier.notify([301]);
+    await enqueued(1);
+    expect(follows).toEqual([1]);
   });
 
   it("drops notifications beyond ten thousand while none gets through", async () => {
