@@ -13,7 +13,10 @@ export interface Absence {
   readonly requestedAt: Instant;
 }
 
-/** The effect of an absence, worded as in history; `claim_stands`: the mirror has a claim beyond the read's horizon. */
+/**
+ * The effect of an absence. `confirmed`: the order was gone already. `claim_stands`: the mirror has a claim beyond the
+ * read's horizon, or a read that reaches at least as far. `unknown`: the mirror has no such order.
+ */
 export interface AbsenceOutcome {
   readonly outcome: "gone" | "confirmed" | "claim_stands" | "unknown";
   readonly status: string | null;
@@ -37,7 +40,7 @@ with known as materialized (
     changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end
   from known
   where o.source_id = $1 and o.reference = $2
-    and (known.place < ($4::bigint, true) or (known.gone_at is not null and coalesce(o.horizon, o.version) < $4::bigint))
+    and known.place < ($4::bigint, true)
   returning known.gone_at is null as is_news, o.revision, o.status, o.version, known.history_id as previous_history_id
 ), recorded as (
   insert into mirror.history (
@@ -55,7 +58,7 @@ select known.version, known.status,
   case when moved.is_news then 'gone' when known.gone_at is not null then 'confirmed' else 'claim_stands' end as outcome
 from known left join moved on true`;
 
-/** Decides on an absence: stops serving the order, unless the mirror has a claim beyond the read's horizon. */
+/** Decides on an absence: stops serving the order, unless the mirror has an observation that beats this read. */
 export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
   const { sourceId, reference, via, horizon, requestedAt } = absence;
   const { rows } = await pool.query<{

@@ -33,8 +33,8 @@ export interface Apply {
 }
 
 /**
- * Makes the two ways into the mirror, which meet in applySubjects. Both reject with ApplyInterruptedError if Postgres
- * is unavailable, and may then be called again with the same input.
+ * Makes the two ways into the mirror, which meet in applySubjects. If Postgres is unavailable, both reject as
+ * applySubjects does, and may then be called again with the same input.
  */
 export function makeApply(
   deps: ApplyDeps & {

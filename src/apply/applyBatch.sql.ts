@@ -35,11 +35,12 @@ const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted
  *
  * The parts, in the order of their importance:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
- *   worker decides them, or the sweep does.
+ *   worker decides them, or the overdue check does.
  * - subject: what remains to decide, with the content to store for an order (kept) or in quarantine (quarantined_raw). Each
  *   is computed once, because reading JSON is expensive. For an order whose personal data was erased, only the redacted
- *   content is kept, and the event's body in the inbox is blanked (blanked). The same applies to input without an order
- *   that names an erased one. Any other event's content is in its body, and the history only says where (raw_start). While eraseOrder runs, its lock excludes this statement.
+ *   content is kept, and the function blanks the event's body in the inbox. The same applies to input without an order
+ *   that names an erased one. Any other event's content is in its body, and the history only says where (raw_start).
+ *   While eraseOrder holds its lock, this statement waits.
  * - b, the order at the start of the statement, for the wording of verdicts. The limit makes Postgres look it up by
  *   its key: a join planned while the table was empty would read the whole table, until the next analysis.
  * - contends: leaves out observations that have already lost (keys only grow), because an upsert that loses still locks

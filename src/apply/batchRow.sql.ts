@@ -16,12 +16,12 @@ export const VERDICTS = [
   "quarantined",
   "gone",
 ] as const;
-/** The decision on an observation; mirror.history.verdict explains the words. */
+/** The word that names a decision; the comment of mirror.history.verdict explains each. */
 export type Verdict = (typeof VERDICTS)[number];
 
 /**
- * One observation, or one event without an order, with the columns that the statement reads and those of the order's
- * fields.
+ * One observation, or input that has no order to apply, with the columns that the statement reads and those of the
+ * order's fields.
  */
 export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | boolean | Instant | null>>> {
   readonly source_id: string;
@@ -49,7 +49,7 @@ export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | 
   readonly hash: string | null;
   readonly updated_at: Instant | null;
   readonly raw: string | null;
-  /** Where `raw` begins in the event's body, in bytes from 1; null for what a read showed. */
+  /** Where `raw` begins in the event's body, in bytes from 1; null if no event has it. */
   readonly raw_start: number | null;
 }
 

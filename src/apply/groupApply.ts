@@ -21,8 +21,9 @@ interface Waiting {
  * statement starts next to the first only for 16 events, or after 20 ms. A position that arrives again while it is
  * under way, through its job after its hint, is not applied again but awaited.
  *
- * The returned function resolves when all of its positions are decided, and rejects as `applyEvents` does; a problem
- * with some positions fails only the calls that contained them.
+ * The returned function resolves when `applyEvents` has ended for all of its positions, and rejects as that does. If the
+ * database is unavailable, that fails all calls of a statement; any other problem fails only the calls whose positions
+ * cause it.
  */
 export function makeGroupApply({
   applyEvents,

@@ -29,7 +29,7 @@ const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
 const QUEUE_OPTIONS = {
   defaultJobOptions: {
-    // About two minutes with doubling waits; after that the overdue check takes over.
+    // One to two minutes with doubling waits; after that only the overdue check is left.
     attempts: 8,
     backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
     removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
@@ -98,7 +98,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
         workerOptions: { ...traced, ...overrides.workerOptions },
       }),
     bull: queue,
-    /** The problems of the queue's server; answers within 5 s. */
+    /** The problems of the queue's server; answers within 8 s, whatever the server does. */
     check: () => backend.check(),
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {

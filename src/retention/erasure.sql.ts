@@ -34,7 +34,8 @@ export const ERASED_BODY = '{"erased":true}';
 
 /**
  * Runs `run` while no batch decides on anything: those under way are waited for, and new ones wait. Rolls back when it
- * rejects. Throws UnavailableError when something else holds the table of orders for too long; nothing was run then.
+ * rejects. Throws UnavailableError when the table, or a row that `run` changes, is locked for too long; nothing was
+ * written then.
  */
 export async function withDecisionsAtRest<Result>(
   pool: Pool,
@@ -48,10 +49,13 @@ export async function withDecisionsAtRest<Result>(
     });
   } catch (error) {
     if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
-    throw new UnavailableError("Something holds the table of orders for long, a VACUUM for example.", {
-      cause: error,
-      fix: "Nothing was erased. Run the command again later.",
-    });
+    throw new UnavailableError(
+      "Something holds the table of orders or a row for long, a VACUUM for example.",
+      {
+        cause: error,
+        fix: "Nothing was erased. Run the command again later.",
+      },
+    );
   }
 }
 

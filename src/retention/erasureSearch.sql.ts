@@ -36,7 +36,7 @@ export async function readDecidedThrough(client: Queryable): Promise<DecidedThro
   return row;
 }
 
-/** Limits the rows of \`unnamed\` to one part, by the number of bytes before each, and adds where the part ends. */
+/** Limits the rows of `unnamed` to one part, by the number of bytes before each, and adds where the part ends. */
 const PART = `
   taken as (
     select * from (

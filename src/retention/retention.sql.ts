@@ -112,7 +112,7 @@ const HISTORY: Aged = {
 /** Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will be. */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
-/** Decided events that are not in quarantine, including bodies. Their decisions stay in the history. */
+/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. */
 export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, EVENTS);
 
 /** Looks again at events that had to stay. */
@@ -213,7 +213,7 @@ export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
     [String(cutoff), limit],
   );
 
-/** Continues after the last examined row, up to the first row more recent than `until`. */
+/** Continues after the last examined row; ends before the first row that is not older than `until`, or has to wait. */
 function walkOn(
   pool: Pool,
   { cutoff, limit }: StepQuery,

@@ -17,6 +17,15 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
 
+const OTHER_TABLES: QueueProblem = {
+  problem: "The queue's tables in Postgres are missing or have another version.",
+  fix: "Run `order-mirror migrate`.",
+};
+const NO_ANSWER: QueueProblem = {
+  problem: "The queue's database does not answer.",
+  fix: "Start Postgres; see DATABASE_URL.",
+};
+
 const onPostgres = bullmq.withBackend(bullmq.createPostgresBackend);
 
 /**
@@ -94,7 +103,7 @@ function prepareStatements(pool: pg.Pool): pg.Pool {
   return Object.assign(pool, { query: queryPrepared });
 }
 
-/** After most errors BullMQ asks again at once: a server without a free connection, a thousand times a second. */
+/** After most errors BullMQ asks again at once: a thousand times a second if the server has no free connection. */
 function pauseAfterErrors(pool: pg.Pool): pg.Pool {
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   const pausing = async (...args: unknown[]) => {
@@ -119,12 +128,9 @@ async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promis
   } catch (error) {
     await endPool(pool);
     if (isOfAnotherVersion(error)) {
-      throw new ConfigurationError("The queue's tables in Postgres are missing or have another version.", {
-        cause: error,
-        fix: "Run `order-mirror migrate`.",
-      });
+      throw new ConfigurationError(OTHER_TABLES.problem, { cause: error, fix: OTHER_TABLES.fix });
     }
-    throw new UnavailableError("The queue's database does not answer.", { cause: error });
+    throw new UnavailableError(NO_ANSWER.problem, { cause: error });
   }
 }
 
@@ -139,11 +145,7 @@ async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
     await bullmq.assertSchemaCompatibility(pool, QUEUE_SCHEMA);
     return [];
   } catch (error) {
-    if (isOfAnotherVersion(error)) {
-      const problem = "The queue's tables in Postgres are missing or have another version.";
-      return [{ problem, fix: "Run `order-mirror migrate`." }];
-    }
-    return [{ problem: "The queue's database does not answer.", fix: "Start Postgres; see DATABASE_URL." }];
+    return [isOfAnotherVersion(error) ? OTHER_TABLES : NO_ANSWER];
   }
 }
 

@@ -6,8 +6,8 @@ import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 const STEP_DEADLINE_MS = 10_000;
 
 /**
- * Empties the queue of waiting jobs and refills it from `pages` of inbox positions; returns how many it enqueued.
- * Running jobs continue, because applying an event twice changes nothing.
+ * Empties the queue of waiting and delayed jobs and refills it from `pages` of inbox positions; returns the number of
+ * positions. Running jobs continue, because applying an event twice changes nothing.
  *
  * Throws UnavailableError if the queue's server does not answer; it may be repeated.
  */

@@ -3,7 +3,7 @@ import type { Pool, Queryable } from "../../database/database.ts";
 /** Distinguishes a listener from other connections in pg_stat_activity. */
 export const HINT_LISTENER = "order-mirror hints";
 
-/** Notifies all listeners on this database; at most 8,000 bytes, and nothing is stored. */
+/** Notifies all listeners on this database; a hint has fewer than 8,000 bytes, and nothing is stored. */
 export async function notifyHint(pool: Pool, hint: string): Promise<void> {
   await pool.query("select pg_notify('order_mirror_hints', $1)", [hint]);
 }

@@ -1,4 +1,5 @@
 const EVENT_ID_LENGTH_MAX = 255;
+
 /**
  * The key under which an event is stored: the id in its body if it is usable, else the id in the header of the
  * signature scheme, else the hash of its body. So everything authenticated has a key, even a body that is not JSON: its

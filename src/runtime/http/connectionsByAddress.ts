@@ -15,8 +15,8 @@ interface ConnectionsByAddress {
 
 /**
  * Tracks the connections of each address: refuses more than `perAddressMax` of them, and reads them one after another when
- * `readInTurn` is called, for an address that floods or may. Otherwise everything that hundreds of connections have sent would be one block of work, and other
- * clients would have to wait for its end.
+ * `readInTurn` is called, for an address that floods or may. Otherwise everything that hundreds of connections have sent
+ * would be one block of work, and other clients would have to wait for its end.
  */
 export function trackConnections(
   server: Server,

@@ -24,10 +24,7 @@ interface Waiting {
  * read in between: hundreds of simultaneous requests would otherwise be one block of work. The others wait for the next
  * turns, first come, first served; after a second they get 503. Health checks never wait.
  */
-export function eventsFirst(
-  listener: RequestListener,
-  { sliceMs = SLICE_MS, waitMaxMs = WAIT_MAX_MS }: { sliceMs?: number; waitMaxMs?: number } = {},
-): RequestListener {
+export function eventsFirst(listener: RequestListener): RequestListener {
   const waiting: Waiting[] = [];
   let sliceEndsAtMs: number | undefined;
 
@@ -35,7 +32,7 @@ export function eventsFirst(
   function hasTime(): boolean {
     const nowMs = performance.now();
     if (sliceEndsAtMs === undefined) {
-      sliceEndsAtMs = nowMs + sliceMs;
+      sliceEndsAtMs = nowMs + SLICE_MS;
       setImmediate(beginTurn);
     }
     return nowMs < sliceEndsAtMs;
@@ -46,7 +43,7 @@ export function eventsFirst(
     while (waiting.length > 0 && hasTime()) {
       const next = waiting.shift();
       if (next === undefined || next.response.destroyed) continue;
-      if (performance.now() - next.sinceMs > waitMaxMs) next.response.writeHead(503, HEADERS).end(BODY);
+      if (performance.now() - next.sinceMs > WAIT_MAX_MS) next.response.writeHead(503, HEADERS).end(BODY);
       else listener(next.request, next.response);
     }
   }

@@ -16,7 +16,8 @@ const ADDRESSES_MAX = 10_000;
  */
 export function makeFailureThrottle(
   clock: Pick<Clock, "monotonicMs">,
-  { perAddressMax = FAILURES_PER_ADDRESS_MAX, inAllMax = FAILURES_MAX } = {},
+  /** For tests; the product uses the default. */
+  { inAllMax = FAILURES_MAX } = {},
 ) {
   const failures = new Map<string, number[]>();
   const known = new Set<string>();
@@ -26,7 +27,7 @@ export function makeFailureThrottle(
     const oldestMs = clock.monotonicMs() - WINDOW_MS;
     return times.filter((atMs) => atMs > oldestMs);
   };
-  /** Waits until the first of that many failures is a minute old. */
+  /** Seconds until the first of these is a minute old; 0 if they are fewer than `max`. */
   const waitFor = ([first, ...others]: readonly number[], max: number) =>
     first === undefined || others.length + 1 < max
       ? 0
@@ -36,12 +37,12 @@ export function makeFailureThrottle(
     /** Seconds until this address may try again; 0 when it may now. */
     waitSeconds(address: string): number {
       const key = addressGroup(address);
-      const own = waitFor(recent(failures.get(key)), perAddressMax);
+      const own = waitFor(recent(failures.get(key)), FAILURES_PER_ADDRESS_MAX);
       return known.has(key) ? own : Math.max(own, waitFor(recent(inAll), inAllMax));
     },
     recordFailure(address: string): void {
       const key = addressGroup(address);
-      const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-perAddressMax);
+      const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-FAILURES_PER_ADDRESS_MAX);
       inAll = [...recent(inAll), clock.monotonicMs()].slice(-inAllMax);
       // Inserted again at the end, so that the first key is the one that failed longest ago.
       failures.delete(key);

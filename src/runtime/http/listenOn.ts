@@ -1,7 +1,7 @@
 import type { AddressInfo, Server } from "node:net";
 import { UnavailableError } from "../../domain/errors.ts";
 
-/** Returns the port (a free one for 0). Throws UnavailableError if it is taken or not allowed. */
+/** Returns the port (a free one for 0). Throws UnavailableError if port or host cannot be used. */
 export async function listenOn(
   server: Server,
   place: { host: string; port: number; portVariable: string },
@@ -28,14 +28,16 @@ function explain(
   error: NodeJS.ErrnoException,
   { host, port, portVariable }: { host: string; port: number; portVariable: string },
 ): Error {
-  const fix = `Stop the program that uses it, or set ${portVariable} to another port.`;
-  const because = { cause: error, fix };
-  if (error.code === "EADDRINUSE") return new UnavailableError(`Port ${port} on ${host} is taken.`, because);
+  if (error.code === "EADDRINUSE") {
+    const fix = `Stop the program that uses it, or set ${portVariable} to another port.`;
+    return new UnavailableError(`Port ${port} on ${host} is taken.`, { cause: error, fix });
+  }
   if (error.code === "EACCES") {
-    return new UnavailableError(`Port ${port} on ${host} may not be used by this account.`, because);
+    const message = `This account may not use port ${port} on ${host}.`;
+    return new UnavailableError(message, { cause: error, fix: `Set ${portVariable} to another port.` });
   }
   if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
-    const message = `${host} is no address of this machine.`;
+    const message = `${host} is not an address of this machine.`;
     return new UnavailableError(message, { cause: error, fix: "Correct HOST." });
   }
   return error;

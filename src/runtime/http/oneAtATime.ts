@@ -8,7 +8,7 @@ interface Waiting {
   readonly response: ServerResponse;
 }
 
-/** By which part of itself the hold of a flooding connection varies. */
+/** A flooding connection is held for up to this part of `floodHoldMs` longer. */
 const HOLD_SPREAD = 0.2;
 
 interface OneAtATimeOptions {

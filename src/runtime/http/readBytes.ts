@@ -1,4 +1,4 @@
-/** The body's bytes, none of null; undefined, without reading on, beyond `bytesMax`. Rejects with its errors. */
+/** All bytes of a body; undefined if it has more than `bytesMax`, whose rest is not read. Rejects with the body's errors. */
 export async function readBytes(
   body: AsyncIterable<Uint8Array> | null,
   bytesMax: number,
