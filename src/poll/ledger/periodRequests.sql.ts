@@ -249,19 +249,19 @@ export async function cancelRequest(pool: Pool, requestId: bigint): Promise<bool
   return result.rowCount === 1;
 }
 
-/** Orders whose stored updatedAt is in `window` and that are not in `listed`, at most `limit`. */
+/** Orders whose stored updatedAt is in `window` and that are not in `listed`: the `limit` oldest, and how many there are. */
 export async function readUnlisted(
   pool: Pool,
   query: { sourceId: string; window: Window; listed: readonly string[]; limit: number },
-): Promise<string[]> {
-  const { rows } = await pool.query<{ reference: string }>(
-    `select o.reference from mirror.orders o
+): Promise<{ references: string[]; total: number }> {
+  const { rows } = await pool.query<{ reference: string; total: number }>(
+    `select o.reference, count(*) over ()::float8 as total from mirror.orders o
      left join unnest($4::text[]) as listed (reference) on listed.reference = o.reference
      where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and o.gone_at is null and listed.reference is null
      order by o.version limit $5`,
     [query.sourceId, query.window.since, query.window.until, query.listed, query.limit],
   );
-  return rows.map(({ reference }) => reference);
+  return { references: rows.map(({ reference }) => reference), total: rows[0]?.total ?? 0 };
 }
 
 /** Orders of `window` in a random order that is fixed for a request. */

@@ -16,7 +16,7 @@ import { makeRequestedPeriod } from "./requestedPeriod.ts";
 import { provableUntil } from "./sweeps.ts";
 import type { Sweep, WindowResult } from "./sweeps.ts";
 
-/** The number of orders that a window did not list and that are read one by one to find out why; the others are not compared. */
+/** The number of orders that a window did not list and that are read one by one to find out why; the others count as unreadable. */
 const UNLISTED_MAX = 200;
 
 /** What the pages of the current window have shown. */
@@ -111,12 +111,16 @@ async function examineUnlisted(
   const { sourceId } = deps.source;
   const { knownBefore, request } = comparison;
   const listed = [...comparison.listed];
-  const references = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
-  return compareOrders(deps, {
+  const unlisted = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
+  const { references, total } = unlisted;
+  const { term, signal } = result;
+  const found = await compareOrders(deps, {
     references,
     knownBefore,
     repairs: request.repairs,
-    term: result.term,
-    signal: result.signal,
+    term,
+    signal,
   });
+  const unreadable = total - references.length;
+  return addDifference(found, { findings: { ...NO_DIFFERENCE.findings, unreadable }, references: [] });
 }

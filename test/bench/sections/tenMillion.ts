@@ -148,8 +148,8 @@ function makeVerify(): Measurement["once"] {
     const since = parseInstant(updatedAt);
     const listed = snapshots.map(({ fields }) => fields.reference);
     const window = { since, until: since + 1n };
-    const missing = await readUnlisted(mirror.pool, { sourceId: "live", window, listed, limit: PAGE });
-    if (missing.length > 0) throw new Error(`${missing.length} orders were not listed`);
+    const { total } = await readUnlisted(mirror.pool, { sourceId: "live", window, listed, limit: PAGE });
+    if (total > 0) throw new Error(`${total} orders were not listed`);
   };
 }
 

@@ -101,6 +101,20 @@ async function startWorld({
   return { pool, provider, apply, claim, readServed, readVerdicts, truth };
 }
 
+it("a verification says how many orders it did not compare, and the next one compares them", async () => {
+  const { pool, claim } = await startWorld();
+  await keepSingleReadsOut(pool);
+  for (let number = 1n; number <= 203n; number += 1n) await claim(`INVENTED-${number}`, OLD + number * MILLI);
+  const verify = async () => {
+    const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
+    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
+    await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+    return readRequest(pool, id);
+  };
+  expect(await verify()).toMatchObject({ extra: 200, unreadable: 3 });
+  expect(await verify()).toMatchObject({ extra: 3, unreadable: 0 });
+});
+
 it("a verification removes every false claim and counts it", async () => {
   const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
   await keepSingleReadsOut(pool);

@@ -48,7 +48,7 @@ function report(ended: PeriodRequest, json: boolean): void {
       [
         "  unreadable",
         String(unreadable),
-        "could not be read one by one, so their state is unknown; they will be tried again",
+        "were not read one by one, so their state is unknown: reads failed, or they were too many; verify again",
       ],
     ];
     for (const line of alignColumns(rows)) printLine(line);
