@@ -115,6 +115,18 @@ it("a verification says how many orders it did not compare, and the next one com
   expect(await verify()).toMatchObject({ extra: 3, unreadable: 0 });
 });
 
+it("a verification does not count a claim that is too recent to be refuted as repaired", async () => {
+  const { pool, claim, readServed } = await startWorld();
+  await keepSingleReadsOut(pool);
+  const young = secondsAgo(600);
+  expect(await claim("YOUNG", young)).toMatchObject({ verdict: "applied" });
+  const period = { since: young - MINUTE, until: young + MINUTE };
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readRequest(pool, id)).toMatchObject({ extra: 0, unreadable: 1 });
+  expect(await readServed()).toContainEqual(expect.objectContaining({ reference: "YOUNG" }));
+});
+
 it("a verification removes every false claim and counts it", async () => {
   const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
   await keepSingleReadsOut(pool);

@@ -48,7 +48,7 @@ function report(ended: PeriodRequest, json: boolean): void {
       [
         "  unreadable",
         String(unreadable),
-        "were not read one by one, so their state is unknown: reads failed, or they were too many; verify again",
+        "no read of the single order has shown its state yet; verify again",
       ],
     ];
     for (const line of alignColumns(rows)) printLine(line);
