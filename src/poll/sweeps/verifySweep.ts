@@ -16,7 +16,10 @@ import { makeRequestedPeriod } from "./requestedPeriod.ts";
 import { provableUntil } from "./sweeps.ts";
 import type { Sweep, WindowResult } from "./sweeps.ts";
 
-/** The number of orders that a window did not list and that are read one by one to find out why; the others count as unreadable. */
+/**
+ * The number of orders that a window did not list and that are read one by one to find out why; the others count as
+ * unreadable.
+ */
 const UNLISTED_MAX = 200;
 
 /** What the pages of the current window have shown. */

@@ -169,7 +169,8 @@ export const webAddresses = list.refine(
 
 export const signingKeys = text.refine((value) => {
   try {
-    return readPrivateKeys(value).length > 0;
+    readPrivateKeys(value);
+    return true;
   } catch {
     return false;
   }
