@@ -63,7 +63,7 @@ comment on column mirror.period_requests.stale        is 'Orders of which the mi
 comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
 comment on column mirror.period_requests.differing    is 'Orders with the same updatedAt but different content.';
 comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
-comment on column mirror.period_requests.unreadable   is 'Orders that had to be read one by one, and of which no read has shown yet whether they differ: it failed, was too early, or there were too many.';
+comment on column mirror.period_requests.unreadable   is 'Orders of which no read has shown yet whether they differ: the read failed or was too early to refute what the mirror has, or there were too many to read one by one.';
 comment on column mirror.period_requests.examples     is 'References of the first orders found to differ.';
 comment on column mirror.period_requests.failures     is 'Failures in a row.';
 comment on column mirror.period_requests.last_error   is 'The last failure, in one sentence.';

@@ -11,6 +11,8 @@ export interface Absence {
   /** How far the read reaches; see `horizonOf`. */
   readonly horizon: Instant;
   readonly requestedAt: Instant;
+  /** True: only report the effect. */
+  readonly rehearses?: boolean;
 }
 
 /**
@@ -30,7 +32,8 @@ export interface AbsenceOutcome {
  */
 const STATEMENT = `
 with known as materialized (
-  select version, status, history_id, gone_at, (coalesce(horizon, version), horizon is not null) as place
+  select version, status, history_id, gone_at,
+    (coalesce(horizon, version), horizon is not null) < ($4::bigint, true) as is_beaten
   from mirror.orders where source_id = $1 and reference = $2 for update
 ), moved as (
   update mirror.orders o set
@@ -39,8 +42,7 @@ with known as materialized (
     previous_history_id = case when o.gone_at is null then o.history_id else o.previous_history_id end,
     changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end
   from known
-  where o.source_id = $1 and o.reference = $2
-    and known.place < ($4::bigint, true)
+  where o.source_id = $1 and o.reference = $2 and known.is_beaten and not $6
   returning known.gone_at is null as is_news, o.revision, o.status, o.version, known.history_id as previous_history_id
 ), recorded as (
   insert into mirror.history (
@@ -55,12 +57,12 @@ with known as materialized (
   from moved, recorded
 )
 select known.version, known.status,
-  case when moved.is_news then 'gone' when known.gone_at is not null then 'confirmed' else 'claim_stands' end as outcome
-from known left join moved on true`;
+  case when known.gone_at is not null then 'confirmed' when known.is_beaten then 'gone' else 'claim_stands' end as outcome
+from known`;
 
 /** Decides on an absence: stops serving the order, unless the mirror has an observation that beats this read. */
 export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
-  const { sourceId, reference, via, horizon, requestedAt } = absence;
+  const { sourceId, reference, via, horizon, requestedAt, rehearses = false } = absence;
   const { rows } = await pool.query<{
     outcome: "gone" | "confirmed" | "claim_stands";
     status: string;
@@ -68,7 +70,7 @@ export async function applyAbsence(pool: Pool, absence: Absence): Promise<Absenc
   }>({
     name: "apply-absence",
     text: STATEMENT,
-    values: [sourceId, reference, via, horizon, requestedAt],
+    values: [sourceId, reference, via, horizon, requestedAt, rehearses],
   });
   const [row] = rows;
   if (row === undefined) return { outcome: "unknown", status: null, version: null };

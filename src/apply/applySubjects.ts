@@ -39,6 +39,14 @@ export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
   return verdict === "applied" || verdict === "corrected";
 }
 
+/** True if a read showed an order in an older state than the mirror has, but was too early to refute that one. */
+export function leavesClaim(
+  decision: Pick<Decision, "verdict" | "version" | "storedVersion">,
+): decision is Decision & { storedVersion: bigint } {
+  const { verdict, version, storedVersion } = decision;
+  return verdict === "stale" && version !== null && storedVersion !== null && version < storedVersion;
+}
+
 export interface ApplyDeps {
   readonly pool: Pool;
   readonly logger: Logger;

@@ -132,9 +132,9 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/sweeps/walkStore.ts",
-        find: "    await requestContradicted(client, { ...key, references: listContradicted(sweep, page) });",
+        find: "    await requestUnconfirmed(client, { ...key, references: listContradicted(sweep, page) });",
         replace:
-          "    await requestContradicted(client, { ...key, references: listContradicted(sweep, page).slice(0, 0) });",
+          "    await requestUnconfirmed(client, { ...key, references: listContradicted(sweep, page).slice(0, 0) });",
       },
     ],
     caughtBy: {

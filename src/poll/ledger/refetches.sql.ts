@@ -42,9 +42,10 @@ export const insertUnconfirmed = (source: string, condition: string) =>
        order by reference ${NOTE_UNCONFIRMED}`;
 
 /**
- * Requests re-reads of orders that a page showed in an older state than the mirror has. In the transaction of the page.
+ * Requests re-reads of orders of which a read showed nothing, or an older state than the mirror has, but was too early
+ * to refute that state.
  */
-export async function requestContradicted(
+export async function requestUnconfirmed(
   client: Queryable,
   { sourceId, references }: { sourceId: string; references: readonly string[] },
 ): Promise<void> {

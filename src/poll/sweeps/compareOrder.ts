@@ -1,13 +1,14 @@
-import { isChange } from "../../apply/applySubjects.ts";
+import { isChange, leavesClaim } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { addFigures } from "../../domain/figures.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import type { OrderRead } from "../../domain/source/orderSource.ts";
 import { NO_FINDINGS } from "../ledger/periodRequests.sql.ts";
 import type { Findings } from "../ledger/periodRequests.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { readTime } from "../cycle/readTime.ts";
-import { readResting } from "../ledger/refetches.sql.ts";
+import { readResting, requestUnconfirmed } from "../ledger/refetches.sql.ts";
 import { noteOrderGone, startSingleReads } from "./singleRead.ts";
 import type { SingleRead } from "./singleRead.ts";
 
@@ -18,16 +19,22 @@ export interface Difference {
 }
 
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
+const UNREADABLE = makeDifference("unreadable", null);
 
 export function addDifference(left: Difference, right: Difference): Difference {
   const findings = addFigures(left.findings, right.findings);
   return { findings, references: [...left.references, ...right.references] };
 }
 
-/** Everything that had to be repaired was different: the kind says what the mirror had before. */
-export function findDifferences(decisions: readonly Decision[]): Difference {
-  return decisions.reduce((sum, { verdict, previousStatus, conflict, reference }) => {
-    if (!isChange({ verdict })) return sum;
+/**
+ * Everything that had to be repaired was different: the kind says what the mirror had before. An older state than that
+ * of a standing claim shows nothing, unless the claim dates from `knownBefore` on.
+ */
+export function findDifferences(decisions: readonly Decision[], knownBefore: Instant): Difference {
+  return decisions.reduce((sum, decision) => {
+    if (leavesClaim(decision) && decision.storedVersion < knownBefore) return addDifference(sum, UNREADABLE);
+    if (!isChange(decision)) return sum;
+    const { verdict, previousStatus, conflict, reference } = decision;
     const kind =
       verdict === "corrected"
         ? "contradicted"
@@ -44,7 +51,6 @@ export function makeDifference(kind: keyof Findings, reference: string | null): 
   return { findings: { ...NO_FINDINGS, [kind]: 1 }, references: reference === null ? [] : [reference] };
 }
 
-const UNREADABLE = makeDifference("unreadable", null);
 const REASON = "could not be compared";
 
 /**
@@ -92,15 +98,34 @@ async function compareRead(
     repairs: boolean;
   },
 ): Promise<Difference> {
-  const { reference, read, knownBefore, repairs } = options;
-  if (read.kind === "not_found") {
-    const extra = makeDifference("extra", reference);
-    if (!repairs) return extra;
-    const absence = await noteOrderGone(deps, { reference, via: "verify", requestedAt: read.requestedAt });
-    // The mirror keeps a claim that is too recent for this read, so nobody knows yet whether it is false.
-    return absence.outcome === "claim_stands" ? UNREADABLE : extra;
-  }
-  const { snapshot, requestedAt } = read.answer;
+  const { reference, read, repairs } = options;
+  const { sourceId } = deps.source;
+  const found =
+    read.kind === "not_found"
+      ? await compareAbsence(deps, { ...options, requestedAt: read.requestedAt })
+      : await compareAnswer(deps, { ...options, answer: read.answer });
+  if (repairs && found.findings.unreadable > 0)
+    await requestUnconfirmed(deps.pool, { sourceId, references: [reference] });
+  return found;
+}
+
+async function compareAbsence(
+  deps: PollDeps,
+  { reference, requestedAt, repairs }: { reference: string; requestedAt: Instant; repairs: boolean },
+): Promise<Difference> {
+  const absence = { reference, via: "verify", requestedAt, rehearses: !repairs } as const;
+  const { outcome } = await noteOrderGone(deps, absence);
+  // The mirror keeps a claim that is too recent for this read, so nobody knows yet whether it is false.
+  if (outcome === "claim_stands") return UNREADABLE;
+  // Otherwise it was marked as gone, or erased, after it had been listed for this comparison.
+  return outcome === "gone" ? makeDifference("extra", reference) : NO_DIFFERENCE;
+}
+
+async function compareAnswer(
+  deps: PollDeps,
+  { answer, knownBefore, repairs }: { answer: OrderRead; knownBefore: Instant; repairs: boolean },
+): Promise<Difference> {
+  const { snapshot, requestedAt } = answer;
   const isNews = snapshot.version >= knownBefore;
   const decisions = await deps.apply.applyReads({
     sourceId: deps.source.sourceId,
@@ -109,5 +134,5 @@ async function compareRead(
     time: readTime(deps, requestedAt),
     rehearses: !repairs,
   });
-  return isNews ? NO_DIFFERENCE : findDifferences(decisions);
+  return isNews ? NO_DIFFERENCE : findDifferences(decisions, knownBefore);
 }

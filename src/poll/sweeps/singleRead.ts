@@ -1,5 +1,5 @@
 import { applyAbsence } from "../../apply/absence.sql.ts";
-import type { AbsenceOutcome } from "../../apply/absence.sql.ts";
+import type { Absence, AbsenceOutcome } from "../../apply/absence.sql.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -87,13 +87,14 @@ function isUnavailable(error: unknown): boolean {
  */
 export async function noteOrderGone(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "settleSeconds" | "horizonSeconds">,
-  { reference, via, requestedAt }: { reference: string; via: "refetch" | "verify"; requestedAt: Instant },
+  absence: Pick<Absence, "reference" | "requestedAt" | "rehearses"> & { via: "refetch" | "verify" },
 ): Promise<AbsenceOutcome> {
+  const { reference, requestedAt, rehearses } = absence;
   const { sourceId } = deps.source;
   const horizon = horizonOf(readTime(deps, requestedAt));
-  const absence = await applyAbsence(deps.pool, { sourceId, reference, via, horizon, requestedAt });
-  if (absence.outcome === "gone") {
+  const effect = await applyAbsence(deps.pool, { ...absence, sourceId, horizon });
+  if (effect.outcome === "gone" && rehearses !== true) {
     deps.logger.warn({ reference }, "the provider has no order with this reference; it is no longer served");
   }
-  return absence;
+  return effect;
 }

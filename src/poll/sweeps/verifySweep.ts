@@ -64,7 +64,8 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     notePage({ snapshots, decisions }) {
       if (comparison === undefined) return;
       for (const { fields } of snapshots) comparison.listed.add(fields.reference);
-      comparison.difference = addDifference(comparison.difference, findDifferences(decisions));
+      const shown = findDifferences(decisions, comparison.knownBefore);
+      comparison.difference = addDifference(comparison.difference, shown);
     },
     async noteRead(window, result) {
       if (comparison === undefined) return;

@@ -1,3 +1,4 @@
+import { leavesClaim } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Queryable } from "../../database/database.ts";
 import { addSeconds } from "../../domain/order/instant.ts";
@@ -10,7 +11,7 @@ import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
 import { commitWindow } from "../ledger/coverage.sql.ts";
 import type { CoverageProgress } from "../ledger/coverage.sql.ts";
-import { requestContradicted } from "../ledger/refetches.sql.ts";
+import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
 import { advanceWalk, beginWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
 import { lateSeconds } from "./sweeps.ts";
@@ -71,7 +72,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
     const { lease } = page.term;
     const { walk, begunAt } = after;
     if (begunAt === undefined) throw new TypeError("a reading without a page cannot be kept");
-    await requestContradicted(client, { ...key, references: listContradicted(sweep, page) });
+    await requestUnconfirmed(client, { ...key, references: listContradicted(sweep, page) });
     const pagesBefore = before.walk.pages;
     if (walk.outcome === undefined) {
       const place = { ...key, window: walk.window, begunAt };
@@ -121,13 +122,9 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
  * window that proves nothing: the one that does may begin after the older state, and then shows nothing of the order.
  */
 function listContradicted(sweep: Sweep, { after, decisions }: WalkedPage): string[] {
-  // A comparison itself reads what its pages did not show.
-  if (sweep.name === "verify") return [];
+  if (sweep.rehearses === true) return [];
   const { until } = after.walk.window;
   return decisions
-    .filter(({ verdict, version, storedVersion }) => {
-      const isOlder = verdict === "stale" && version !== null && storedVersion !== null;
-      return isOlder && version < storedVersion && storedVersion < until;
-    })
+    .filter((decision) => leavesClaim(decision) && decision.storedVersion < until)
     .flatMap(({ reference }) => reference ?? []);
 }

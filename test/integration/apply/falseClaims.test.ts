@@ -115,17 +115,29 @@ it("a verification says how many orders it did not compare, and the next one com
   expect(await verify()).toMatchObject({ extra: 3, unreadable: 0 });
 });
 
-it("a verification does not count a claim that is too recent to be refuted as repaired", async () => {
-  const { pool, claim, readServed } = await startWorld();
-  await keepSingleReadsOut(pool);
-  const young = secondsAgo(600);
-  expect(await claim("YOUNG", young)).toMatchObject({ verdict: "applied" });
-  const period = { since: young - MINUTE, until: young + MINUTE };
-  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
-  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
-  expect(await readRequest(pool, id)).toMatchObject({ extra: 0, unreadable: 1 });
-  expect(await readServed()).toContainEqual(expect.objectContaining({ reference: "YOUNG" }));
-});
+it.each([true, false])(
+  "a verification counts a claim that is too recent to be refuted as unreadable (repairs: %s)",
+  async (repairs) => {
+    const { pool, claim, readServed } = await startWorld();
+    await keepSingleReadsOut(pool);
+    const young = secondsAgo(600);
+    // The provider has no YOUNG; it shows A and B in an older state.
+    for (const reference of ["YOUNG", "A", "B"])
+      expect(await claim(reference, young)).toMatchObject({ verdict: "applied" });
+    const before = await readServed();
+    const verify = async (since: Instant) => {
+      const period = { since, until: young + MINUTE, sample: null, repairs };
+      const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
+      await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+      return readRequest(pool, id);
+    };
+    const unknown = { missing: 0, stale: 0, contradicted: 0, differing: 0, extra: 0, unreadable: 3 };
+    // The first reads all three singly; for the second, pages show A and B.
+    expect(await verify(young - MINUTE)).toMatchObject(unknown);
+    expect(await verify(OLD - MINUTE)).toMatchObject(unknown);
+    expect(await readServed()).toEqual(before);
+  },
+);
 
 it("a verification removes every false claim and counts it", async () => {
   const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
