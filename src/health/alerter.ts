@@ -1,7 +1,7 @@
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { markAlertNotified, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
-import type { StoredAlert } from "./alerts.sql.ts";
+import type { AlertKey, StoredAlert } from "./alerts.sql.ts";
 import type { Condition } from "./condition.ts";
 import { CONDITIONS } from "./conditions.ts";
 import type { Holding, Judgement } from "./judge.ts";
@@ -40,9 +40,9 @@ export interface AlerterDeps {
  * record, that message is sent once more, under the same id.
  */
 export function makeAlerter({ pool, send, logger }: AlerterDeps) {
-  return async function runOnce({ holding, unjudged }: Judgement): Promise<void> {
-    const keys = holding.map(({ condition, subject, since }) => ({ name: condition.name, subject, since }));
-    for (const stored of await recordAlerts(pool, { holding: keys, unjudged })) {
+  return async function runOnce({ holding, doubtful, unjudged }: Judgement): Promise<void> {
+    const keys = holding.map((held) => ({ ...keyOf(held), since: held.since }));
+    for (const stored of await recordAlerts(pool, { holding: keys, doubtful: doubtful.map(keyOf), unjudged })) {
       const message = makeMessage(
         stored,
         holding.find(
@@ -66,6 +66,10 @@ export function makeAlerter({ pool, send, logger }: AlerterDeps) {
     await (stored.endedAt === null ? markAlertNotified(pool, stored) : removeEndedAlert(pool, stored));
     return true;
   }
+}
+
+function keyOf({ condition, subject }: Holding): AlertKey {
+  return { name: condition.name, subject };
 }
 
 /** Undefined if there is nothing to send. */

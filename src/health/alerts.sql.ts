@@ -17,12 +17,20 @@ export interface StoredAlert extends AlertKey {
 
 /**
  * Records which conditions hold, each with its start, and returns all rows. A condition that returns before its end was
- * notified continues unchanged; one that ended before its start was notified is deleted. Conditions in `unjudged` stay
- * unchanged.
+ * notified continues unchanged; one that ended before its start was notified is deleted. Those in `doubtful`, and of
+ * conditions in `unjudged`, stay unchanged.
  */
 export async function recordAlerts(
   pool: Pool,
-  { holding, unjudged }: { holding: readonly (AlertKey & { since: Instant })[]; unjudged: readonly string[] },
+  {
+    holding,
+    doubtful,
+    unjudged,
+  }: {
+    holding: readonly (AlertKey & { since: Instant })[];
+    doubtful: readonly AlertKey[];
+    unjudged: readonly string[];
+  },
 ): Promise<StoredAlert[]> {
   const { rows } = await pool.query<StoredAlert>(
     `with holding as (
@@ -30,6 +38,7 @@ export async function recordAlerts(
      ), over as (
        select name, subject, notified_at from mirror.alerts
        where (name, subject) not in (select name, subject from holding) and name <> all ($4::text[])
+         and (name, subject) not in (select * from unnest($5::text[], $6::text[]))
      ), begun as (
        insert into mirror.alerts as alert (name, subject, since)
        select name, subject, mirror.instant_at(since) from holding order by name, subject
@@ -61,6 +70,8 @@ export async function recordAlerts(
       holding.map(({ subject }) => subject),
       holding.map(({ since }) => since),
       unjudged,
+      doubtful.map(({ name }) => name),
+      doubtful.map(({ subject }) => subject),
     ],
   );
   return rows;

@@ -18,8 +18,19 @@ export interface Judgement {
   readonly holding: readonly Holding[];
   /** Those that have not held long enough to be reported, but long enough to be noticed, in the same order. */
   readonly beginning: readonly Holding[];
+  /**
+   * Those whose start is unknown and that this process has not seen for long enough to report them. Another process, or
+   * this one before a restart, may have seen them for longer: an alert about one goes on.
+   */
+  readonly doubtful: readonly Holding[];
   /** Names of the conditions whose facts are unknown here; nothing is reported about them. */
   readonly unjudged: readonly string[];
+}
+
+interface Begun {
+  readonly holding: Holding;
+  readonly heldSeconds: number;
+  readonly hasKnownStart: boolean;
 }
 
 /** When an occurrence without a known start was first seen, by name and subject. */
@@ -30,7 +41,7 @@ export type FirstSeen = Map<string, Instant>;
  * without a known start is reported at once: a single look cannot see how long it has held.
  */
 export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
-  const begun: { readonly holding: Holding; readonly heldSeconds: number }[] = [];
+  const begun: Begun[] = [];
   const unjudged: string[] = [];
   const seen = new Set<string>();
   for (const condition of CONDITIONS) {
@@ -46,20 +57,24 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
       begun.push({
         holding: { condition, subject, since: beginning, cause, remedy },
         heldSeconds: isSingleLook ? Infinity : Number(facts.now - beginning) / Number(NANOS_PER_SECOND),
+        hasKnownStart: since !== null,
       });
     }
   }
   for (const key of firstSeen?.keys() ?? []) if (!seen.has(key)) firstSeen?.delete(key);
-  const select = (isChosen: (condition: Condition, heldSeconds: number) => boolean) =>
+  const select = (isChosen: (condition: Condition, begun: Begun) => boolean) =>
     begun
-      .filter(({ holding, heldSeconds }) => isChosen(holding.condition, heldSeconds))
+      .filter((each) => isChosen(each.holding.condition, each))
       .map(({ holding }) => holding)
       .sort(byUrgency);
   return {
-    holding: select(({ forSeconds }, held) => held >= forSeconds),
+    holding: select(({ forSeconds }, { heldSeconds }) => heldSeconds >= forSeconds),
     beginning: select(
-      ({ forSeconds, noticedAfterSeconds = Infinity }, held) =>
-        held < forSeconds && held >= noticedAfterSeconds,
+      ({ forSeconds, noticedAfterSeconds = Infinity }, { heldSeconds }) =>
+        heldSeconds < forSeconds && heldSeconds >= noticedAfterSeconds,
+    ),
+    doubtful: select(
+      ({ forSeconds }, { heldSeconds, hasKnownStart }) => heldSeconds < forSeconds && !hasKnownStart,
     ),
     unjudged,
   };

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/roles/background/alertingLoop.ts";
 import type { Facts } from "../../../src/health/condition.ts";
 import { judge } from "../../../src/health/judge.ts";
+import type { FirstSeen } from "../../../src/health/judge.ts";
 import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -47,12 +48,12 @@ beforeEach(async () => {
 const well = makeFacts();
 const quarantined = (count: number) => makeFacts({ quarantined: count, oldestQuarantinedAt: ago(60) });
 /** Creates a new alerter each time, as after a restart. */
-const run = (facts: Facts) =>
+const run = (facts: Facts, firstSeen?: FirstSeen) =>
   makeAlerter({
     pool: database.pool,
     send: makeSender({ url, secret: WEBHOOK_SECRET }, systemClock),
     logger: silentLogger,
-  })(judge(facts));
+  })(judge(facts, firstSeen));
 const sent = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
 const stored = async () => (await database.pool.query("select name from mirror.alerts")).rows.length;
 
@@ -91,6 +92,24 @@ it("neither starts nor ends an alert whose facts are unknown", async () => {
     "alert.firing OrderMirrorQueueAway apply",
     "alert.resolved OrderMirrorQueueAway apply",
   ]);
+});
+
+it("continues an alert when another process takes its turn, which has seen the cause only now", async () => {
+  const away = (problems: readonly { problem: string; fix: string }[]) =>
+    makeFacts({}, { queues: [{ name: "apply", problems, newestDeadAt: null }] });
+  const redisIsAway = away([{ problem: "Redis does not answer.", fix: "Start it." }]);
+  await run(redisIsAway);
+  const firstSeen: FirstSeen = new Map();
+  await run(redisIsAway, firstSeen);
+  expect(sent()).toEqual(["alert.firing OrderMirrorQueueAway apply"]);
+  await run(away([]), firstSeen);
+  expect(sent().slice(1)).toEqual(["alert.resolved OrderMirrorQueueAway apply"]);
+});
+
+it("ends an alert when what has a known start has started again", async () => {
+  await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
+  await run(makeFacts({ pending: 1, oldestPendingAt: ago(5) }), new Map());
+  expect(sent()).toEqual(["alert.firing OrderMirrorEventsWait live", "alert.resolved OrderMirrorEventsWait live"]);
 });
 
 it("resends a refused alert under the same id", async () => {
