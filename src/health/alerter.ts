@@ -42,7 +42,11 @@ export interface AlerterDeps {
 export function makeAlerter({ pool, send, logger }: AlerterDeps) {
   return async function runOnce({ holding, doubtful, unjudged }: Judgement): Promise<void> {
     const keys = holding.map((held) => ({ ...keyOf(held), since: held.since }));
-    for (const stored of await recordAlerts(pool, { holding: keys, doubtful: doubtful.map(keyOf), unjudged })) {
+    for (const stored of await recordAlerts(pool, {
+      holding: keys,
+      doubtful: doubtful.map(keyOf),
+      unjudged,
+    })) {
       const message = makeMessage(
         stored,
         holding.find(

@@ -22,7 +22,10 @@ const CLOCK_REMEDY =
 const FORGED_REMEDY =
   "After a rotation, copy the new secret. Otherwise check the clock with `order-mirror doctor`, or somebody is sending forged calls; none of them is stored.";
 
-/** A wrong secret or scheme cannot explain that; a wrong clock, or a sender that repeats old calls, can. */
+/**
+ * A wrong secret or scheme cannot explain that; a wrong clock can, or old calls. Anybody can send those: the time is
+ * checked before the signature.
+ */
 const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: SourceFacts) =>
   refusedSinceLastEvent === wrongTimesSinceLastEvent;
 
@@ -149,12 +152,9 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     remedy:
       "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
     page: "/ops/lost",
-    // Refused only for their time, they do arrive, and OrderMirrorWebhooksRefused says so. With wrong signatures they may
-    // have stopped all the same: a stranger may have sent the refused calls.
-    holds: (source) =>
-      source.configured === true &&
-      source.lostSinceLastEvent >= STOPPED_AFTER_LOST &&
-      !(isEveryCallRefused(source) && isRefusedForTime(source)),
+    // Although every call is refused, too: a stranger may have sent the refused ones.
+    holds: ({ configured, lostSinceLastEvent }) =>
+      configured === true && lostSinceLastEvent >= STOPPED_AFTER_LOST,
     since: ({ firstLostSinceLastEventAt }) => firstLostSinceLastEventAt,
     cause: ({ sourceId, lostSinceLastEvent }) =>
       `Webhooks of ${sourceId} have stopped: polling alone found the last ${describeCount(lostSinceLastEvent, "change")}.`,

@@ -109,7 +109,10 @@ it("continues an alert when another process takes its turn, which has seen the c
 it("ends an alert when what has a known start has started again", async () => {
   await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
   await run(makeFacts({ pending: 1, oldestPendingAt: ago(5) }), new Map());
-  expect(sent()).toEqual(["alert.firing OrderMirrorEventsWait live", "alert.resolved OrderMirrorEventsWait live"]);
+  expect(sent()).toEqual([
+    "alert.firing OrderMirrorEventsWait live",
+    "alert.resolved OrderMirrorEventsWait live",
+  ]);
 });
 
 it("resends a refused alert under the same id", async () => {

@@ -47,6 +47,11 @@ afterAll(async () => {
 beforeEach(() => run(WELL));
 
 const run = (statement: string) => database.pool.query(statement);
+/** Calls with this outcome, as recorded some seconds later. */
+const counted = async (outcome: string) =>
+  (await run(`select calls::int from mirror.webhook_calls where outcome = '${outcome}'`)).rows as {
+    calls: number;
+  }[];
 const everywhere = (...said: string[]) => ({
   page: said,
   status: said,
@@ -121,10 +126,6 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   const body = makeEventBody({ id: "evt_1", order });
   for (let n = 0; n < 4; n += 1)
     expect(await sendEvent(url, { id: `evt_${n}`, body }, OTHER_SECRET)).toBe(401);
-  const counted = async (outcome: string) =>
-    (await run(`select calls::int from mirror.webhook_calls where outcome = '${outcome}'`)).rows as {
-      calls: number;
-    }[];
   await expect.poll(() => counted("wrong_signature"), WAIT).toEqual([{ calls: 4 }]);
   // The state two minutes later.
   await run(
@@ -173,6 +174,25 @@ it("distinguishes forged calls by strangers from a wrong secret", async () => {
       calls("wrong_signature", 5),
   );
   expect(await surfaces.look()).toEqual(everywhere());
+});
+
+it("reports that events have stopped although a stranger's calls are refused for their time", async () => {
+  const body = makeEventBody({
+    id: "evt_1",
+    order: { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) },
+  });
+  for (let n = 0; n < 3; n += 1) {
+    const call = { id: `evt_${n}`, body, signedAt: Math.floor(Date.now() / 1_000) - 3_600 };
+    expect(await sendEvent(`${surfaces.url}/webhooks/live`, call, OTHER_SECRET)).toBe(401);
+  }
+  await expect.poll(() => counted("wrong_time"), WAIT).toEqual([{ calls: 3 }]);
+  // The state two minutes later, in which the provider has sent nothing.
+  await run(
+    `update mirror.webhook_calls set minute = minute - interval '3 minutes';
+    update mirror.announced_statuses set last_at = now() - interval '10 minutes';` + lost(3, "1 minute"),
+  );
+  const both = ["critical OrderMirrorEventsStopped", "critical OrderMirrorWebhooksRefused"];
+  for (const said of Object.values(await surfaces.look())) expect(said.toSorted()).toEqual(both);
 });
 
 it("reports to commands at once that Redis is away; pages notice it, and alerts wait a minute", async () => {
