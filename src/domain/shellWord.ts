@@ -1,5 +1,5 @@
 /** Characters that mean only themselves to every shell. */
-const PLAIN = /^[A-Za-z0-9_./:@%+,=-]+$/;
+const PLAIN = /^[A-Za-z0-9_./:+-]+$/;
 
 /** `text` as one word of a command that a person pastes into a POSIX shell. */
 export function shellWord(text: string): string {

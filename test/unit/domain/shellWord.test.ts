@@ -28,6 +28,10 @@ it("is read by a shell as the same text", () => {
   expect(JSON.parse(execFileSync("/bin/sh", ["-c", script], { env, encoding: "utf8" }))).toEqual(NASTY);
 });
 
+it("quotes what other shells expand: zsh a word that begins with =, PowerShell and cmd the others", () => {
+  expect(["=DO-1", "%DO%", "@DO", "a,b"].map(shellWord)).toEqual(["'=DO-1'", "'%DO%'", "'@DO'", "'a,b'"]);
+});
+
 it("quotes only what needs it, and keeps a hyphen from being an option", () => {
   expect(commandOn("refetch --source live", "DO-1")).toBe("order-mirror refetch --source live DO-1");
   expect(commandOn("order", "-1 2")).toBe("order-mirror order -- '-1 2'");
