@@ -1,8 +1,8 @@
-import { NOTHING_SEEN } from "./seenKeys.ts";
+import { addSeen, NOTHING_SEEN } from "./seenKeys.ts";
 import type { Walk } from "./walk.ts";
 
 /** Increment when Walk changes: a walk in another format is started again. */
-const FORMAT = 2;
+const FORMAT = 3;
 
 /** The walk as JSON, without its seen keys: those grow with each page and are stored page by page. */
 export function encodeWalk(walk: Walk): string {
@@ -18,9 +18,8 @@ export function decodeWalk(text: string, pages: readonly (readonly string[])[]):
     walk: Omit<Walk, "seen" | "fresh">;
   };
   if (stored.format !== FORMAT) return undefined;
-  const sets = pages.filter((keys) => keys.length > 0).map((keys) => new Set(keys));
-  const count = sets.reduce((sum, { size }) => sum + size, NOTHING_SEEN.count);
-  return { ...stored.walk, seen: { count, complete: stored.complete, pages: sets }, fresh: [] };
+  const seen = pages.reduce((earlier, keys) => addSeen(earlier, keys).seen, NOTHING_SEEN);
+  return { ...stored.walk, seen: { ...seen, complete: stored.complete }, fresh: [] };
 }
 
 interface PlainBigint {

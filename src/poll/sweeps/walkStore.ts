@@ -77,8 +77,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
     if (walk.outcome === undefined) {
       const place = { ...key, window: walk.window, begunAt };
       const progress = { ...place, step: walk.pages, orders: after.counts.orders, state: encodeWalk(walk) };
-      const grown = walk.seen.pages.length > before.walk.seen.pages.length;
-      const keys = [...((grown && walk.seen.pages.at(-1)) || [])];
+      const keys = walk.seen.count > before.walk.seen.count ? [...walk.seen.newest] : [];
       await (pagesBefore === 0 ? beginWalk : advanceWalk)(client, lease, { progress, keys });
       return undefined;
     }

@@ -133,10 +133,9 @@ export class NastyProvider {
     const [since, until] = cutsBounds
       ? [floorTo(query.since, seconds(1)), floorTo(query.until, seconds(1))]
       : [query.since, query.until];
-    const inside = this.#rows.filter(({ stamp }) => {
-      const after = sinceInclusive ? stamp >= since : stamp > since;
-      return after && (untilInclusive ? stamp <= until : stamp < until);
-    });
+    const first = sinceInclusive ? since : since + 1n;
+    const end = untilInclusive ? until + 1n : until;
+    const inside = this.#rows.filter(({ stamp }) => stamp >= first && stamp < end);
     const page = this.#sorted(inside).slice(query.offset, query.offset + limit);
     return {
       rows: page.map(({ reference, revision, stamp }) => ({
@@ -192,8 +191,9 @@ export class NastyProvider {
     const old = this.#rows[place];
     // A transaction that has not committed holds its row.
     if (old === undefined || this.#busy.has(place)) return;
-    const row = { ...old, stamp, revision: old.revision + 1 };
-    if (stamp < old.stamp) this.wentBack.add(old.reference);
+    const { reference } = old;
+    const row = { reference, place, stamp, revision: old.revision + 1 };
+    if (stamp < old.stamp) this.wentBack.add(reference);
     if (this.#random() >= this.#behaviour.lateShare) {
       this.#rows[place] = row;
       return;
