@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { makeTicks } from "../../../src/poll/leader/ticks.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -57,4 +57,25 @@ it("does not count those that are not due", async () => {
   );
   await expect.poll(() => begun.length, TIMEOUT).toBe(40);
   for (const remove of removals) await remove();
+});
+
+it.each([
+  ["ahead by a day, or the machine has slept for one", 1],
+  ["back by a day", -1],
+])("continues at once when the clock is set %s", async (_where, days) => {
+  const ticks = makeTicks(DEPS);
+  let count = 0;
+  const remove = ticks.add(() => {
+    count += 1;
+    return true;
+  });
+  await expect.poll(() => count, TIMEOUT).toBe(1);
+  vi.useFakeTimers({ toFake: ["Date"], shouldAdvanceTime: true, now: Date.now() + days * 86_400_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  const before = process.cpuUsage();
+  await expect.poll(() => count, { timeout: 60_000 }).toBeGreaterThan(2);
+  const { user, system } = process.cpuUsage(before);
+  // To look at each second of a day takes half a minute.
+  expect((user + system) / 1e6).toBeLessThan(5);
+  await remove();
 });
