@@ -11,14 +11,25 @@ export interface SessionKey {
   readonly tokenHash: Buffer;
 }
 
-/** Starts a session and records that in the audit log: both or neither. Deletes expired sessions. */
+/** A session without a use for this long ends. */
+const IDLE_SECONDS = 2 * 3_600;
+
+/**
+ * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
+ * session would last longer than it may, by as much. Small corrections of a clock end no session.
+ */
+export const IS_OPEN = `(expires_at > clock_timestamp()
+  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
+  and last_seen_at < clock_timestamp() + interval '1 minute')`;
+
+/** Starts a session and records that in the audit log: both or neither. Deletes sessions that are over. */
 export async function insertSession(
   pool: Pool,
   { role, person, sources, tokenHash, lifeSeconds }: SessionOwner & SessionKey & { lifeSeconds: number },
 ): Promise<void> {
   await pool.query(
     `with swept as (
-       delete from mirror.ops_sessions where expires_at < clock_timestamp()
+       delete from mirror.ops_sessions where not ${IS_OPEN}
      ), noted as (
        insert into mirror.ops_actions (role, person, action) values ($1, $4, 'log_in')
      )
@@ -33,27 +44,26 @@ export interface FoundSession extends SessionOwner {
 }
 
 /**
- * The session that one of the keys opens; undefined if none does, or if it has expired or been idle for `idleSeconds`.
+ * The session that one of the keys opens; undefined if none does, or if it is over.
  * With `isUse` its use is recorded once a minute, so that not every page view is a write.
  */
 export async function findSession(
   pool: Pool,
-  { keys, isUse, idleSeconds }: { keys: readonly SessionKey[]; isUse: boolean; idleSeconds: number },
+  { keys, isUse }: { keys: readonly SessionKey[]; isUse: boolean },
 ): Promise<FoundSession | undefined> {
   const { rows } = await pool.query<FoundSession>(
     `with found as (
        select s.token_hash, s.role, s.person, s.sources, s.last_seen_at
        from mirror.ops_sessions s join unnest($1::text[], $2::bytea[]) as k (role, token_hash)
          on s.token_hash = k.token_hash and s.role = k.role
-       where s.expires_at > clock_timestamp()
-         and s.last_seen_at > clock_timestamp() - make_interval(secs => $3)
+       where ${IS_OPEN}
      ), noted as (
        update mirror.ops_sessions s set last_seen_at = clock_timestamp()
-       from found where s.token_hash = found.token_hash and $4
+       from found where s.token_hash = found.token_hash and $3
          and found.last_seen_at < clock_timestamp() - interval '1 minute'
      )
      select role, person, sources, token_hash as "tokenHash" from found`,
-    [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash), idleSeconds, isUse],
+    [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash), isUse],
   );
   return rows[0];
 }

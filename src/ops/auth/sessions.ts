@@ -25,8 +25,6 @@ interface SessionsDeps {
 
 /** One shift: people on call log in once. */
 const LIFE_SECONDS = 12 * 3_600;
-/** A session without a use for this long ends. */
-export const IDLE_SECONDS = 2 * 3_600;
 const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43}$/;
 
@@ -75,7 +73,7 @@ export function makeSessions({ pool, passwords, signOn }: SessionsDeps): Session
       if (keys.length === 0) return undefined;
       // A page that keeps itself up to date is not a person's use.
       const isUse = request.headers["sec-fetch-dest"] !== "empty";
-      const found = await findSession(pool, { keys, isUse, idleSeconds: IDLE_SECONDS });
+      const found = await findSession(pool, { keys, isUse });
       if (found === undefined) return undefined;
       const { role, person, sources, tokenHash } = found;
       return { role, person, sources, session: tokenHash.toString("hex") };

@@ -2,9 +2,8 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
-import { endSession } from "../auth/opsSessions.sql.ts";
+import { endSession, IS_OPEN } from "../auth/opsSessions.sql.ts";
 import { OPS_ROLES } from "../auth/passwords.ts";
-import { IDLE_SECONDS } from "../auth/sessions.ts";
 import { actorOf, mayAct, mayActOn } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
@@ -33,8 +32,7 @@ export const SESSION_LIST = selectList({
   sorts: bothWays({ created_at: "timestamptz", session_id: "text" }),
   from: ({ condition, order }) =>
     `from (select *, encode(token_hash, 'hex') as session_id from mirror.ops_sessions) s
-     where $1::text is null and expires_at > clock_timestamp()
-       and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
+     where $1::text is null and ${IS_OPEN}
        and ($4::text is null or role = $4) and ${condition}
      ${order} limit $2`,
 });

@@ -265,11 +265,28 @@ describe("a session", () => {
     ["just before", "expires_at = clock_timestamp() + interval '1 min'", 200],
     ["when unused for 2 h", "last_seen_at = clock_timestamp() - interval '2 h 1 s'", 401],
     ["when used shortly before", "last_seen_at = clock_timestamp() - interval '1 h 59 min'", 200],
+    ["when the clock was set back by an hour", "last_seen_at = clock_timestamp() + interval '1 h'", 401],
+    ["when the clock was corrected by seconds", "last_seen_at = clock_timestamp() + interval '5 s'", 200],
   ])("is over, or not, %s", async (_when, assignment, status) => {
     const url = await start();
     const cookie = await logIn(url);
     await database.pool.query(`update mirror.ops_sessions set ${assignment}`);
     expect(await look(url, cookie)).toBe(status);
+  });
+
+  it("that began while the clock was a day ahead is over for good after the next login", async () => {
+    const url = await start();
+    const ahead = await logIn(url);
+    const day = "interval '1 day'";
+    await database.pool.query(
+      `update mirror.ops_sessions set expires_at = expires_at + ${day}, last_seen_at = last_seen_at + ${day}`,
+    );
+    expect(await look(url, ahead)).toBe(401);
+    const cookie = await logIn(url);
+    const { body } = await ask(`${url}/ops/sessions`, { headers: { ...HTML, ...cookie } });
+    expect(body).toContain("this is you");
+    expect(body).not.toContain("End it");
+    expect(await countSessions()).toBe(1);
   });
 
   it("lasts 12 hours, and each use resets the idle timeout", async () => {
