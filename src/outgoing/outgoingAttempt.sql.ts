@@ -174,6 +174,33 @@ export async function claimDue(
   return { claims, isHeld: first !== undefined && (claims.length === first.room || first.postponed > 0) };
 }
 
+/*
+ * Only deliveries that wait for another attempt are examined. Times of a delivery are corrected, too: by them it would
+ * be taken for one of these again, and lose its later waits.
+ */
+const CORRECT = `
+  with waiting as (
+    update mirror.outgoing_deliveries set next_attempt_at = statement_timestamp(),
+      created_at = least(created_at, statement_timestamp()),
+      last_attempt_at = least(last_attempt_at, statement_timestamp())
+    where endpoint_id = $1 and state = 'pending' and next_attempt_at > statement_timestamp() + interval '1 minute'
+      and greatest(created_at, last_attempt_at) > statement_timestamp() + interval '1 minute'
+  ), paused as (
+    update mirror.outgoing_endpoints set paused_until = null
+    where endpoint_id = $1
+      and paused_until > statement_timestamp() + interval '${PAUSE_SECONDS * 2 ** PAUSE_DOUBLINGS_MAX + 60} seconds'
+  )
+  update mirror.outgoing_attempts set started_at = statement_timestamp()
+  where endpoint_id = $1 and started_at > statement_timestamp() + interval '1 minute'`;
+
+/**
+ * Corrects what was dated while the clock was ahead, once that is set back. Otherwise deliveries wait, the endpoint
+ * stays paused, and attempts count as of this second or under way, for as long as the clock was ahead.
+ */
+export async function correctTimesAhead(pool: Pool, endpointId: string): Promise<void> {
+  await pool.query(CORRECT, [endpointId]);
+}
+
 export interface AttemptEnd {
   readonly attemptId: string;
   /** A status or the kind of an error; shown to people. */

@@ -4,7 +4,7 @@ import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { claimDue, UNDER_WAY_MAX } from "./outgoingAttempt.sql.ts";
+import { claimDue, correctTimesAhead, UNDER_WAY_MAX } from "./outgoingAttempt.sql.ts";
 import type { Claim } from "./outgoingAttempt.sql.ts";
 import { LOST_AFTER_SECONDS, makeDeliver } from "./outgoingDelivery.ts";
 import type { OutgoingEndpoint } from "./outgoingDelivery.ts";
@@ -15,6 +15,7 @@ const PLAN_LIMIT = 500;
 const LOOK_MIN_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const CLOSE_DEADLINE_MS = 5_000;
+const CORRECT_EVERY_MS = 60_000;
 
 interface LaneDeps {
   readonly pool: Pool;
@@ -37,6 +38,7 @@ export function makeOutgoingLane(deps: LaneDeps) {
   const senders = makeSenders(deps, () => loop.wake());
   let prepared = false;
   let plannedAtMs = -Infinity;
+  let correctedAtMs = -Infinity;
   let waitMs = LOOK_MIN_MS;
 
   async function plan(signal?: AbortSignal): Promise<number> {
@@ -47,6 +49,10 @@ export function makeOutgoingLane(deps: LaneDeps) {
       await beginFeedEpoch(pool);
       await recordSubscriptions(pool, subscriptions);
       prepared = true;
+    }
+    if (nowMs - correctedAtMs >= CORRECT_EVERY_MS) {
+      await correctTimesAhead(pool, deps.endpoint.endpointId);
+      correctedAtMs = nowMs;
     }
     let count = 0;
     for (const subscription of subscriptions) count += await planAll(deps, subscription, signal);

@@ -165,6 +165,33 @@ describe("a lane of outgoing webhooks", () => {
   });
 });
 
+it("after a clock that was a day ahead is set back, an endpoint gets what waits, within its rate", async () => {
+  let works = false;
+  const answer: Answer = (response) => void response.writeHead(works ? 204 : 500).end();
+  const endpoint = { rate: 5 };
+  await open("ahead", answer, endpoint);
+  await change(["R1-", "R2-"], ["created"]);
+  await vi.waitFor(async () => {
+    const { rows } = await pool.query("select from mirror.outgoing_attempts where ended_at is not null");
+    expect(rows.length).toBeGreaterThan(5);
+  }, 60_000);
+  for (const close of closes.splice(0).reverse()) await close();
+  const day = "interval '1 day'";
+  await pool.query(
+    `update mirror.outgoing_deliveries set created_at = created_at + ${day},
+       last_attempt_at = last_attempt_at + ${day}, next_attempt_at = next_attempt_at + ${day}`,
+  );
+  await pool.query(
+    `update mirror.outgoing_attempts set started_at = started_at + ${day}, ended_at = ended_at + ${day}`,
+  );
+  await pool.query(`update mirror.outgoing_endpoints set paused_until = now() + ${day}`);
+  works = true;
+  await open("ahead", answer, endpoint);
+  await deliveredAll(2);
+  const { rows } = await pool.query("select from mirror.outgoing_deliveries where created_at > now()");
+  expect(rows).toEqual([]);
+});
+
 describe("an ordered endpoint", () => {
   const statuses = ["created", "assigned", "picked_up", "delivered"];
 
