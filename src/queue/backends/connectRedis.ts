@@ -1,6 +1,7 @@
 import type { Cluster, Redis, RedisOptions } from "ioredis";
 import type { OnQueueError } from "./backend.ts";
 import { ioredis } from "./packages.ts";
+import { literalAddress } from "../../runtime/http/privateAddress.ts";
 
 export type RedisClient = Redis | Cluster;
 /** Without options that change the format of answers, which BullMQ relies on. */
@@ -59,10 +60,14 @@ function connectCluster(redisUrls: readonly string[], options: ClientOptions): C
   });
 }
 
-function readNodes(redisUrls: readonly string[], portByDefault: number): { host: string; port: number }[] {
+/** @internal */
+export function readNodes(
+  redisUrls: readonly string[],
+  portByDefault: number,
+): { host: string; port: number }[] {
   return redisUrls.map((address) => {
-    const { hostname, port } = new URL(address);
-    return { host: hostname, port: Number(port || portByDefault) };
+    const url = new URL(address);
+    return { host: literalAddress(url) ?? url.hostname, port: Number(url.port || portByDefault) };
   });
 }
 

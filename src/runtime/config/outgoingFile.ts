@@ -102,9 +102,9 @@ function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhook
   const url = new URL(text);
   if (url.protocol === "http:" && !namesThisMachine(url.host))
     return "url must start with https://: over http anybody on the way can read orders. Only this machine may use http.";
-  if (privateHost !== undefined && privateHost !== url.hostname)
-    return "privateHost must be the host of url. It allows that host to have an address of a private network.";
   const literal = literalAddress(url);
+  if (privateHost !== undefined && privateHost !== url.hostname && privateHost !== literal)
+    return "privateHost must be the host of url. It allows that host to have an address of a private network.";
   const isRefused = privateHost === undefined && !namesThisMachine(url.host) && literal !== undefined;
   return isRefused && isPrivateAddress(literal)
     ? "url is an address in a private network. If that is intended, name its host in privateHost as well."

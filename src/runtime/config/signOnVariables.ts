@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import type { ACCESS_VARIABLES } from "./accessVariables.ts";
-import { isLoopback } from "../http/loopback.ts";
+import { namesThisMachine } from "../http/loopback.ts";
 import { isPublicAddress, list, text } from "./variableSchemas.ts";
 import type { ValuesOf, Variable } from "./variableSchemas.ts";
 
@@ -38,7 +38,7 @@ const grants = list.transform((entries) =>
 
 const issuer = text.refine(
   (value) =>
-    isPublicAddress(value) && (new URL(value).protocol === "https:" || isLoopback(new URL(value).hostname)),
+    isPublicAddress(value) && (new URL(value).protocol === "https:" || namesThisMachine(new URL(value).host)),
   "must be an address that starts with https://, without a user and password",
 );
 

@@ -291,6 +291,21 @@ describe("the provider's address", () => {
   });
 });
 
+describe("an OpenID Connect issuer on this machine", () => {
+  it.each(["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000"])(
+    "%s may use http",
+    (issuer) => {
+      const env = {
+        ...OIDC,
+        OIDC_ISSUER: issuer,
+        PUBLIC_URL: "https://mirror.example.com",
+        OPS_VIEWERS: "*",
+      };
+      expect(problemsOf(env)).toEqual([]);
+    },
+  );
+});
+
 describe("a key's mode", () => {
   it.each([
     ["dos_live_a", true, /never/],
@@ -722,6 +737,11 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
   const outgoing = (...endpoints: object[]) => ({
     ...LIVE,
     OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
+  });
+
+  it.each(["fd00::1", "[fd00::1]"])("lets the private host of IPv6 be written as %s", (privateHost) => {
+    const env = outgoing({ ...endpoint, url: "https://[fd00::1]:8443/hook", privateHost });
+    expect(load(env).outgoingWebhooks).toEqual([expect.objectContaining({ allowPrivate: true })]);
   });
 
   it("lists endpoints that are notified of changes, by default of all kinds", () => {
