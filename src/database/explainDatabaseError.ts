@@ -72,7 +72,8 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
   SELF_SIGNED_CERT_IN_CHAIN: explainCertificate,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: explainCertificate,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: explainCertificate,
-  CERT_HAS_EXPIRED: explainCertificate,
+  CERT_HAS_EXPIRED: (failure) => explainCertificateTime(failure, "has expired"),
+  CERT_NOT_YET_VALID: (failure) => explainCertificateTime(failure, "is not valid yet"),
 };
 
 /**
@@ -126,5 +127,13 @@ function explainCertificate({ server, code }: Failure): Explanation {
   return {
     sentence: `${server} presents a certificate that is not trusted here (${code}).`,
     fix: "Give the file of its certificate authority in NODE_EXTRA_CA_CERTS, or with sslrootcert in DATABASE_URL.",
+  };
+}
+
+/** A new authority would not help; a clock that is days off may be the cause. */
+function explainCertificateTime({ server, code }: Failure, what: string): Explanation {
+  return {
+    sentence: `${server} presents a certificate that ${what} by this machine's clock (${code}).`,
+    fix: "Renew the certificate; if its time is right, correct this machine's clock.",
   };
 }
