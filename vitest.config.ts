@@ -17,6 +17,7 @@ const shared = {
 };
 /** Random worlds by the thousand: too long for those who want an answer in seconds. */
 const PROPERTIES = [
+  "test/unit/domain/claimsAndReads.test.ts",
   "test/unit/domain/seenKeys.test.ts",
   "test/unit/domain/walkAgainstNastyProvider.test.ts",
   "test/unit/poll/convergence.test.ts",
