@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { isLocalRequest } from "../runtime/http/loopback.ts";
 import { digestSecret } from "../runtime/secretDigest.ts";
 import { addressGroup } from "../runtime/http/addressGroup.ts";
-import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
+import { makeFailureThrottle, makeRecentKeys } from "../runtime/http/failureThrottle.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -63,17 +63,20 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
 function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
   const throttle = makeFailureThrottle(clock);
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  const known = new Set<string>();
+  const known = makeRecentKeys(KNOWN_MAX);
   return (request: IncomingMessage, sourceId: string | undefined): string => {
     const address = request.socket.remoteAddress ?? "";
     const token = readToken(request);
     const pair = `${addressGroup(address)} ${callerOf(request)}`;
-    if (sourceId !== undefined && known.has(pair)) return sourceId;
+    if (sourceId !== undefined && known.has(pair)) {
+      known.add(pair);
+      return sourceId;
+    }
     const waitSeconds = throttle.waitSeconds(address);
     if (waitSeconds > 0) throw refuseFlood(waitSeconds);
     if (sourceId !== undefined) {
       throttle.recordSuccess(address);
-      if (known.size < KNOWN_MAX) known.add(pair);
+      known.add(pair);
       return sourceId;
     }
     // A request without a token is not a guess: it comes from a browser, a scanner, or a client without configuration.

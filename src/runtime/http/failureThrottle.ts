@@ -20,7 +20,7 @@ export function makeFailureThrottle(
   { inAllMax = FAILURES_MAX } = {},
 ) {
   const failures = new Map<string, number[]>();
-  const known = new Set<string>();
+  const known = makeRecentKeys(ADDRESSES_MAX);
   let inAll: number[] = [];
 
   const recent = (times: readonly number[] = []) => {
@@ -47,17 +47,30 @@ export function makeFailureThrottle(
       // Inserted again at the end, so that the first key is the one that failed longest ago.
       failures.delete(key);
       failures.set(key, times);
-      forgetOldest(failures);
+      const [oldest] = failures.keys();
+      if (failures.size > ADDRESSES_MAX && oldest !== undefined) failures.delete(oldest);
     },
-    /** From now on, failures of others do not make this address wait. */
+    /**
+     * From now on, failures of others do not make this address wait. Its own still count: who knows one password must
+     * not guess another one faster.
+     */
     recordSuccess(address: string): void {
       known.add(addressGroup(address));
-      forgetOldest(known);
     },
   };
 }
 
-function forgetOldest(some: Map<string, unknown> | Set<string>): void {
-  const [oldest] = some.keys();
-  if (some.size > ADDRESSES_MAX && oldest !== undefined) some.delete(oldest);
+/** Remembers up to `max` keys; beyond that it forgets the one that was added longest ago. Adding again counts. */
+export function makeRecentKeys(max: number) {
+  const keys = new Set<string>();
+  return {
+    has: (key: string) => keys.has(key),
+    add(key: string): void {
+      keys.delete(key);
+      keys.add(key);
+      if (keys.size <= max) return;
+      const [oldest = ""] = keys;
+      keys.delete(oldest);
+    },
+  };
 }

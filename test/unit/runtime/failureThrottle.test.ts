@@ -60,4 +60,16 @@ describe("the throttle of wrong passwords and tokens", () => {
     expect(throttle.waitSeconds("first")).toBe(0);
     expect(throttle.waitSeconds("second")).toBeGreaterThan(0);
   });
+
+  it("forgets the address whose last success is longest ago when there are too many", () => {
+    const throttle = makeThrottle();
+    throttle.recordSuccess("daily");
+    throttle.recordSuccess("once");
+    for (let index = 0; index < 9_998; index += 1) throttle.recordSuccess(`other ${index}`);
+    throttle.recordSuccess("daily");
+    throttle.recordSuccess("one too many");
+    for (let machine = 0; machine < 40; machine += 1) throttle.fail(`192.0.2.${machine}`, 5);
+    expect(throttle.waitSeconds("daily")).toBe(0);
+    expect(throttle.waitSeconds("once")).toBe(60);
+  });
 });
