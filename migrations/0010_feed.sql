@@ -35,7 +35,7 @@ comment on column mirror.feed_removals.position is 'The last position of this so
 comment on column mirror.feed_removals.source_id is 'The source; references sources.';
 
 create function mirror.newest_feed_position() returns bigint
-language sql volatile as $$
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select case when is_called then last_value else last_value - 1 end from mirror.changes_position_seq
 $$;
 comment on function mirror.newest_feed_position is 'The last position that was given out, committed or not; 0 when there was none.';
@@ -168,7 +168,11 @@ begin
   ) then
     return null;
   end if;
+  -- No position without a change was ever given beyond the newest one. A reader there would get nothing for a long time.
+  if digest = '' and place > mirror.newest_feed_position() then
+    return null;
+  end if;
   return place;
 end
 $$;
-comment on function mirror.feed_place is 'The position after which a reader with this epoch, position and digest continues: the same one, or an earlier one when the server that issued the later positions was lost. Null when changes after it were removed, and when it is not known what the reader has seen. Without an epoch: the beginning.';
+comment on function mirror.feed_place is 'The position after which a reader with this epoch, position and digest continues: the same one, or an earlier one when the server that issued the later positions was lost. Null when changes after it were removed, when it is not known what the reader has seen, and when the feed has no such position yet. Without an epoch: the beginning.';

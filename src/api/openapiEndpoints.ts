@@ -94,7 +94,7 @@ const READS: readonly ApiEndpoint[] = [
 ];
 
 const FEED_RESTARTED = refusal(
-  "The position is no longer valid: feed_restarted. Take the position of latest, then read the orders, then continue from that position.",
+  "The position is not valid, or not any more: feed_restarted. Take the position of latest, then read the orders, then continue from that position.",
 );
 
 const FEED: readonly ApiEndpoint[] = [

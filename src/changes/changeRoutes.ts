@@ -14,7 +14,7 @@ import type { Route } from "../http/route.ts";
  * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
  *
  * `after` is a position from an answer, `latest`, or absent for the beginning. `next` continues from the end of the
- * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if the position is no longer valid.
+ * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if the position is not valid.
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): Route {
   const { pool, authenticate } = deps;

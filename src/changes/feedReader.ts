@@ -34,8 +34,8 @@ export interface FeedSection {
  * The next changes of a source after `after`, at most `limit`, fewer if they are large.
  *
  * A reader of a lost server continues after the last change that the current one took over. Throws RefusedRequestError
- * 410 feed_restarted if that cannot be determined, or if retention removed later changes: continuing would miss
- * changes. Throws UnavailableError if the database is unavailable.
+ * 410 feed_restarted if that cannot be determined, if retention removed later changes, or if the position is beyond the
+ * end of the feed: continuing would miss changes. Throws UnavailableError if the database is unavailable.
  */
 export async function readFeed(
   pool: Pool,

@@ -205,6 +205,46 @@ describe("the list of changes", () => {
     expect((await read()).data).toMatchObject([{ reference: "C" }]);
     await pool.query(emptying("feed_removals"));
   });
+
+  it("refuses a position beyond its end, after which a reader would wait in silence", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const { next } = await read();
+    const [epoch] = next.split(".");
+    const { rows } = await pool.query<{ newest: string }>("select mirror.newest_feed_position() as newest");
+    const beyond = BigInt(rows[0]!.newest) + 1n;
+    const refused = await get(`?after=${epoch}.${beyond}`);
+    expect(refused.status).toBe(410);
+    expect(await refused.json()).toMatchObject({ error: { code: "feed_restarted" } });
+    const stream = await fetch(`${server.url}/v1/changes/stream?after=${epoch}.${beyond}`);
+    expect(stream.status).toBe(410);
+    await stream.body?.cancel();
+  });
+
+  it("accepts each position that it gave, also when nothing is left and while changes are written", async () => {
+    const beginning = (await read("?after=latest")).next;
+    for (const reference of ["A", "B"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const last = (await read()).next;
+    await pool.query(
+      `with removed as (delete from mirror.changes returning position)
+       insert into mirror.feed_removals select 'live', max(position) from removed`,
+    );
+    const emptied = (await read("?after=latest")).next;
+    // An open transaction has taken a position, and nothing before it is left.
+    const client = await database.pool.connect();
+    await client.query("begin");
+    const writer = makeApply({ events: deliveryEvents, pool: asPool(client), logger: silentLogger, modes });
+    const time = readAt(parseInstant(at(100)));
+    const snapshots = [makeSnapshot({ reference: "C", updatedAt: at(1) })];
+    await writer.applyReads({ sourceId: "live", via: "poll", snapshots, time });
+    for (const place of [last, emptied, (await read("?after=latest")).next])
+      expect(await read(`?after=${place}`)).toMatchObject({ data: [] });
+    await client.query("commit");
+    client.release();
+    for (const place of [last, emptied])
+      expect(await read(`?after=${place}`)).toMatchObject({ data: [{ reference: "C" }] });
+    expect((await get(`?after=${beginning}`)).status).toBe(410);
+    await pool.query(emptying("feed_removals"));
+  });
 });
 
 describe("a transaction that is still open", () => {
@@ -363,6 +403,21 @@ describe("a database that moved", () => {
     await moveServer(pool, "1/00000003");
     await seeByPoll({ reference: "G", updatedAt: at(1) });
     for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
+  });
+
+  it("to a server that lags: positions beyond its end continue at its end, with and without a change", async () => {
+    for (const reference of ["A", "B", "C"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const withChange = (await read()).next;
+    const withoutChange = withChange.replace(/\.[0-9a-f]{8}$/, "");
+    await pool.query("delete from mirror.changes where reference <> 'A'");
+    await pool.query("delete from mirror.orders where reference <> 'A'");
+    await pool.query("alter table mirror.changes alter column position restart with 2");
+    await moveServer(pool, "1/00000004");
+    const pages = [await read(`?after=${withChange}`), await read(`?after=${withoutChange}`)];
+    expect(pages.flatMap(names)).toEqual([]);
+    await seeByPoll({ reference: "D", updatedAt: at(2) });
+    for (const place of [withChange, withoutChange, ...pages.map(({ next }) => next)])
+      expect(names(await read(`?after=${place}`))).toEqual(["D1"]);
   });
 
   it("to a server that does not know the reader's server: the position is refused", async () => {
