@@ -82,7 +82,7 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
     const message = "The mirror no longer has the changes after this position.";
     throw new ConfigurationError(message, {
       cause: error,
-      fix: `Delete ${state} to begin with the latest change.`,
+      fix: `Start with --after latest, and without "position" in ${state}. The signing secret there stays.`,
     });
   }
 }

@@ -156,5 +156,12 @@ it("explains wrong arguments", async () => {
   const { secret } = JSON.parse(await readFile(file("state"), "utf8")) as { secret: string };
   await writeFile(file("old"), JSON.stringify({ secret, position: "0123456789ab.1" }));
   const old = await runProgram([...listen(), "--state", file("old")]);
-  expect([old.code, old.stderr]).toEqual([2, expect.stringContaining("to begin with the latest change")]);
+  const advice = `Start with --after latest, and without "position" in ${file("old")}. The signing secret there stays.`;
+  expect([old.code, old.stderr]).toEqual([2, expect.stringContaining(advice)]);
+
+  await writeFile(file("old"), JSON.stringify({ secret }));
+  const again = startProgram([...listen("--after", "latest"), "--state", file("old")]);
+  expect((await again.waitFor(/Signing secret: (\S+)/))[1]).toBe(secret);
+  await again.waitFor(/Following/);
+  await again.stop("SIGINT");
 });
