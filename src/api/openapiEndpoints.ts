@@ -72,7 +72,8 @@ const READS: readonly ApiEndpoint[] = [
     },
   }),
   endpoint(["getOrder", "get", "/v1/orders/{reference}"], "Orders", "Read one order", {
-    description: "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells.",
+    description:
+      "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells. Most clients remove the segments `.` and `..` from a path: ask for an order with such a reference by its externalOrderId, or with `curl --path-as-is`.",
     query: waitSchema,
     headers: CACHE,
     answers: {

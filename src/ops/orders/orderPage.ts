@@ -88,7 +88,7 @@ function renderRefetch(story: OrderStory): Html {
   if (!sourceKnown) return html`${waiting}`;
   const button =
     viewer.role === "operator"
-      ? renderAction(`${orderAddress({ sourceId, reference })}/refetch`, REFETCH)
+      ? renderAction(orderAddress({ sourceId, reference }, "/refetch"), REFETCH)
       : renderForbidden(REFETCH, "Only operators may do this.");
   return html`${waiting}${button}`;
 }

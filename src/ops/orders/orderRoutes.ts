@@ -17,8 +17,9 @@ const ENTRIES_MAX = 200;
 /** The page of one order, and the request for a re-read. */
 export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): Router {
   const router = Router();
-  router.get("/orders/:source/:reference", async (request, response) => {
+  router.get("/orders/:source{/:reference}", async (request, response, next) => {
     const { sourceId, reference } = readOrderName(request);
+    if (reference === "") return next();
     const [delivery, timeline, around] = await Promise.all([
       readDelivery(pool, { sourceId, reference }),
       readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
@@ -32,8 +33,9 @@ export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): 
       .type("html")
       .send(renderOrder(story));
   });
-  router.post("/orders/:source/:reference/refetch", async (request, response) => {
+  router.post("/orders/:source{/:reference}/refetch", async (request, response, next) => {
     const { sourceId, reference } = readOrderName(request);
+    if (reference === "") return next();
     const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
     // Nobody polls an unknown source, so a request for it would wait forever.
     if (!sourceKnown) return refuse(response, 404, "This source does not exist.");
@@ -46,6 +48,10 @@ export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): 
   return router;
 }
 
-function readOrderName({ params }: Request): { sourceId: string; reference: string } {
-  return { sourceId: readField(params["source"]), reference: readField(params["reference"]) };
+/** As orderAddress writes it. */
+function readOrderName({ params, query }: Request): { sourceId: string; reference: string } {
+  return {
+    sourceId: readField(params["source"]),
+    reference: readField(params["reference"] ?? query["reference"]),
+  };
 }

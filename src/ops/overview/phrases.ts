@@ -61,8 +61,16 @@ export function describeDelay(seconds: number): string {
   return seconds < MINUTE_SECONDS ? `${seconds.toFixed(1)}\u00a0s` : describeSpan(seconds);
 }
 
-export function orderAddress({ sourceId, reference }: { sourceId: string; reference: string }): string {
-  return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
+/** The address of an order's page, or of an action on it. */
+export function orderAddress(
+  { sourceId, reference }: { sourceId: string; reference: string },
+  action: "" | "/refetch" = "",
+): string {
+  const source = `/ops/orders/${encodeURIComponent(sourceId)}`;
+  // Browsers remove such a segment from a path, even if it is encoded.
+  return reference === "." || reference === ".."
+    ? `${source}${action}?reference=${reference}`
+    : `${source}/${encodeURIComponent(reference)}${action}`;
 }
 
 /** An order's reference as a link to its page; a dash if there is none. */

@@ -7,6 +7,7 @@ import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
@@ -91,6 +92,51 @@ describe("an order's page", () => {
     expect(text).toContain("Read again from the provider");
     expect((await read("/ops/orders/nowhere/NOPE")).text).not.toContain("Read again from the provider");
   });
+});
+
+describe.each([".", ".."])("an order with the reference %s, which a path cannot name", (reference) => {
+  beforeAll(() =>
+    insertOrder(
+      database.pool,
+      "live",
+      orderText({ reference, externalOrderId: `dots-${reference}`, updatedAt: "2026-01-22T10:00:00Z" }),
+    ),
+  );
+  afterAll(() => database.pool.query("delete from mirror.orders where reference = $1", [reference]));
+  const page = [200, expect.stringContaining(`External id dots-${reference} `)];
+  const open = async (link: string) => {
+    const { status, text } = await read(link);
+    return [status, text];
+  };
+
+  it("has a page, which the list of orders and the search lead to", async () => {
+    const list = await read("/ops/orders?q=dots-");
+    const [, link = ""] = [...list.page.matchAll(/<a class="name" href="([^"]+)">([^<]+)</g)].find(
+      ([, , name]) => name === reference,
+    )!;
+    expect(await open(link.replaceAll("&amp;", "&"))).toEqual(page);
+    expect(await open((await read(`/ops/search?q=dots-${reference}`)).to!)).toEqual(page);
+  });
+
+  it("is read again at its page's request", async () => {
+    const address = (await read(`/ops/search?q=dots-${reference}`)).to!;
+    const shown = await read(address);
+    const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(shown.page)!;
+    const answer = await read(action.replaceAll("&amp;", "&"), { method: "POST" });
+    expect(answer).toMatchObject({ status: 303, to: address });
+    const { rows } = await database.pool.query("delete from mirror.refetches returning reference");
+    expect(rows).toEqual([{ reference }]);
+    await database.pool.query("delete from mirror.ops_actions");
+  });
+});
+
+it.each([
+  ["GET", "/ops/orders/live"],
+  ["GET", "/ops/orders/live?reference="],
+  ["POST", "/ops/orders/live/refetch"],
+  ["POST", "/ops/orders/live/refetch?reference="],
+])("%s %s names no order and finds nothing", async (method, path) => {
+  expect((await read(path, { method })).status).toBe(404);
 });
 
 describe("a refetch requested on the page", () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
+import { openRaw } from "../../support/http/rawHttp.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
@@ -67,15 +68,24 @@ describe("the list of orders", () => {
     expect(text).toContain(raw);
   });
 
-  it("has orders that no address can name: clients remove a dot segment from a path", async () => {
-    await add({ reference: "." });
-    await add({ reference: ".." });
+  it("has orders that most clients cannot name, because they remove a dot segment from a path", async () => {
+    for (const reference of [".", ".."]) await add({ reference, externalOrderId: `shop${reference}` });
     expect(await references("")).toEqual([".", ".."]);
     expect(new URL(`${report.url}/v1/orders/%2e%2e`).pathname).toBe("/v1/");
     expect(await references("?updatedSince=2000-01-01T00:00:00Z&updatedUntil=2100-01-01T00:00:00Z")).toEqual([
       ".",
       "..",
     ]);
+    for (const reference of [".", ".."]) {
+      const byOwnId = await fetch(`${report.url}/v1/orders/shop${reference}`);
+      expect(await byOwnId.json()).toMatchObject({ reference });
+      // As it is: unlike fetch, this client removes nothing.
+      const client = await openRaw(Number(new URL(report.url).port));
+      client.write(`GET /v1/orders/${reference} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      const { status, body } = await client.readAnswer();
+      client.abort();
+      expect([status, JSON.parse(body)]).toEqual([200, expect.objectContaining({ reference })]);
+    }
   });
 
   it("sorts by updatedAt to the nanosecond and then by reference, oldest first", async () => {

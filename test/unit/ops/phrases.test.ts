@@ -52,6 +52,10 @@ it("an order's address can contain any reference", () => {
   expect(orderAddress({ sourceId: "a/b", reference: "x?y#z/../ü" })).toBe(
     "/ops/orders/a%2Fb/x%3Fy%23z%2F..%2F%C3%BC",
   );
+  for (const reference of [".", "..", "...", "%2e"]) {
+    const { href } = new URL(orderAddress({ sourceId: "live", reference }), "http://mirror");
+    expect(href).toBe(`http://mirror${orderAddress({ sourceId: "live", reference })}`);
+  }
 });
 
 it("shows text between backticks as code, and nothing as markup", () => {
