@@ -5,8 +5,6 @@ import type { Pool, Queryable } from "../../database/database.ts";
 export interface Refetch {
   readonly reference: string;
   readonly reason: string;
-  /** Reads so far that failed or came too early. */
-  readonly attempts: number;
   /** The database's text of the request time; identifies this request. */
   readonly requestedAt: string;
 }
@@ -64,7 +62,7 @@ export async function takeRefetches(
   { sourceId, limit }: { sourceId: string; limit: number },
 ): Promise<Refetch[]> {
   const { rows } = await pool.query<Refetch>(
-    `select reference, reason, attempts, requested_at::text as "requestedAt" from mirror.refetches
+    `select reference, reason, requested_at::text as "requestedAt" from mirror.refetches
      where source_id = $1 and next_attempt_at <= clock_timestamp() order by next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );

@@ -11,9 +11,6 @@ import { noteOrderGone, startSingleReads } from "./singleRead.ts";
 
 /** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const REFETCHES_MAX = 50;
-/** An order with a future timestamp is requested again until then, but not forever. */
-const ATTEMPTS_MAX = 20;
-
 const WAIT_MAX_MS = 6 * 3_600_000;
 
 export interface RefetchCounts {
@@ -28,7 +25,8 @@ export const NOTHING_REFETCHED: RefetchCounts = { requests: 0, applied: 0, failu
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a settled read, because
  * only then nothing can change within that version, and if no claim is left that the read does not show. An earlier
- * read is applied and repeated.
+ * read is applied and repeated when it can tell more. An order that is dated far ahead is left to polling. A claim that
+ * stands may be an exception to what is proved, so its request stays.
  */
 export async function refetchOrders(
   deps: PollDeps,
@@ -56,23 +54,22 @@ async function applyRefetch(
   deps: PollDeps,
   { refetch, answer }: { refetch: Refetch; answer: OrderRead },
 ): Promise<number> {
-  const { apply, settleSeconds, intervalSeconds } = deps;
   const { sourceId } = deps.source;
   const { snapshot, requestedAt } = answer;
-  const decisions = await apply.applyReads({
+  const decisions = await deps.apply.applyReads({
     sourceId,
     via: "refetch",
     snapshots: [snapshot],
     time: readTime(deps, requestedAt),
   });
   const [decision] = decisions;
-  const settled = requestedAt > addSeconds(snapshot.version, settleSeconds);
-  const claimed = decision?.storedVersion ?? null;
-  const claimStands = claimed !== null && claimed > snapshot.version;
-  const waitMs = claimStands
-    ? untilRefutable(deps, { version: claimed, requestedAt })
-    : intervalSeconds * 1_000;
-  await endAttempt(deps, { refetch, shown: snapshot.version, fulfilled: settled && !claimStands, waitMs });
+  const { version } = snapshot;
+  const stored = decision?.storedVersion ?? version;
+  const waitMs =
+    stored > version
+      ? untilRefutable(deps, { version: stored, requestedAt })
+      : untilSettled(deps, { version, requestedAt, refetch });
+  await endAttempt(deps, { refetch, shown: version, waitMs });
   return decisions.filter(isChange).length;
 }
 
@@ -84,32 +81,52 @@ async function applyAbsentRefetch(
   const { reference } = refetch;
   const { outcome, version } = await noteOrderGone(deps, { reference, via: "refetch", requestedAt });
   const claimed = outcome === "claim_stands" ? version : null;
-  const waitMs = claimed === null ? 0 : untilRefutable(deps, { version: claimed, requestedAt });
-  await endAttempt(deps, { refetch, shown: undefined, fulfilled: claimed === null, waitMs });
+  const waitMs = claimed === null ? undefined : untilRefutable(deps, { version: claimed, requestedAt });
+  await endAttempt(deps, { refetch, shown: undefined, waitMs });
   return outcome === "gone" ? 1 : 0;
 }
 
-/**
- * Milliseconds until a read's horizon reaches the version of a claim, so that the claim is refuted if not shown: from the
- * interval to WAIT_MAX_MS, both inclusive.
- */
+/** Milliseconds until a read's horizon reaches the version of a claim, so that the claim is refuted if not shown. */
 function untilRefutable(
   deps: PollDeps,
   { version, requestedAt }: { version: Instant; requestedAt: Instant },
 ): number {
   const { horizonSeconds } = readTime(deps, requestedAt);
-  const waitMs = millisFromInstant(version - requestedAt) + (horizonSeconds + 1) * 1_000;
-  return Math.min(Math.max(waitMs, deps.intervalSeconds * 1_000), WAIT_MAX_MS);
+  return Math.min(untilPast({ version, seconds: horizonSeconds, requestedAt }), WAIT_MAX_MS);
 }
 
+/** Milliseconds until a read is settled; undefined if this one is, or if that is far ahead. */
+function untilSettled(
+  { settleSeconds, logger }: PollDeps,
+  { version, requestedAt, refetch }: { version: Instant; requestedAt: Instant; refetch: Refetch },
+): number | undefined {
+  if (requestedAt > addSeconds(version, settleSeconds)) return undefined;
+  const waitMs = untilPast({ version, seconds: settleSeconds, requestedAt });
+  if (waitMs <= WAIT_MAX_MS) return waitMs;
+  const { reference, reason } = refetch;
+  logger.warn({ reference, reason }, "the order is dated more than six hours ahead; no longer read singly");
+  return undefined;
+}
+
+/** One second more than `seconds` after the version, because the provider's clock is a lower bound. */
+function untilPast({
+  version,
+  seconds,
+  requestedAt,
+}: {
+  version: Instant;
+  seconds: number;
+  requestedAt: Instant;
+}): number {
+  return millisFromInstant(version - requestedAt) + (seconds + 1) * 1_000;
+}
+
+/** `waitMs`: until the next read can tell more, or the interval if that is longer; undefined ends the request. */
 async function endAttempt(
-  { source: { sourceId }, pool, logger }: PollDeps,
-  attempt: { refetch: Refetch; shown: Instant | undefined; fulfilled: boolean; waitMs: number },
+  { source: { sourceId }, pool, intervalSeconds }: PollDeps,
+  attempt: { refetch: Refetch; shown: Instant | undefined; waitMs: number | undefined },
 ): Promise<void> {
-  const { refetch, shown, fulfilled, waitMs } = attempt;
-  const { reference, reason, attempts } = refetch;
-  const givenUp = !fulfilled && attempts + 1 >= ATTEMPTS_MAX;
-  if (givenUp) logger.warn({ reference, reason }, "the order has a future timestamp; given up");
-  if (fulfilled || givenUp) await completeRefetch(pool, { sourceId, refetch, shown });
-  else await postponeRefetch(pool, { sourceId, refetch, waitMs });
+  const { refetch, shown, waitMs } = attempt;
+  if (waitMs === undefined) return completeRefetch(pool, { sourceId, refetch, shown });
+  await postponeRefetch(pool, { sourceId, refetch, waitMs: Math.max(waitMs, intervalSeconds * 1_000) });
 }

@@ -13,6 +13,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
 import {
   completeRefetch,
+  noteRefetchFailure,
   postponeRefetch,
   requestRefetches,
   takeRefetches,
@@ -292,16 +293,23 @@ describe("refetches", () => {
     const [first] = await take();
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1", "R2"]);
     await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 0 });
-    expect((await take()).map(({ reference, attempts }) => [reference, attempts])).toEqual([
-      ["R2", 0],
-      ["R1", 1],
-    ]);
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
     await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 60_000 });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
     await request("R1");
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
     await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
+  });
+  it("count the reads that came too early, and those that failed", async () => {
+    await request("R1");
+    const [taken] = await take();
+    await postponeRefetch(pool, { sourceId: "live", refetch: taken!, waitMs: 0 });
+    const patience = { firstWaitMs: 0, failuresMax: 5, seldomMs: 0 };
+    const failure = { sourceId: "live", reference: "R1", reason: "asked", error: "HTTP 500", patience };
+    expect(await noteRefetchFailure(pool, failure)).toBe(1);
+    const { rows } = await pool.query("select attempts, failures, last_error from mirror.refetches");
+    expect(rows).toEqual([{ attempts: 2, failures: 1, last_error: "HTTP 500" }]);
   });
   it("stay when they are requested again while the order is being read", async () => {
     await request("R1");

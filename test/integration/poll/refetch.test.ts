@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
+import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+const HOUR = 3_600;
+const MANY = 20;
+
+let database: TestDatabase;
+let pool: Pool;
+let provider: MemoryProvider;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  provider = makeMemoryProvider();
+  await pool.query(emptying("leases poll_state coverage refetches orders history changes quarantine"));
+});
+
+function makeSut(more: Partial<PollDeps> = {}): Poller {
+  const poller = makeLivePoller({
+    client: provider,
+    pool,
+    intervalSeconds: 0.05,
+    backfillSince: "PT1M",
+    ...more,
+  });
+  onTestFinished(() => poller.close());
+  return poller;
+}
+
+const request = (reference: string) =>
+  requestRefetches(pool, { sourceId: "live", references: [reference], reason: "asked" });
+const readRequests = async () =>
+  (await pool.query("select reference, attempts, failures from mirror.refetches order by reference")).rows;
+
+/** Polls, with every wait of a request ended, until the order was read singly that many times. */
+const readSingly = (poller: Poller, times: number) =>
+  vi.waitUntil(
+    async () => {
+      await pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
+      await poller.runOnce();
+      return provider.singleReads.length >= times;
+    },
+    { timeout: 60_000, interval: 5 },
+  );
+
+it("reads an order until its version is settled, however many reads failed before", async () => {
+  const getOrder: MemoryProvider["getOrder"] = (reference, options) => {
+    const answer = provider.getOrder(reference, options);
+    return provider.singleReads.length <= MANY
+      ? answer.then(() => Promise.reject(new Error("away")))
+      : answer;
+  };
+  provider.put("R1", secondsAgo(-HOUR));
+  await request("R1");
+  const poller = makeSut({ client: { ...provider, getOrder } });
+  await readSingly(poller, MANY);
+  expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY, failures: MANY }]);
+  await readSingly(poller, MANY + 1);
+  expect(await readRequests()).toEqual([{ reference: "R1", attempts: MANY + 1, failures: 0 }]);
+});
+
+it("reads an order again when its updatedAt can be settled, and not before", async () => {
+  provider.put("R1", secondsAgo(-HOUR));
+  await request("R1");
+  await readSingly(makeSut(), 1);
+  const { rows } = await pool.query(
+    "select round(extract(epoch from next_attempt_at - clock_timestamp()) / 60)::int as minutes from mirror.refetches",
+  );
+  expect(rows).toEqual([{ minutes: 60 }]);
+});
+
+it("gives up an order that is dated more than six hours ahead, and says so", async () => {
+  const lines: string[] = [];
+  const logger = makeLogger({
+    level: "warn",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => void lines.push(line) },
+  });
+  provider.put("AHEAD", secondsAgo(-7 * HOUR));
+  await request("AHEAD");
+  await readSingly(makeSut({ logger }), 1);
+  expect(await readRequests()).toEqual([]);
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+    expect.objectContaining({
+      reference: "AHEAD",
+      reason: "asked",
+      msg: "the order is dated more than six hours ahead; no longer read singly",
+    }),
+  ]);
+});
+
+it("keeps the exception of a claim that stands, however often it was read too early", async () => {
+  provider.put("R1", secondsAgo(3 * HOUR));
+  const order = { reference: "R1", updatedAt: formatInstant(secondsAgo(HOUR)), status: "cancelled" };
+  const body = makeEventBody({ id: "evt_1", order });
+  await makeLiveApply(pool).applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
+  await request("R1");
+  await pool.query("update mirror.refetches set unconfirmed = true");
+  await readSingly(makeSut({ horizonSeconds: 2 * HOUR }), MANY);
+  const exceptions = await pool.query("select reference, kind from mirror.exceptions");
+  expect(exceptions.rows).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
+});
