@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 import { WalkForgottenError } from "../cycle/errors.ts";
 
@@ -106,9 +106,14 @@ export async function advanceWalk(
   if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step - 1);
 }
 
-/** Deletes the record of a sweep's walk, which is started again or abandoned. */
-export async function forgetWalk(database: Queryable, { sourceId, sweep }: WalkKey): Promise<void> {
-  await database.query("delete from mirror.walks where source_id = $1 and sweep = $2", [sourceId, sweep]);
+/** Deletes the record of a sweep's walk, which is started again or abandoned. Throws LeaseLostError. */
+export async function forgetWalk(
+  client: Queryable,
+  lease: Lease,
+  { sourceId, sweep }: WalkKey,
+): Promise<void> {
+  const forgotten = "forgotten as (delete from mirror.walks using held where source_id = $4 and sweep = $5)";
+  await writeUnderLease(client, lease, forgotten, [sourceId, sweep]);
 }
 
 function walkValues(lease: Lease, progress: WalkProgress) {

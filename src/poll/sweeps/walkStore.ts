@@ -82,7 +82,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       return undefined;
     }
     if (walk.outcome.kind === "read") return commit(client, { ...page, begunAt });
-    await forgetWalk(client, key);
+    await forgetWalk(client, lease, key);
     return undefined;
   }
 

@@ -10,6 +10,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { inTransaction } from "../../../src/database/transaction.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
+import { startReading } from "../../../src/poll/cycle/readWindow.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
 import {
   completeRefetch,
@@ -18,6 +19,10 @@ import {
   requestRefetches,
   takeRefetches,
 } from "../../../src/poll/ledger/refetches.sql.ts";
+import { beginWalk } from "../../../src/poll/ledger/walks.sql.ts";
+import { makeDelayedSweep } from "../../../src/poll/sweeps/sweeps.ts";
+import { makeWalkStore } from "../../../src/poll/sweeps/walkStore.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -36,7 +41,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await pool.query(emptying("leases poll_state coverage refetches"));
+  await pool.query(emptying("leases poll_state coverage refetches walks walk_pages"));
 });
 
 const TTL = { ttlMs: 15_000 };
@@ -46,6 +51,30 @@ const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
   return lease;
 };
 const expire = () => pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
+/** A walk of the delayed sweep that is abandoned after its second page. */
+const abandonWalk = (lease: Lease) => {
+  const sweep = makeDelayedSweep({ settleSeconds: 5, overlapSeconds: 60, intervalSeconds: 30 });
+  const deps = {
+    source: { sourceId: "live" },
+    pool,
+    clock: systemClock,
+    settleSeconds: 5,
+    overlapSeconds: 60,
+  };
+  const reading = { ...startReading({ since: 0n, until: 10n }, { limit: 2, nowMs: 0 }), begunAt: 20n };
+  const before = { ...reading, walk: { ...reading.walk, pages: 1 } };
+  const after = { ...before, walk: { ...before.walk, pages: 2, outcome: { kind: "stalled" } as const } };
+  const term = { lease, signal: new AbortController().signal, assertLeading: () => undefined };
+  return makeWalkStore(deps, sweep).save(pool, { before, after, decisions: [], term });
+};
+const beginDelayedWalk = (lease: Lease) => {
+  const window = { since: 0n, until: 10n };
+  const place = { sourceId: "live", sweep: "delayed", window, begunAt: 20n };
+  return beginWalk(pool, lease, {
+    progress: { ...place, step: 1, orders: 2, state: "{}" },
+    keys: ["a", "b"],
+  });
+};
 const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
   beginPolling(pool, lease, { sourceId: "live", ...state });
 const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow => ({
@@ -101,16 +130,19 @@ describe("writes under a lost lease", () => {
       beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 1, providerNow: 0n }),
     "ending a cycle": (lease) =>
       endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
+    "abandoning a walk": (lease) => abandonWalk(lease),
   };
   it.each(Object.entries(writes))(
     "are refused for %s, whether it expired or another leads",
     async (_, write) => {
       const old = await lead("old");
       await begin(old);
+      await beginDelayedWalk(old);
       const read = async () =>
         (
           await pool.query(
-            "select s.*, (select count(*) from mirror.coverage) as windows from mirror.poll_state s",
+            `select s.*, (select count(*) from mirror.coverage) as windows, (select count(*) from mirror.walks) as walks,
+               (select count(*) from mirror.walk_pages) as pages from mirror.poll_state s`,
           )
         ).rows;
       const before = await read();
@@ -121,6 +153,16 @@ describe("writes under a lost lease", () => {
       expect(await read()).toEqual(before);
     },
   );
+
+  it("are accepted for abandoning a walk while the lease is held", async () => {
+    const lease = await lead();
+    await beginDelayedWalk(lease);
+    expect(await abandonWalk(lease)).toBeUndefined();
+    const { rows } = await pool.query(
+      "select sweep from mirror.walks union all select sweep from mirror.walk_pages",
+    );
+    expect(rows).toEqual([]);
+  });
 
   it("cannot commit while the lease changes hands", async () => {
     const old = await lead("old");
