@@ -180,6 +180,8 @@ export async function advanceRequest(
     proved: boolean;
     requests: number;
     orders: number;
+    /** Place of the last order compared, for a sample. */
+    sampledThrough?: string | undefined;
     findings?: Findings;
     references?: readonly string[];
     done: boolean;
@@ -193,6 +195,7 @@ export async function advanceRequest(
       set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
         missing = missing + $9, stale = stale + $10, contradicted = contradicted + $11, differing = differing + $12,
         extra = extra + $13, unreadable = unreadable + $14, examples = (examples || $15::text[])[:${EXAMPLES_MAX}],
+        sampled_through = coalesce($17, sampled_through),
         failures = 0, state = case when $16 then 'done' else state end,
         ended_at = case when $16 then clock_timestamp() end`,
       where: "state = 'running'",
@@ -210,6 +213,7 @@ export async function advanceRequest(
         unreadable,
         step.references ?? [],
         step.done,
+        step.sampledThrough ?? null,
       ],
       before: `asked as (
          select source_id, since from mirror.period_requests where request_id = $4 and kind = 'backfill'
@@ -247,35 +251,6 @@ export async function cancelRequest(pool: Pool, requestId: bigint): Promise<bool
     [requestId],
   );
   return result.rowCount === 1;
-}
-
-/** Orders whose stored updatedAt is in `window` and that are not in `listed`: the `limit` oldest, and how many there are. */
-export async function readUnlisted(
-  pool: Pool,
-  query: { sourceId: string; window: Window; listed: readonly string[]; limit: number },
-): Promise<{ references: string[]; total: number }> {
-  const { rows } = await pool.query<{ reference: string; total: number }>(
-    `select o.reference, count(*) over ()::float8 as total from mirror.orders o
-     left join unnest($4::text[]) as listed (reference) on listed.reference = o.reference
-     where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and o.gone_at is null and listed.reference is null
-     order by o.version limit $5`,
-    [query.sourceId, query.window.since, query.window.until, query.listed, query.limit],
-  );
-  return { references: rows.map(({ reference }) => reference), total: rows[0]?.total ?? 0 };
-}
-
-/** Orders of `window` in a random order that is fixed for a request. */
-export async function readSample(
-  pool: Pool,
-  query: { sourceId: string; window: Window; requestId: bigint; offset: number; limit: number },
-): Promise<string[]> {
-  const { rows } = await pool.query<{ reference: string }>(
-    `select reference from mirror.orders
-     where source_id = $1 and version >= $2::bigint and version < $3::bigint and gone_at is null
-     order by md5(reference || $4::text), reference offset $5 limit $6`,
-    [query.sourceId, query.window.since, query.window.until, query.requestId, query.offset, query.limit],
-  );
-  return rows.map(({ reference }) => reference);
 }
 
 /** Changes one request, $4, under the lease; further values start at $5. `before`: more CTEs, which see `held`. */

@@ -26,6 +26,15 @@ export function addDifference(left: Difference, right: Difference): Difference {
   return { findings, references: [...left.references, ...right.references] };
 }
 
+/** The comparison of a batch of orders, one by one. */
+interface ComparedOrders {
+  /** How many of them, from the first. */
+  readonly compared: number;
+  readonly difference: Difference;
+  /** What ended the batch before its end; undefined if nothing did. */
+  readonly failure: unknown;
+}
+
 /**
  * Everything that had to be repaired was different: the kind says what the mirror had before. An older state than that
  * of a standing claim shows nothing, unless the claim dates from `knownBefore` on.
@@ -56,8 +65,8 @@ const REASON = "could not be compared";
 /**
  * Reads orders of the mirror again, one by one, and compares them. A change from `knownBefore` on is not a difference:
  * polling may not have reached it yet. An order that cannot be read is counted and requested again, and the others are
- * compared anyway. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and the reason of
- * `signal`.
+ * compared anyway, unless its failure ends the batch: what was found before that is repaired, and would not be found
+ * again. Throws what apply throws, LeaseLostError, and the reason of `signal`.
  */
 export async function compareOrders(
   deps: PollDeps,
@@ -69,24 +78,25 @@ export async function compareOrders(
     term: Term;
     signal: AbortSignal;
   },
-): Promise<Difference> {
+): Promise<ComparedOrders> {
   const { references, knownBefore, repairs, term, signal } = options;
   const { sourceId } = deps.source;
   const resting = await readResting(deps.pool, { sourceId, references });
   const reads = startSingleReads(deps, { priority: "verify", reason: REASON });
   let found = NO_DIFFERENCE;
-  for (const reference of references) {
+  for (const [compared, reference] of references.entries()) {
     term.assertLeading();
     // It failed a moment ago; this is how the batch after an ended one gets past it.
     const read = resting.has(reference) ? undefined : await reads.read(reference, signal);
-    if (read?.kind === "failed" && read.endsBatch) throw read.error;
+    if (read?.kind === "failed" && read.endsBatch)
+      return { compared, difference: found, failure: read.error };
     const difference =
       read === undefined || read.kind === "failed"
         ? UNREADABLE
         : await compareRead(deps, { reference, read, knownBefore, repairs });
     found = addDifference(found, difference);
   }
-  return found;
+  return { compared: references.length, difference: found, failure: undefined };
 }
 
 async function compareRead(

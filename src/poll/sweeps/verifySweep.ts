@@ -1,6 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import { readUnlisted } from "../ledger/periodRequests.sql.ts";
+import { readUnlisted } from "../ledger/comparedOrders.sql.ts";
+import { NO_FINDINGS } from "../ledger/periodRequests.sql.ts";
 import type { PeriodRequest } from "../ledger/periodRequests.sql.ts";
 import { readCorrected } from "../ledger/refetches.sql.ts";
 import {
@@ -52,9 +53,8 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     async next(view, term) {
       const window = await period.next(view, term);
       const request = period.current();
-      // What an abandoned window has shown is repaired by now, and would not be found again.
       const isSame = comparison?.request.requestId === request?.requestId;
-      const difference = (isSame ? comparison?.difference : undefined) ?? NO_DIFFERENCE;
+      const difference = isSame && comparison !== undefined ? keepRepaired(comparison) : NO_DIFFERENCE;
       const knownBefore = provableUntil(view.providerNow, deps);
       comparison = request && { request, knownBefore, listed: new Set(), difference };
       return window;
@@ -69,11 +69,12 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     },
     async noteRead(window, result) {
       if (comparison === undefined) return;
-      const { difference, request } = comparison;
-      const unlisted = await examineUnlisted(deps, { window, comparison, result });
+      const { request } = comparison;
+      const failure = await examineUnlisted(deps, { window, comparison, result });
+      if (failure !== undefined) throw failure;
       const isLast = window.since <= request.since;
       const corrected = isLast && request.repairs ? await findCorrected(deps, request) : NO_DIFFERENCE;
-      const found = addDifference(addDifference(difference, unlisted), corrected);
+      const found = addDifference(comparison.difference, corrected);
       // It singly reads what its pages did not show, so nothing is missing if they prove nothing.
       await period.advance(window, { ...result, proved: true }, found);
       sayFindings(deps.logger, found, request.repairs);
@@ -81,6 +82,12 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     },
     noteFailure: period.noteFailure,
   };
+}
+
+/** What an abandoned window has shown and will not show again, because it is repaired. */
+function keepRepaired({ request, difference }: Comparison): Difference {
+  if (!request.repairs) return NO_DIFFERENCE;
+  return { ...difference, findings: { ...difference.findings, unreadable: 0 } };
 }
 
 function sayFindings(
@@ -107,24 +114,28 @@ async function findCorrected({ pool }: PollDeps, { requestId }: PeriodRequest): 
   );
 }
 
-/** Singly reads the orders that the mirror has in the window but the pages did not show. */
+/**
+ * Singly reads the orders that the mirror has in the window but the pages did not show, and adds what it finds to the
+ * comparison. Resolves with the failure that ended these reads, if any.
+ */
 async function examineUnlisted(
   deps: PollDeps,
   { window, comparison, result }: { window: Window; comparison: Comparison; result: WindowResult },
-): Promise<Difference> {
+): Promise<unknown> {
   const { sourceId } = deps.source;
   const { knownBefore, request } = comparison;
   const listed = [...comparison.listed];
   const unlisted = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
   const { references, total } = unlisted;
   const { term, signal } = result;
-  const found = await compareOrders(deps, {
+  const { difference, failure } = await compareOrders(deps, {
     references,
     knownBefore,
     repairs: request.repairs,
     term,
     signal,
   });
-  const unreadable = total - references.length;
-  return addDifference(found, { findings: { ...NO_DIFFERENCE.findings, unreadable }, references: [] });
+  const unread = { findings: { ...NO_FINDINGS, unreadable: total - references.length }, references: [] };
+  comparison.difference = [difference, unread].reduce(addDifference, comparison.difference);
+  return failure;
 }

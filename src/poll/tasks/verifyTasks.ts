@@ -1,8 +1,8 @@
 import { addSeconds } from "../../domain/order/instant.ts";
+import { readSample } from "../ledger/comparedOrders.sql.ts";
 import {
   advanceRequest,
   readOpenRequest,
-  readSample,
   requestNightly,
   startRequest,
 } from "../ledger/periodRequests.sql.ts";
@@ -46,17 +46,15 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
       const { requestId, until, sample, orders } = open;
       if (open.state === "requested") await startRequest(pool, term.lease, { requestId, until });
       const limit = Math.min(SAMPLE_PER_CYCLE, sample - orders);
-      const query = { sourceId, window: open, requestId, offset: orders, limit };
-      const references = await readSample(pool, query);
+      const sampled = await readSample(pool, { requestId, limit });
       const knownBefore = provableUntil(client.providerClock.providerNow(), deps);
-      const found = await compareOrders(deps, {
-        references,
+      const { compared, difference, failure } = await compareOrders(deps, {
+        references: sampled.map(({ reference }) => reference),
         knownBefore,
         repairs: open.repairs,
         term,
         signal,
       });
-      const compared = references.length;
       await advanceRequest(pool, term.lease, {
         sourceId,
         requestId,
@@ -64,9 +62,11 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
         proved: true,
         requests: compared,
         orders: compared,
-        ...found,
-        done: compared < limit || orders + compared >= sample,
+        sampledThrough: sampled[compared - 1]?.place,
+        ...difference,
+        done: compared === sampled.length && (compared < limit || orders + compared >= sample),
       });
+      if (failure !== undefined) throw failure;
       return "again";
     },
   };

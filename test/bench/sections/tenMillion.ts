@@ -2,7 +2,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Snapshot } from "../../../src/domain/order/order.ts";
-import { readUnlisted } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { readUnlisted } from "../../../src/poll/ledger/comparedOrders.sql.ts";
 import { makeRemoveChanges, removeHistory } from "../../../src/retention/retention.sql.ts";
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { ProviderUnavailableError, RateLimitedError } from "../../../src/provider/errors.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
@@ -52,18 +52,20 @@ async function startWorld() {
     });
     onTestFinished(() => poller.close());
     poller.start();
+    return poller;
   };
-  const ask = (sample: number | null = null) =>
+  const ask = (sample: number | null = null, repairs = true) =>
     requestPeriod(pool, {
       kind: "verification",
       sourceId: "live",
       since: hoursAgo(40),
       until: hoursAgo(20),
       sample,
+      repairs,
     });
   const read = async (id: bigint) => (await readRequest(pool, id))!;
   const isDone = (id: bigint) => expect.poll(async () => (await read(id)).state, WAIT).toBe("done");
-  return { databaseUrl: database.url, pool, provider, startPoller, ask, read, isDone };
+  return { databaseUrl: database.url, pool, provider, mirror, startPoller, ask, read, isDone };
 }
 
 it("counts and repairs missing, stale, differing and extra orders", async () => {
@@ -97,6 +99,61 @@ it("compares a sample of the mirror's orders one by one", async () => {
   expect(sum(await read(some)) + sum(await read(all))).toBe(2);
   expect(new Set(provider.singleReads)).toEqual(new Set(["A", "C", "D", "E", "X"]));
 });
+
+it("skips no order of a sample when orders leave the period while it is compared", async () => {
+  const { provider, mirror, startPoller, ask, read, isDone } = await startWorld();
+  const invented = Array.from({ length: 120 }, (_, index) => `INVENTED-${index}`);
+  for (const reference of invented) await mirror(reference, OLD, { status: "delivered" });
+  startPoller();
+  const id = await ask(1_000);
+  await isDone(id);
+  expect(await read(id)).toMatchObject({ orders: 125, extra: 121 });
+  expect(provider.singleReads.toSorted()).toEqual([...invented, "A", "C", "D", "E", "X"].toSorted());
+});
+
+const limited = () =>
+  new RateLimitedError(
+    "GET /v1/orders/{reference} was refused",
+    { status: 429, code: "rate_limit_exceeded", requestId: null },
+    { retryAfterMs: 1, policy: null },
+  );
+
+it("counts what a sample has repaired when the provider then refuses a read", async () => {
+  const { provider, startPoller, ask, read, isDone } = await startWorld();
+  let refusals = 0;
+  provider.before = () => {
+    if (provider.singleReads.length === 5 && (refusals += 1) === 1) throw limited();
+  };
+  const poller = startPoller();
+  const id = await ask(100);
+  await expect.poll(async () => (await read(id)).orders, WAIT).toBe(4);
+  // The task would be repeated in a minute.
+  await poller.close();
+  startPoller();
+  await isDone(id);
+  expect(await read(id)).toMatchObject({ orders: 5, stale: 1, differing: 1, extra: 1, unreadable: 0 });
+  expect(provider.singleReads).toHaveLength(6);
+});
+
+it.each([
+  ["and repairs", true],
+  ["without repairing", false],
+])(
+  "counts each difference of a period once, %s, when the provider refuses a read of it",
+  async (_, repairs) => {
+    const { provider, mirror, startPoller, ask, read, isDone } = await startWorld();
+    for (const reference of ["Y", "Z"])
+      await mirror(reference, OLD + 6n * 10n ** 12n, { status: "delivered" });
+    let refusals = 0;
+    provider.before = () => {
+      if (provider.singleReads.length === 3 && (refusals += 1) === 1) throw limited();
+    };
+    startPoller();
+    const id = await ask(null, repairs);
+    await isDone(id);
+    expect(await read(id)).toMatchObject({ missing: 1, stale: 1, differing: 1, extra: 3, unreadable: 0 });
+  },
+);
 
 it("reports no difference for a change too recent for polling", async () => {
   const { pool, provider, startPoller, ask, read, isDone } = await startWorld();
