@@ -37,7 +37,10 @@ interface CycleRun {
 }
 
 export interface Cycle {
-  /** Runs a cycle in this term, if one is due and the source is as it was. Throws the error that ended it, after recording it in mirror.poll_state. */
+  /**
+   * Runs a cycle in this term, if one is due and the source is as it was. Throws the error that ended it, after recording
+   * it in mirror.poll_state.
+   */
   run(context: CycleRun): Promise<CycleResult>;
 }
 

@@ -6,7 +6,10 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 /** Calls functions every second, until they are removed. */
 export interface Ticks {
-  /** Adds a function that begins work if it is due, returns whether it did, and must not throw. Returns a function that removes it. */
+  /**
+   * Adds a function that begins work if it is due, returns whether it did, and must not throw. Returns a function that
+   * removes it.
+   */
   add(begin: () => boolean): () => Promise<void>;
 }
 

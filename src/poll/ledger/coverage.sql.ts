@@ -27,7 +27,7 @@ export interface WalkedWindow extends Window {
   readonly durationMs: number;
   /** Its pages that the database has recorded: all but the last one. */
   readonly pagesBefore: number;
-  /** A proof also requests the orders with a claim in the window that no read has shown: the walk would have shown it. */
+  /** A proof also requests the orders with a claim in the window that no read has shown: the walk would have. */
   readonly confirmsClaims: boolean;
 }
 
@@ -61,8 +61,8 @@ const PROOF = `proof as (
 )`;
 
 /*
- * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other parts see
- *   the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
+ * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other
+ *   parts see the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
  * - ended: the record of the walk, or what is left of an abandoned one.
  * - known: nothing is written unless the database knows the pages before the last one.
  */
