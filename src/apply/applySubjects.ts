@@ -65,10 +65,9 @@ export type Alongside = (client: Queryable, decisions: readonly Decision[]) => P
  * transaction, together with `alongside`.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
- * Rejects with ApplyInterruptedError if the database is unavailable or busy: earlier batches stay applied, and all
- * subjects may be passed again, because applying is idempotent. In one transaction nothing is applied then; if it could
- * not begin or commit, or `alongside` failed, their error is thrown. With `rehearses`, decisions are made but not
- * written; `alongside` is.
+ * Rejects with ApplyInterruptedError if the database is unavailable or busy, also for `alongside`: earlier batches stay
+ * applied; in one transaction nothing is, unless only the answer to its commit was lost. All subjects may be passed
+ * again, because applying is idempotent. With `rehearses`, decisions are made but not written; `alongside` is.
  */
 export async function applySubjects(
   deps: ApplyDeps,
@@ -78,43 +77,44 @@ export async function applySubjects(
     rehearses = false,
   }: { alongside?: Alongside | undefined; rehearses?: boolean | undefined } = {},
 ): Promise<Decision[]> {
-  if (subjects.length === 0) {
-    await alongside?.(deps.pool, []);
-    return [];
-  }
   const { pool, logger, onDecisions } = deps;
   const decisions: Decision[] = [];
   const report = () => void (decisions.length > 0 && onDecisions?.(decisions));
-  if (alongside === undefined && !rehearses) {
-    try {
+  try {
+    if (subjects.length === 0) {
+      await alongside?.(pool, []);
+    } else if (alongside === undefined && !rehearses) {
+      // After an error, too: the earlier batches are committed.
       await onConnection(pool, (client) =>
         applyAll({ logger, decisions, runBatch: (rows) => applyBatch(client, rows) }, subjects),
-      );
-    } catch (error) {
-      throw toInterrupted(error, NOT_NOW);
-    } finally {
-      // After an error, too: the earlier batches are committed.
-      report();
+      ).finally(report);
+    } else {
+      await inTransaction(pool, async (client) => {
+        const decide = () => applyAll({ logger, decisions, runBatch: inTurn(client, rehearses) }, subjects);
+        await (rehearses ? undone(client, decide) : decide());
+        await alongside?.(client, decisions);
+      });
+      if (!rehearses) report();
     }
-    return decisions;
+  } catch (error) {
+    throw toInterrupted(error, NOT_NOW);
   }
-  await inTransaction(pool, async (client) => {
-    let recoverably = rehearses ? atSavepoint : atBeginning;
-    const runBatch: RunBatch = (rows) => {
-      const run = recoverably;
-      recoverably = atSavepoint;
-      return run(client, () => applyBatch(client, rows));
-    };
-    const decide = () => applyAll({ logger, decisions, runBatch }, subjects);
-    await (rehearses ? undone(client, decide) : decide());
-    await alongside?.(client, decisions);
-  });
-  if (!rehearses) report();
   return decisions;
 }
 
 /** Runs one batch, all or nothing. */
 type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchDecision[]>;
+
+/** Runs the batches of a transaction; only its first one can do without a savepoint. */
+function inTurn(client: Queryable, rehearses: boolean): RunBatch {
+  let recoverably = rehearses ? atSavepoint : atBeginning;
+  return (rows) => {
+    const run = recoverably;
+    recoverably = atSavepoint;
+    return run(client, () => applyBatch(client, rows));
+  };
+}
+
 interface Run {
   readonly logger: Logger;
   readonly runBatch: RunBatch;
@@ -134,8 +134,8 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<voi
   try {
     decided = await run.runBatch(rows);
   } catch (error) {
-    if (classifyDatabaseError(error) === "refused-content") return splitOrQuarantine(run, subjects, error);
-    throw toInterrupted(error, NOT_NOW);
+    if (classifyDatabaseError(error) !== "refused-content") throw error;
+    return splitOrQuarantine(run, subjects, error);
   }
   for (const decision of decided) run.decisions.push(toDecision(decision, rows));
 }

@@ -2,7 +2,7 @@ import { isDatabaseAway } from "../database/databaseErrors.ts";
 import { withReason } from "../database/explainDatabaseError.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 
-/** The database could not decide on a batch now; nothing was written, and the batch may be retried unchanged. */
+/** The database could not decide now, or its answer was lost; the same may be passed again unchanged. */
 export class ApplyInterruptedError extends OrderMirrorError {
   override readonly name = "ApplyInterruptedError";
   override readonly retry = "later";

@@ -1,3 +1,4 @@
+import { ApplyInterruptedError } from "../../apply/errors.ts";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { isDatabaseAway } from "../../database/databaseErrors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
@@ -233,7 +234,12 @@ function backoffMs(
   if (retry === "never") return longestMs;
   const growingMs = Math.min(
     intervalMs * 2 ** (failures - 1),
-    isDatabaseAway(error) ? DATABASE_BACKOFF_MAX_MS : longestMs,
+    isOurs(error) ? DATABASE_BACKOFF_MAX_MS : longestMs,
   );
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
+}
+
+/** Whether our own database is the cause. */
+function isOurs(error: unknown): boolean {
+  return error instanceof ApplyInterruptedError || isDatabaseAway(error);
 }

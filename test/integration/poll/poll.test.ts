@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
@@ -398,6 +399,13 @@ it("retries an unreachable database every few seconds, and continues once it is 
   }
   line.heal();
   expect(await poller.runOnce()).toMatchObject({ outcome: "polled" });
+});
+
+it("retries soon when the database goes away while a page is applied", async () => {
+  const gone = new ApplyInterruptedError("Postgres could not apply a batch now.");
+  const apply = { applyReads: () => Promise.reject(gone) };
+  const report = await makeSut({ apply, intervalSeconds: 30 }).runOnce();
+  expect(report).toMatchObject({ outcome: "failed", error: gone, waitMs: 5_000 });
 });
 
 describe("a provider that fails", () => {

@@ -1,9 +1,10 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { applySubjects, BATCH_ROWS_MAX } from "../../../src/apply/applySubjects.ts";
-import type { Decision } from "../../../src/apply/applySubjects.ts";
+import type { Alongside, Decision } from "../../../src/apply/applySubjects.ts";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import type { Pool } from "../../../src/database/database.ts";
+import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
 const decision = { verdict: "ignored", conflict: false, previous_status: null, revision: null };
@@ -13,8 +14,10 @@ function makeSubject(seq: number): Subject {
   return { kind: "ignored", sourceId: "a", via: "webhook", event, reason: "not about an order", names: [] };
 }
 
+const makeAway = () => Object.assign(new Error("terminating connection"), { code: "57P01" });
+
 it("reports the decisions of the batches that were committed before the database went away", async () => {
-  const away = Object.assign(new Error("terminating connection"), { code: "57P01" });
+  const away = makeAway();
   const batch = Array.from({ length: BATCH_ROWS_MAX }, (_, n) => ({ ...decision, n, stored_version: null }));
   const answers = [Promise.resolve({ rows: batch }), Promise.reject(away)];
   const client = { query: () => answers.shift(), release: () => undefined };
@@ -26,4 +29,51 @@ it("reports the decisions of the batches that were committed before the database
   const applying = applySubjects({ pool, logger: silentLogger, onDecisions }, subjects);
   await expect(applying).rejects.toBeInstanceOf(ApplyInterruptedError);
   expect(reported).toEqual(subjects.slice(0, BATCH_ROWS_MAX).map(({ event }) => event?.eventId));
+});
+
+describe("in one transaction", () => {
+  /** A database that is away for the statements that `isLost` names. */
+  function makeSut(isLost: (text: string) => boolean) {
+    const query = (statement: string | { readonly text: string }) => {
+      const text = typeof statement === "string" ? statement : statement.text;
+      if (isLost(text)) return Promise.reject(makeAway());
+      return Promise.resolve({ rows: [{ ...decision, n: 0, stored_version: null }] });
+    };
+    const client = { query, release: () => undefined };
+    const pool = { query, connect: () => Promise.resolve(client) } as unknown as Pool;
+    return { pool, logger: silentLogger };
+  }
+
+  it.each([
+    ["the beginning", "begin"],
+    ["a batch", "with"],
+    ["the work alongside", "select alongside"],
+    ["the commit", "commit"],
+  ])("an outage at %s is one error", async (_, start) => {
+    const deps = makeSut((text) => text.trim().startsWith(start));
+    const alongside: Alongside = async (client) => void (await client.query("select alongside"));
+    await expect(applySubjects(deps, [makeSubject(1)], { alongside })).rejects.toBeInstanceOf(
+      ApplyInterruptedError,
+    );
+  });
+
+  it("an outage at the work alongside no decision is the same error", async () => {
+    const alongside: Alongside = async (client) => void (await client.query("select alongside"));
+    const applying = applySubjects(
+      makeSut(() => true),
+      [],
+      { alongside },
+    );
+    await expect(applying).rejects.toBeInstanceOf(ApplyInterruptedError);
+  });
+
+  it("an error of the work alongside that is no outage is thrown as it is", async () => {
+    const lost = new LeaseLostError("lost");
+    const applying = applySubjects(
+      makeSut(() => false),
+      [makeSubject(1)],
+      { alongside: () => Promise.reject(lost) },
+    );
+    await expect(applying).rejects.toBe(lost);
+  });
 });
