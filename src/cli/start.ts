@@ -2,10 +2,11 @@ import { findText } from "../runtime/config/environment.ts";
 import { reportFailure } from "./input/failure.ts";
 import { makeProgram } from "./program.ts";
 
-// The reader of our output may close it early (`| head`); that is not a failure.
+const verbose = ["debug", "trace"].includes(findText("LOG_LEVEL") ?? "");
+
+// The reader of our output may close it early (`| head`); that is not a failure. A full disk behind `>` is one.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
+  process.exit(error.code === "EPIPE" ? 0 : reportFailure(error, { verbose, json: false }));
 });
 process.stderr.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
@@ -14,8 +15,5 @@ process.stderr.on("error", (error: NodeJS.ErrnoException) => {
 try {
   await (await makeProgram(process.argv[2])).parseAsync(process.argv);
 } catch (error) {
-  process.exitCode = reportFailure(error, {
-    verbose: ["debug", "trace"].includes(findText("LOG_LEVEL") ?? ""),
-    json: process.argv.includes("--json"),
-  });
+  process.exitCode = reportFailure(error, { verbose, json: process.argv.includes("--json") });
 }

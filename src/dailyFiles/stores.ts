@@ -5,6 +5,7 @@ import path from "node:path";
 import { AwsV4Signer } from "aws4fetch";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { DailyFiles } from "../runtime/config/dailyFilesVariables.ts";
+import { isFullDisk } from "../runtime/fullDisk.ts";
 
 /** A file could not be stored; the message has no secret. */
 class FileNotStoredError extends OrderMirrorError {
@@ -45,11 +46,12 @@ function makeFolder(root: string): FileStore {
         try {
           return await work();
         } catch (error) {
+          if (isFullDisk(error)) throw explainFullDisk(target, folder, error);
           const { code, syscall } = error as NodeJS.ErrnoException;
           if (syscall === undefined) throw error;
           throw new FileNotStoredError(`${target} cannot be written (${code}).`, {
             cause: error,
-            fix: "Let the poller's account write to the folder of DAILY_FILES, and see that its disk has room.",
+            fix: "Let the poller's account write to the folder of DAILY_FILES.",
           });
         }
       };
@@ -68,6 +70,13 @@ function makeFolder(root: string): FileStore {
       });
     },
   };
+}
+
+function explainFullDisk(target: string, folder: string, cause: unknown): FileNotStoredError {
+  return new FileNotStoredError(`${target} cannot be written: the disk of ${folder} is full.`, {
+    cause,
+    fix: "Free space there. The poller tries again every minute.",
+  });
 }
 
 async function removeLeftBehind(folder: string): Promise<void> {
@@ -94,20 +103,19 @@ async function syncFolder(folder: string): Promise<void> {
 function makeBucket(address: string, keys: NonNullable<DailyFiles["bucket"]>): FileStore {
   return {
     async put(name, write, signal) {
-      const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-"));
+      const url = `${address.replace(/\/$/, "")}/${name}`;
       try {
-        const file = path.join(folder, "day.parquet");
-        const written = await write(file);
-        await putObject({
-          url: `${address.replace(/\/$/, "")}/${name}`,
-          file,
-          sha256: written.sha256,
-          keys,
-          signal,
-        });
-        return written;
-      } finally {
-        await rm(folder, { recursive: true, force: true });
+        const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-"));
+        try {
+          const file = path.join(folder, "day.parquet");
+          const written = await write(file);
+          await putObject({ url, file, sha256: written.sha256, keys, signal });
+          return written;
+        } finally {
+          await rm(folder, { recursive: true, force: true });
+        }
+      } catch (error) {
+        throw isFullDisk(error) ? explainFullDisk(url, tmpdir(), error) : error;
       }
     },
   };

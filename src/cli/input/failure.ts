@@ -1,6 +1,7 @@
 import { CommanderError } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
+import { isFullDisk } from "../../runtime/fullDisk.ts";
 import { printJson, printNotice } from "../output/terminal.ts";
 
 /** Exit codes, as explained in `--help`. */
@@ -20,8 +21,7 @@ export function explainFailure(thrown: unknown): unknown {
 }
 
 function explainFullDisk(error: unknown): OrderMirrorError | undefined {
-  const { code } = (error ?? {}) as { code?: unknown };
-  if (code !== "ENOSPC" && code !== "EDQUOT") return undefined;
+  if (!isFullDisk(error)) return undefined;
   return new UnavailableError("The disk that this command writes to is full.", {
     cause: error,
     fix: "Free space there, then run it again.",

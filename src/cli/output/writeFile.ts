@@ -1,7 +1,9 @@
 import { open, rename, rm } from "node:fs/promises";
+import path from "node:path";
 import type { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { OrderMirrorError } from "../../domain/errors.ts";
+import { OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { isFullDisk } from "../../runtime/fullDisk.ts";
 
 class ExportFailedError extends OrderMirrorError {
   override readonly name = "ExportFailedError";
@@ -25,6 +27,13 @@ export async function writeFile<Result>(
     return result;
   } catch (error) {
     await rm(part, { force: true });
+    if (isFullDisk(error)) {
+      const folder = path.dirname(path.resolve(file));
+      throw new UnavailableError(`${file} cannot be written: the disk of ${folder} is full.`, {
+        cause: error,
+        fix: "Free space there or name a file on another disk, then run the command again.",
+      });
+    }
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
     throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });

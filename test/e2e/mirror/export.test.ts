@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -135,6 +136,33 @@ describe("order-mirror export", () => {
     const { code, stderr } = await run("--output", path.join(folder, "missing", "orders.csv"));
     expect(code).toBe(1);
     expect(stderr).toMatch(/orders\.csv cannot be written \(ENOENT\)\./);
+  });
+});
+
+const FULL = "/dev/full";
+const canBeFull = existsSync(FULL);
+if (!canBeFull) process.stderr.write("NOT RUN: exports to a full disk. This system has no /dev/full.\n");
+
+describe.runIf(canBeFull)("order-mirror export to a full disk", () => {
+  it.each(["csv", "ndjson", "parquet"])("names its folder and leaves nothing of %s", async (format) => {
+    const file = path.join(folder, `full.${format}`);
+    // Each write to the draft fails, as on a full disk.
+    await symlink(FULL, `${file}.part`);
+    const { code, stdout, stderr } = await run("--format", format, "--output", file, "--json");
+    const message = `${file} cannot be written: the disk of ${folder} is full.`;
+    const fix = "Free space there or name a file on another disk, then run the command again.";
+    expect([code, JSON.parse(stdout)]).toEqual([75, { error: { message, fix, exitCode: 75 } }]);
+    expect(stderr).toContain(`order-mirror: ${message}\n  fix: ${fix}\n`);
+    expect((await readdir(folder)).filter((name) => name.startsWith("full."))).toEqual([]);
+  });
+
+  it("says so when the output is a file of the shell", async () => {
+    const program = startProgram(["export"], { DATABASE_URL: database.url }, { stdoutTo: FULL });
+    const { code, stderr } = await program.ended;
+    expect([code, stderr]).toEqual([
+      75,
+      "order-mirror: The disk that this command writes to is full.\n  fix: Free space there, then run it again.\n",
+    ]);
   });
 });
 

@@ -3,7 +3,7 @@ import { createWriteStream } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { finished } from "node:stream/promises";
-import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { checkChain } from "../../../src/certificates/checkCertificate.ts";
 import { issueCertificate } from "../../../src/certificates/issue.ts";
 import { readCertificateOf, readStates } from "../../../src/certificates/readStates.ts";
@@ -28,6 +28,7 @@ import { queryDuckdb } from "../../support/parquet/duckdb.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { startObjectStore } from "../../support/servers/objectStore.ts";
+import { mountSmallDisk } from "../../support/servers/smallDisk.ts";
 import { makeKeyPem } from "../../support/signing/certificateKeys.ts";
 
 const DAY = 86_400n * 1_000_000_000n;
@@ -35,6 +36,9 @@ const HOUR = DAY / 24n;
 const KEY = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG", region: "eu-central-1" };
 const PEM = makeKeyPem();
 const keys = parseKeys(PEM, "a test");
+
+const disk = mountSmallDisk(1);
+afterAll(() => disk?.unmount());
 
 let database: TestDatabase;
 let pool: Pool;
@@ -277,6 +281,25 @@ describe("the daily file", () => {
     ).toEqual([]);
   });
 
+  it.runIf(disk !== undefined)("says that its disk is full, and is written once there is room", async () => {
+    await read({ reference: "A", updatedAt: at(1) });
+    const { serial } = await certify();
+    const files = { place: disk!.folder, bucket: null };
+    await mkdir(path.join(files.place, "live"));
+    await disk!.fill();
+    const { failure } = await runUntil(makeTask(files), (found) => found.failure !== null);
+    const target = path.join(files.place, name);
+    expect(failure).toBe(`${target} cannot be written: the disk of ${path.dirname(target)} is full.`);
+    expect(JSON.parse(logged.at(-1)!)).toMatchObject({
+      fix: "Free space there. The poller tries again every minute.",
+    });
+    expect(await readdir(path.dirname(target))).toEqual([]);
+    disk!.empty();
+    await pool.query("update mirror.daily_files set failed_at = failed_at - interval '1 minute'");
+    await runUntil(makeTask(files), (found) => found.serial === serial);
+    expect(await readdir(path.dirname(target))).toEqual([path.basename(name)]);
+  });
+
   it("never appears in part: a draft that broke off is removed, and so is one that a killed process left", async () => {
     const store = makeFileStore(inFolder());
     const part = path.join(folder, "live", `.${path.basename(name)}.1.1.part`);
@@ -338,5 +361,15 @@ describe("the daily file in an S3-compatible store", () => {
     ]);
     for (const secret of [KEY.secretAccessKey, "another secret", "secret text", KEY.accessKeyId])
       expect(logged.join("")).not.toContain(secret);
+  });
+
+  it("says that the disk of the draft is full", async () => {
+    const store = makeFileStore({ place: "https://store.invalid/bucket", bucket: KEY });
+    const noRoom = () =>
+      Promise.reject(Object.assign(new Error("write"), { code: "ENOSPC", syscall: "write" }));
+    await expect(store.put(name, noRoom, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+      message: `https://store.invalid/bucket/${name} cannot be written: the disk of ${tmpdir()} is full.`,
+      fix: "Free space there. The poller tries again every minute.",
+    });
   });
 });

@@ -38,20 +38,23 @@ const running = new Set<RunningProgram>();
 
 /**
  * Starts the built program with exactly these variables. Unless they say otherwise, requests from this machine are trusted
- * (LOCAL_TRUST). Its messages go to the file `stderrTo`, if given.
+ * (LOCAL_TRUST). Its results go to the file `stdoutTo` and its messages to `stderrTo`, if given.
  */
 export function startProgram(
   args: readonly string[],
   env: Record<string, string> = {},
   options: {
+    stdoutTo?: string;
     stderrTo?: string;
     nodeOptions?: readonly string[];
     /** Main file of a program other than the built one. */
     program?: string;
   } = {},
 ): RunningProgram {
-  const { stderrTo, nodeOptions = [], program: main = findProgram() } = options;
-  const stderrFile = stderrTo === undefined ? undefined : openSync(stderrTo, "w");
+  const { stdoutTo, stderrTo, nodeOptions = [], program: main = findProgram() } = options;
+  const [stdoutFile, stderrFile] = [stdoutTo, stderrTo].map((file) =>
+    file === undefined ? undefined : openSync(file, "w"),
+  );
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
@@ -59,9 +62,9 @@ export function startProgram(
     // A folder without anybody's .env file.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
-    stdio: ["ignore", "pipe", stderrFile ?? "pipe"],
+    stdio: ["ignore", stdoutFile ?? "pipe", stderrFile ?? "pipe"],
   });
-  if (stderrFile !== undefined) closeSync(stderrFile);
+  for (const file of [stdoutFile, stderrFile]) if (file !== undefined) closeSync(file);
   let stdout = "";
   let stderr = "";
   const listeners = new Set<() => void>();
