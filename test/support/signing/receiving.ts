@@ -30,6 +30,8 @@ export interface Receiving {
   readonly server: Server;
   readonly receiver: Receiver;
   readonly notified: number[];
+  /** Verified events: how many were given to the inbox so far, and how many of them have their result. */
+  readonly stores: { begun: number; ended: number };
   /** Log lines of this receiver, parsed. */
   readonly lines: Record<string, unknown>[];
   close(): Promise<void>;
@@ -54,7 +56,9 @@ export async function startReceiving(options: {
     "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x'), ('keyed', 'live', 'http://x') on conflict do nothing",
   );
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const store = options.store ?? commit.store;
   const notified: number[] = [];
+  const stores = { begun: 0, ended: 0 };
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
   const logger = makeLogger({
@@ -80,7 +84,10 @@ export async function startReceiving(options: {
         },
       ],
     ]),
-    store: options.store ?? commit.store,
+    store(event) {
+      stores.begun += 1;
+      return store(event).finally(() => (stores.ended += 1));
+    },
     notify: (seqs) => notified.push(...seqs),
     clock: systemClock,
     logger,
@@ -100,6 +107,7 @@ export async function startReceiving(options: {
     server,
     receiver,
     notified,
+    stores,
     lines,
     async close() {
       server.closeAllConnections();
