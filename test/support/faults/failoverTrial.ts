@@ -11,14 +11,17 @@ import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 /** Longest interruption of events and of readers of the feed. */
 export const RESUMES_WITHIN_MS = 30_000;
 const PATIENCE = { timeout: 120_000, interval: 100 };
+const TRAFFIC = { speed: 40, ordersPerMinute: 600 };
+const REST = { speed: 0, ordersPerMinute: 0 };
 
 /** The built program's processes under load, on a database whose primary fails over. */
 export interface FailoverTrial {
-  /** Resolves when the proof advances and more events were acknowledged; checks the mirror. */
+  /** Resolves when the proof has advanced, and more events were acknowledged since; checks the mirror. */
   runQuietly(): Promise<void>;
   /**
    * Call it when the new primary is reachable. Waits until events, readers and the proof have resumed, notes how many
-   * milliseconds after `sinceMs` each did, and resolves with the later of the first two.
+   * milliseconds after `sinceMs` each did, and resolves with the later of the first two. The provider rests until the
+   * proof has resumed.
    */
   goesOn(sinceMs: number, figures: Readonly<Record<string, number>>): Promise<number>;
   /** Ends the load and compares mirror, events and feed with the provider; notes the figures under the matrix' row. */
@@ -28,7 +31,12 @@ export interface FailoverTrial {
 
 /** `databaseUrl` is the address of the current primary; the schema must be current. */
 export async function startFailoverTrial(databaseUrl: string): Promise<FailoverTrial> {
-  const provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 600, retryBaseMs: 500 });
+  const provider = await startFaultProvider({
+    seed,
+    speed: TRAFFIC.speed,
+    trafficPerMinute: TRAFFIC.ordersPerMinute,
+    retryBaseMs: 500,
+  });
   const audit = makeMirrorAudit(databaseUrl);
   const port = await findFreePort();
   const env = {
@@ -54,6 +62,17 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
       .query<{ safe_through: string | null }>("select safe_through from mirror.poll_state")
       .catch(() => ({ rows: [] }));
     return BigInt(rows[0]?.safe_through ?? 0);
+  }
+
+  /**
+   * Waits while the provider rests: it makes orders at the same pace on every machine, and on one that is too slow for
+   * that the poller would never catch up.
+   */
+  async function waitForProof(safeThrough: bigint, sinceMs: number): Promise<number> {
+    await provider.steer("POST", "/dials", REST);
+    const tookMs = await waitFor(async () => (await readSafeThrough()) > safeThrough, sinceMs);
+    await provider.steer("POST", "/dials", TRAFFIC);
+    return tookMs;
   }
 
   /** Resolves with how many milliseconds after `sinceMs` it happened. */
@@ -87,20 +106,20 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
 
   return {
     async runQuietly() {
-      const before = { events: relay.acknowledged.size, safeThrough: await readSafeThrough() };
-      await vi.waitUntil(() => relay.acknowledged.size >= before.events + 20, PATIENCE);
-      await expect.poll(async () => (await readSafeThrough()) > before.safeThrough, PATIENCE).toBe(true);
+      await waitForProof(await readSafeThrough(), performance.now());
+      const before = relay.acknowledged.size;
+      await vi.waitUntil(() => relay.acknowledged.size >= before + 20, PATIENCE);
       expect(await audit.look(provider.readVersions)).toBe(true);
     },
     async goesOn(sinceMs, figures) {
       const acknowledged = relay.acknowledged.size;
       const followed = follower.changes.length;
       const safeThrough = await readSafeThrough();
-      const [eventMs, changeMs, proofMs] = await Promise.all([
+      const [eventMs, changeMs] = await Promise.all([
         waitFor(() => relay.acknowledged.size > acknowledged, sinceMs),
         waitFor(() => follower.changes.length > followed, sinceMs),
-        waitFor(async () => (await readSafeThrough()) > safeThrough, sinceMs),
       ]);
+      const proofMs = await waitForProof(safeThrough, sinceMs);
       took.push({ ...figures, eventMs, changeMs, proofMs });
       noteFigures("a failover", { ...figures, eventMs, changeMs, proofMs });
       await audit.look(provider.readVersions);
@@ -108,7 +127,7 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
       return Math.max(eventMs, changeMs);
     },
     async expectNothingLost(row) {
-      await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+      await provider.steer("POST", "/dials", REST);
       const quietAt = provider.sandbox.now();
       await audit.expectEqual(provider.readTruth);
       await audit.expectSafe(quietAt);
