@@ -13,7 +13,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { runProgram } from "../../support/programs/program.ts";
 import { orderBody } from "../../support/providers/testSandbox.ts";
 
-const PATIENCE = { timeout: 20_000 };
+const PATIENCE = { timeout: 60_000 };
 const browser: Browser | undefined = await openBrowser();
 const api = describeApi();
 

@@ -133,7 +133,7 @@ async function runUntil(run: () => Promise<unknown>, fits: (found: Noted) => boo
       const found = await noted();
       return found !== undefined && fits(found) ? found : undefined;
     },
-    { timeout: 20_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
 }
 

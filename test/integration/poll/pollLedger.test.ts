@@ -190,15 +190,15 @@ describe("a cycle", () => {
   it("starts no earlier than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
-    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n };
+    const cycle = { sourceId: "live", polledAs, intervalMs: 3_600_000, providerNow: 0n };
     expect(await beginCycle(pool, first, cycle)).toMatchObject({ kind: "begun" });
     await releaseLease(pool, first);
     const second = await lead("b");
     const early = await beginCycle(pool, second, cycle);
     const waitMs = early.kind === "not_due" ? early.waitMs : 0;
-    expect(waitMs).toBeGreaterThan(25_000);
-    expect(waitMs).toBeLessThanOrEqual(30_000);
-    await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '30.1 s'");
+    expect(waitMs).toBeGreaterThan(3_000_000);
+    expect(waitMs).toBeLessThanOrEqual(3_600_000);
+    await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '3600.1 s'");
     expect(await beginCycle(pool, second, cycle)).toMatchObject({ kind: "begun" });
   });
   it("does not start when the source is no longer as it was when it was checked", async () => {

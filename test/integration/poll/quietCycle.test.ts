@@ -80,7 +80,7 @@ async function cycleUntil(reached: () => Promise<boolean>): Promise<void> {
       await cycle();
       return reached();
     },
-    { timeout: 30_000, interval: 1 },
+    { timeout: 60_000, interval: 1 },
   );
 }
 

@@ -511,7 +511,7 @@ it("is kept up to date by the leading poller", async () => {
           await read(`select from reporting.order_facts join reporting.sync_status using (source_id)
         where ${condition}`)
         ).length > 0,
-      { timeout: 30_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     );
   await wait("status = 'picked_up' and facts_through > now() - interval '1 minute'");
   provider.put("A", secondsAgo(2), { status: "cancelled" });

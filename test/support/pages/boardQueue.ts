@@ -20,7 +20,7 @@ export async function openBoardQueue(databaseUrl: string, name: string) {
   const failAll = async (reason: string) => {
     const fail = () => Promise.reject(new UnrecoverableError(reason));
     const worker = new Worker(name, fail, { connection });
-    await expect.poll(() => queue.getWaitingCount(), { timeout: 30_000 }).toBe(0);
+    await expect.poll(() => queue.getWaitingCount(), { timeout: 60_000 }).toBe(0);
     await worker.close();
   };
   const close = async () => {
