@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { openApplyPool } from "../../../src/roles/role.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { selectBranchesDue } from "../../../src/poll/ledger/branches.sql.ts";
+import { readUnlisted } from "../../../src/poll/ledger/comparedOrders.sql.ts";
+import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, makeSnapshot } from "../../support/mirror/orders.ts";
+import { listPlanNodes } from "../../support/mirror/planNodes.ts";
+import type { PlanNode } from "../../support/mirror/planNodes.ts";
+
+/**
+ * What the poller's statements cost before any analyze: on its kind of connection, where a plan serves all values and the
+ * server takes ten rows for the size of each array.
+ */
+const ORDERS = 3000;
+const BRANCHES = 200;
+/** Each row is touched by a few nodes of a plan; a comparison of each with each would take a hundred times as many. */
+const VISITS_PER_ROW_MAX = 10;
+
+const references = Array.from({ length: ORDERS }, (_, number) => `R${number}`);
+const branchOf = (number: number) => ({
+  id: `b-${number % BRANCHES}`,
+  reference: `ref-${number % BRANCHES}`,
+});
+
+let database: TestDatabase;
+let pool: Pool;
+const endings: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
+  const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
+  pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
+  await addSource(pool, "live");
+  for (const table of ["orders", "branches"])
+    await pool.query(`alter table mirror.${table} set (autovacuum_enabled = off)`);
+  const lease = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
+  if (lease === undefined) throw new Error("the lease is free");
+  const raws = Array.from({ length: BRANCHES }, (_, number) =>
+    JSON.stringify({ ...branchOf(number), name: "Branch", connectedZones: [] }),
+  );
+  const readAt = formatInstant(secondsAgo(600));
+  await recordBranches(pool, lease, { sourceId: "live", raws, readAt });
+  const updatedAt = formatInstant(secondsAgo(60));
+  const snapshots = references.map((reference, number) =>
+    makeSnapshot({ reference, updatedAt, more: { branch: branchOf(number) } }),
+  );
+  const time = { requestedAt: secondsAgo(0), settleSeconds: 1, horizonSeconds: 900 };
+  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time });
+});
+
+afterAll(async () => {
+  for (const end of endings) await end();
+  await database.drop();
+});
+
+/** Rows that all nodes of the plan of the last statement with this text have returned or dropped. */
+async function countVisits(text: string, values: readonly string[]): Promise<number> {
+  const { rows: prepared } = await pool.query<{ name: string }>(
+    "select name from pg_prepared_statements where position($1 in statement) > 0 and position('pg_prepared' in statement) = 0",
+    [text],
+  );
+  expect(prepared).toHaveLength(1);
+  const given = values.map((value) => `'${value}'`).join(", ");
+  const { rows } = await pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
+    `explain (analyze, format json) execute "${prepared[0]!.name}" (${given})`,
+  );
+  return listPlanNodes(rows[0]!["QUERY PLAN"][0].Plan)
+    .map((node) => {
+      const dropped = (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Join Filter"] ?? 0);
+      return (node["Actual Rows"] + dropped) * node["Actual Loops"];
+    })
+    .reduce((sum, visits) => sum + visits, 0);
+}
+
+it("a comparison looks each order of a busy window up once in what was listed", async () => {
+  const window = { since: 0n, until: secondsAgo(-60) };
+  const query = { sourceId: "live", window, listed: references.slice(1), limit: 200 };
+  expect(await readUnlisted(pool, query)).toEqual({ references: [references[0]], total: 1 });
+  const array = `{${references.slice(1).join(",")}}`;
+  const visits = await countVisits("unnest($4::text[])", ["live", "0", String(window.until), array, "200"]);
+  expect(visits).toBeLessThan(VISITS_PER_ROW_MAX * ORDERS);
+});
+
+it("the branches that orders name are looked up once each", async () => {
+  const pace = { everySeconds: 3_600, pauseSeconds: 3_600 };
+  expect(await selectBranchesDue(pool, { sourceId: "live", ...pace })).toMatchObject({ waits: false });
+  const visits = await countVisits("with source as", ["live", "3600", "3600"]);
+  expect(visits).toBeLessThan(VISITS_PER_ROW_MAX * ORDERS + BRANCHES * BRANCHES);
+});
