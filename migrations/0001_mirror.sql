@@ -359,6 +359,7 @@ create table mirror.refetches (
   next_attempt_at timestamptz not null default clock_timestamp(),
   claim_version   bigint,
   unconfirmed     boolean not null default false,
+  replayed        boolean not null default false,
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row is deleted after the read.';
@@ -372,8 +373,9 @@ comment on column mirror.refetches.last_error      is 'What the last failure was
 comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
 comment on column mirror.refetches.unconfirmed     is 'True when the mirror has the order in a state that lies in a proved window, although no read of that window showed it.';
+comment on column mirror.refetches.replayed        is 'True when the order could not be read, and its row in quarantine was replayed: no read has shown it since.';
 create index refetches_excepted on mirror.refetches (source_id)
-  where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
+  where claim_version is not null or unconfirmed or replayed;
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (

@@ -426,7 +426,7 @@ select source_id, reference,
     else 'replayed'
   end,
   requested_at
-from mirror.refetches where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
+from mirror.refetches where claim_version is not null or unconfirmed or replayed;
 comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
 comment on column mirror.exceptions.found_at is 'When the order was first seen this way.';
 comment on column mirror.exceptions.kind is 'Why safe_through does not cover it.';

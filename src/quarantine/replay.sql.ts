@@ -80,12 +80,12 @@ export async function replayQuarantined(
        select inbox_seq, source_id from freed where inbox_seq is not null order by inbox_seq
        on conflict do nothing
      ), requested as (
-       insert into mirror.refetches (source_id, reference, reason)
-       select distinct source_id, reference, 'replayed from quarantine' from freed
+       insert into mirror.refetches (source_id, reference, reason, replayed)
+       select distinct source_id, reference, 'replayed from quarantine', true from freed
        where inbox_seq is null order by source_id, reference
        on conflict (source_id, reference) do update set
-         reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
-         attempts = 0, failures = 0, last_error = null
+         reason = excluded.reason, replayed = true, requested_at = clock_timestamp(),
+         next_attempt_at = clock_timestamp(), attempts = 0, failures = 0, last_error = null
      )
      select coalesce(array_agg(inbox_seq::text) filter (where inbox_seq is not null), '{}') as seqs,
        (count(*) filter (where inbox_seq is null))::int as reads

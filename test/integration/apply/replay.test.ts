@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
+import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { rebuildQueue } from "../../../src/queue/backends/rebuildQueue.ts";
@@ -110,6 +111,17 @@ it("requests a refetch for a quarantined read and skips a read without a referen
   const { rows } = await database.pool.query("select source_id, reference from mirror.refetches");
   expect(rows).toEqual([{ source_id: "live", reference: "R3" }]);
   expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ reads: 0, unnamed: 1 });
+});
+
+it("keeps a replayed read out of what is proved until a read has shown it, even when a person requests one", async () => {
+  await quarantineRead("R3");
+  await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "9", limit: LIMIT });
+  await requestRefetches(database.pool, { sourceId: "live", references: ["R3"], reason: "asked" });
+  const { rows } = await database.pool.query("select reference, kind from mirror.exceptions");
+  expect(rows).toEqual([{ reference: "R3", kind: "replayed" }]);
+  const [refetch] = await takeRefetches(database.pool, { sourceId: "live", limit: 1 });
+  await completeRefetch(database.pool, { sourceId: "live", refetch: refetch!, shown: undefined });
+  expect((await database.pool.query("select from mirror.exceptions")).rowCount).toBe(0);
 });
 
 it("rebuilds the queue only from the events that await a decision", async () => {
