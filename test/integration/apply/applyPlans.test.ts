@@ -1,10 +1,6 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { openApplyPool } from "../../../src/roles/role.ts";
-import type { Pool } from "../../../src/database/database.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { beforeAll, expect, it } from "vitest";
+import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
+import { at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { listPlanNodes } from "../../support/mirror/planNodes.ts";
 import type { PlanNode } from "../../support/mirror/planNodes.ts";
 
@@ -15,27 +11,14 @@ import type { PlanNode } from "../../support/mirror/planNodes.ts";
 const ROUNDS = 30;
 const EVENTS_PER_ROUND = 100;
 
-let database: TestDatabase;
-let pool: Pool;
-const endings: (() => Promise<void>)[] = [];
+const { pool, apply } = await openAppliedMirror();
 
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
-  const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
-  pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
-  const apply = makeLiveApply(pool);
-  await addSource(pool, "live");
   for (let round = 0; round < ROUNDS; round += 1) {
     await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));
     // The pool does this every 15 seconds.
     await pool.query("discard plans");
   }
-});
-
-afterAll(async () => {
-  for (const end of endings) await end();
-  await database.drop();
 });
 
 function storeEvents(round: number, count: number): Promise<number[]> {

@@ -1,6 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, expect, it } from "vitest";
 import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makeLeaderTasks } from "../../../src/poll/tasks/leaderTasks.ts";
@@ -12,27 +10,15 @@ import { makeBudget } from "../../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   await pool.query(emptying("branches leases"));
   await pool.query("update mirror.sources set branch_ids = '{}'");

@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
@@ -10,29 +9,17 @@ import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { InvalidApiKeyError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { portOf, through } from "../../support/faults/faultWorld.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   provider = makeMemoryProvider();
   await pool.query(

@@ -1,12 +1,10 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { gaps } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { commitWindow, readGaps } from "../../../src/poll/ledger/coverage.sql.ts";
 import type { WalkedWindow } from "../../../src/poll/ledger/coverage.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { inTransaction } from "../../../src/database/transaction.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
@@ -23,23 +21,11 @@ import { beginWalk } from "../../../src/poll/ledger/walks.sql.ts";
 import { makeDelayedSweep } from "../../../src/poll/sweeps/sweeps.ts";
 import { makeWalkStore } from "../../../src/poll/sweeps/walkStore.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   await pool.query(emptying("leases poll_state coverage refetches walks walk_pages"));
 });

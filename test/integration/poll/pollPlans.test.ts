@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { openApplyPool } from "../../../src/roles/role.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeAll, expect, it } from "vitest";
 import { selectBranchesDue } from "../../../src/poll/ledger/branches.sql.ts";
 import { readUnlisted } from "../../../src/poll/ledger/comparedOrders.sql.ts";
 import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, makeSnapshot } from "../../support/mirror/orders.ts";
+import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
+import { makeSnapshot } from "../../support/mirror/orders.ts";
 import { listPlanNodes } from "../../support/mirror/planNodes.ts";
 import type { PlanNode } from "../../support/mirror/planNodes.ts";
 
@@ -29,16 +25,9 @@ const branchOf = (number: number) => ({
   reference: `ref-${number % BRANCHES}`,
 });
 
-let database: TestDatabase;
-let pool: Pool;
-const endings: (() => Promise<void>)[] = [];
+const { pool, apply } = await openAppliedMirror();
 
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
-  const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
-  pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
-  await addSource(pool, "live");
   for (const table of ["orders", "branches"])
     await pool.query(`alter table mirror.${table} set (autovacuum_enabled = off)`);
   const lease = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
@@ -53,12 +42,7 @@ beforeAll(async () => {
     makeSnapshot({ reference, updatedAt, more: { branch: branchOf(number) } }),
   );
   const time = { requestedAt: secondsAgo(0), settleSeconds: 1, horizonSeconds: 900 };
-  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time });
-});
-
-afterAll(async () => {
-  for (const end of endings) await end();
-  await database.drop();
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time });
 });
 
 /** Rows that all nodes of the plan of the last statement with this text have returned or dropped. */

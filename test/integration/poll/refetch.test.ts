@@ -1,36 +1,22 @@
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 
 const HOUR = 3_600;
 const MANY = 20;
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   provider = makeMemoryProvider();
   await pool.query(emptying("leases poll_state coverage refetches orders history changes quarantine"));
@@ -115,7 +101,7 @@ it("keeps the exception of a claim that stands, however often it was read too ea
   provider.put("R1", secondsAgo(3 * HOUR));
   const order = { reference: "R1", updatedAt: formatInstant(secondsAgo(HOUR)), status: "cancelled" };
   const body = makeEventBody({ id: "evt_1", order });
-  await makeLiveApply(pool).applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
+  await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
   await request("R1");
   await pool.query("update mirror.refetches set unconfirmed = true");
   await readSingly(makeSut({ horizonSeconds: 2 * HOUR }), MANY);

@@ -1,6 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
@@ -9,28 +7,16 @@ import { requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool, apply } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   provider = makeMemoryProvider();
   lines.length = 0;
@@ -40,8 +26,6 @@ beforeEach(async () => {
     ),
   );
 });
-
-const apply = () => makeLiveApply(pool);
 
 const lines: string[] = [];
 const logger = makeLogger({
@@ -93,7 +77,7 @@ const isReproved = async () =>
 async function announce(reference: string, updatedAt: Instant, status = "cancelled"): Promise<void> {
   const order = { reference, updatedAt: formatInstant(updatedAt), status };
   const body = makeEventBody({ id: `evt-${reference}-${updatedAt}`, order });
-  await apply().applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
+  await apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
 }
 
 describe("a change that a read finds in a proved window", () => {

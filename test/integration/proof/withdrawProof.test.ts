@@ -1,7 +1,5 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, expect, it, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { inTransaction } from "../../../src/database/transaction.ts";
@@ -11,25 +9,13 @@ import type { Window } from "../../../src/domain/window/window.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
 import { commitWindow } from "../../../src/poll/ledger/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(() => begin(0));
 
 /** A source without a proof, with a history from that second on. */

@@ -1,13 +1,27 @@
 import { afterAll } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { openApplyPool } from "../../../src/roles/role.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { makeLiveApply } from "./liveApply.ts";
 import { addSource } from "./orders.ts";
 
 /** A migrated database for this test file with the source `live`, closed after the file's tests. */
-export async function openLiveMirror({ statementTimeoutMs = 20_000 }: { statementTimeoutMs?: number } = {}) {
+export function openLiveMirror({ max = 4, statementTimeoutMs = 20_000 } = {}) {
+  return open((url) => makePool({ url, purpose: "test", max, statementTimeoutMs }));
+}
+
+/** The same, with the pool that the worker and the poller have. */
+export function openAppliedMirror() {
+  return open((databaseUrl) => {
+    const config = { databaseUrl, databaseDirectUrl: null, databaseReadUrl: null };
+    return openApplyPool({ config, databaseUrl, shutdown: { onShutdown: () => undefined } });
+  });
+}
+
+async function open(openPool: (url: string) => Pool) {
   const database = await makeTestDatabase();
-  const pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs });
+  const pool = openPool(database.url);
   afterAll(async () => {
     await pool.end();
     await database.drop();
