@@ -5,7 +5,7 @@ import path from "node:path";
 import { AwsV4Signer } from "aws4fetch";
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { DailyFiles } from "../runtime/config/dailyFilesVariables.ts";
-import { isFullDisk } from "../runtime/fullDisk.ts";
+import { describeFullDisk, isFullDisk } from "../runtime/fullDisk.ts";
 
 /** A file could not be stored; the message has no secret. */
 class FileNotStoredError extends OrderMirrorError {
@@ -73,7 +73,7 @@ function makeFolder(root: string): FileStore {
 }
 
 function explainFullDisk(target: string, folder: string, cause: unknown): FileNotStoredError {
-  return new FileNotStoredError(`${target} cannot be written: the disk of ${folder} is full.`, {
+  return new FileNotStoredError(describeFullDisk(target, folder), {
     cause,
     fix: "Free space there. The poller tries again every minute.",
   });

@@ -3,7 +3,7 @@ import path from "node:path";
 import type { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
-import { isFullDisk } from "../../runtime/fullDisk.ts";
+import { describeFullDisk, isFullDisk } from "../../runtime/fullDisk.ts";
 
 class ExportFailedError extends OrderMirrorError {
   override readonly name = "ExportFailedError";
@@ -29,7 +29,7 @@ export async function writeFile<Result>(
     await rm(part, { force: true });
     if (isFullDisk(error)) {
       const folder = path.dirname(path.resolve(file));
-      throw new UnavailableError(`${file} cannot be written: the disk of ${folder} is full.`, {
+      throw new UnavailableError(describeFullDisk(file, folder), {
         cause: error,
         fix: "Free space there or name a file on another disk, then run the command again.",
       });

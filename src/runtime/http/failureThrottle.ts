@@ -47,8 +47,7 @@ export function makeFailureThrottle(
       // Inserted again at the end, so that the first key is the one that failed longest ago.
       failures.delete(key);
       failures.set(key, times);
-      const [oldest] = failures.keys();
-      if (failures.size > ADDRESSES_MAX && oldest !== undefined) failures.delete(oldest);
+      forgetOldest(failures, ADDRESSES_MAX);
     },
     /**
      * From now on, failures of others do not make this address wait. Its own still count: who knows one password must
@@ -68,9 +67,12 @@ export function makeRecentKeys(max: number) {
     add(key: string): void {
       keys.delete(key);
       keys.add(key);
-      if (keys.size <= max) return;
-      const [oldest = ""] = keys;
-      keys.delete(oldest);
+      forgetOldest(keys, max);
     },
   };
+}
+
+function forgetOldest(some: Map<string, unknown> | Set<string>, max: number): void {
+  const [oldest] = some.keys();
+  if (some.size > max && oldest !== undefined) some.delete(oldest);
 }
