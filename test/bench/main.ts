@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir, totalmem } from "node:os";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { makePool } from "../../src/database/database.ts";
@@ -7,36 +7,27 @@ import { migrate } from "../../src/database/schema/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
 import { addSource } from "../support/mirror/orders.ts";
-import { benchApply, benchWork } from "./sections/apply.ts";
+import { benchApply } from "./sections/apply.ts";
 import type { Bench } from "./bench.ts";
 import { compareVersions, tabulate } from "./compareVersions.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
-import { benchExport } from "./sections/export.ts";
 import { benchFeed } from "./sections/feed.ts";
 import { benchMemory } from "./sections/memory.ts";
 import { FIGURE_HEAD, writeFigure } from "./measure.ts";
 import type { Figure } from "./measure.ts";
-import { benchOrganizations } from "./sections/organizations.ts";
 import { benchPoll } from "./sections/poll.ts";
 import { benchRead } from "./sections/read.ts";
 import { benchReceive } from "./sections/receive.ts";
-import { benchReporting, benchReportingTenMillion } from "./sections/reporting.ts";
-import { benchReconcile } from "./sections/reconcile.ts";
-import { benchScale } from "./sections/scale.ts";
-import { benchShed } from "./sections/shed.ts";
-import { benchSources } from "./sections/sources.ts";
+import { benchReporting } from "./sections/reporting.ts";
 import { benchStartUp } from "./sections/startUp.ts";
 import { benchStream } from "./sections/stream.ts";
-import { benchTenMillion } from "./sections/tenMillion.ts";
-import { benchVolume } from "./sections/volume.ts";
 import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
-import { writeFigures } from "./writeFigures.ts";
 
 /**
- * `npm run bench -- [--section NAME]… [--runs=N] [--minutes=N] [--json] [--quick] [--write] [--peer]`: each figure as a ratio
- * to its limit, measured in the same run. --write puts the figures into docs/performance.md. With --peer, the section cost
- * also installs and measures the peer. With --minutes=60, the section memory sends events for an hour.
+ * `npm run bench -- [--section NAME]… [--runs=N] [--minutes=N] [--json] [--quick] [--peer]`: each figure as a ratio
+ * to its limit, measured in the same run. With --peer, the section cost also installs and measures the peer. With
+ * --minutes=60, the section memory sends events for an hour.
  *
  * `npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]`: the figures of this checkout and those of
  * the commit REF, measured in turn.
@@ -45,31 +36,17 @@ import { writeFigures } from "./writeFigures.ts";
  */
 const SECTIONS: Readonly<Record<string, Bench>> = {
   receive: benchReceive,
-  shed: benchShed,
   apply: benchApply,
-  work: benchWork,
   cost: benchCost,
   "end-to-end": benchEndToEnd,
   poll: benchPoll,
   read: benchRead,
-  export: benchExport,
   reporting: benchReporting,
-  "reporting-ten-million": benchReportingTenMillion,
   feed: benchFeed,
-  reconcile: benchReconcile,
   stream: benchStream,
   memory: benchMemory,
   "start-up": benchStartUp,
-  volume: benchVolume,
-  organizations: benchOrganizations,
-  sources: benchSources,
-  scale: benchScale,
-  "ten-million": benchTenMillion,
 };
-/** Sections whose orders do not fit into the buffers of a server by default, and therefore have those of docs/scaling.md. */
-const SETTINGS = new Map<Bench, readonly string[]>([
-  [benchTenMillion, [...SERVER_SETTINGS, `shared_buffers=${Math.floor(totalmem() / 4 / 1_048_576)}MB`]],
-]);
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
@@ -101,7 +78,6 @@ async function measureHere(sections: readonly string[]): Promise<void> {
       process.exitCode = 1;
     }
   }
-  if (process.argv.includes("--write")) await writeFigures(figures);
   if (process.argv.includes("--json")) printJson(figures);
   else printFigures(figures);
 }
@@ -123,8 +99,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
   try {
     const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-"));
     onEnd(() => rm(dataDir, { recursive: true, force: true }));
-    const settings = SETTINGS.get(bench) ?? SERVER_SETTINGS;
-    const postgres = await startEmbeddedPostgres({ dataDir, settings });
+    const postgres = await startEmbeddedPostgres({ dataDir, settings: SERVER_SETTINGS });
     onEnd(() => postgres.stop());
     await warmServer(postgres.url);
     const addDatabase = async (name: string) => {

@@ -29,7 +29,7 @@ export function startRole(role: "web" | "worker" | "receiver", env: Record<strin
  * Starts a queue and returns the variables of the processes that use it; it ends with the section. Undefined, with a
  * notice, if it cannot be started here.
  */
-export async function startQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
+async function startQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
   if (queue === "Redis" && !canStartRedis) {
     process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
     return undefined;

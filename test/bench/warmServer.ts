@@ -4,7 +4,7 @@ import { amount } from "./effort.ts";
 /** 1.6 GB, for the writes between two checkpoints: 6.5 kB per event on its way to the mirror. */
 const FILES = amount(100);
 
-/** Settings of a busy server; see docs/scaling.md. */
+/** Settings of a busy server; see docs/production.md. */
 export const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
 
 /**

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { toBatchRows } from "../../../src/apply/batchRows.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { GIVEN_ROWS, packRows, ROW_COLUMNS } from "../../../src/apply/batchRow.sql.ts";
@@ -11,7 +10,6 @@ import type { Bench } from "../bench.ts";
 import { amount } from "../effort.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
-import { requireProcessorTime } from "../processorTime.ts";
 
 const ROWS = amount(10_000);
 const BATCH = 100;
@@ -93,20 +91,6 @@ export const benchApply: Bench = async ({ pool }) => {
   });
 };
 
-/** Postgres' own work for an event: the section is separate, so that its writes do not slow those that `apply` times. */
-export const benchWork: Bench = async ({ pool }) => {
-  requireProcessorTime();
-  const nextRows = await prepare(pool);
-  return compare({
-    section: "work",
-    unit: "µs CPU",
-    subjects: [BATCH, 1].map((size) => ({
-      name: `Postgres' work for an event, ${size === 1 ? "one event each" : `${size} rows`}, one connection`,
-      run: () => measureWork(pool, nextRows(size === 1 ? SINGLE_ROWS : ROWS), size),
-    })),
-  });
-};
-
 /** Newer states of `count` orders, starting with number `first`. */
 function makeRows({ step, first, count }: { step: number; first: number; count: number }): BatchRow[] {
   const updatedAt = at(step * 100);
@@ -145,28 +129,6 @@ async function drain(
   await Promise.all(Array.from({ length: options.connections }, connection));
   const elapsedMs = performance.now() - startedMs;
   return { value: rows.length / (elapsedMs / 1_000), errors: rows.length - written };
-}
-
-/** Processor time of the server, independent of other work: it distinguishes two versions even on a busy machine. */
-async function measureWork(pool: Pool, rows: readonly BatchRow[], size: number): Promise<Sample> {
-  const client = await pool.connect();
-  try {
-    const { rows: processes } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
-    const file = `/proc/${processes[0]?.pid}/schedstat`;
-    const readNanos = async () => Number((await readFile(file, "utf8")).split(" ")[0]);
-    let begunNanos = 0;
-    const write: Write = async (batch) => {
-      const outcomes = await applyBatch(client, batch);
-      // The first statement of a connection is planned.
-      if (begunNanos === 0) begunNanos = await readNanos();
-      return outcomes.filter(({ verdict }) => verdict === "applied").length;
-    };
-    const { errors } = await drain(rows, { size, connections: 1, write });
-    const value = ((await readNanos()) - begunNanos) / 1_000 / (rows.length - size);
-    return { value, errors };
-  } finally {
-    client.release();
-  }
 }
 
 /**
