@@ -26,6 +26,10 @@ const writes = (incoming: string, stored: string, present?: string) => `
     and not (${stored}.settled and ${stored}.gone_at is null and ${stored}.hash = ${incoming}.hash
       and ${stored}.horizon is not distinct from ${incoming}.horizon)`;
 
+/** Whether the order as a read had shown it lacks a version that this read would have shown; null is no. */
+const refutes = (row: string, shown: string, horizon: string) =>
+  `coalesce(${row}.version > ${shown} and coalesce(${row}.horizon, ${row}.version) <= ${horizon}, false)`;
+
 /** Whether the history has the content of an observation. */
 const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted') or conflict";
 
@@ -50,7 +54,7 @@ const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted
  *   Positions in the feed are taken afterwards (announced), so those of one order are in the order of its changes.
  * - times are the same for all rows of a part: block ranges are then written once per batch, and keys share their entry.
  * - a read that changes nothing leaves no row; an event always leaves its verdict.
- * - lost: to a concurrent writer. Only a read can tell whether the two contradict each other.
+ * - lost: to a concurrent writer. Only a read can tell whether the two contradict each other, so the verdict is stale.
  * - is_new: a change that a proof may have missed; with the same state, the order had been considered gone. Nearly every
  *   change is younger than everything that is proved. One check shows this, after the orders were written, because a proof
  *   may have been committed in between.
@@ -80,7 +84,7 @@ subject as materialized (
       when e.reference is null then convert_to(i.raw, 'UTF8')
       else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
     end as quarantined_raw,
-    b.version as b_version, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
+    b.version as b_version, b.horizon as b_horizon, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
     i.greatest and (b.reference is null or (${writes("i", "b", "true")})) as contends
   from (
     select (r.place - 1)::int as n, ${ROW_COLUMNS.map((column) => `r.${column}`).join(", ")},
@@ -114,7 +118,7 @@ upserted as (
     previous_version = case when ${SAME_CONTENT} then o.previous_version else o.version end,
     changed_at = case when ${SAME_CONTENT} then o.changed_at else excluded.changed_at end
   where ${writes("excluded", "o")}
-  returning source_id, reference, version, hash, history_id, revision, previous_history_id, previous_status,
+  returning source_id, reference, version, horizon, hash, history_id, revision, previous_history_id, previous_status,
     previous_version
 ),
 decided as materialized (
@@ -128,7 +132,7 @@ decided as materialized (
       when u.history_id = s.history_id then 'applied'
       when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash, false) then 'confirmed'
       when coalesce(u.hash, s.b_hash) = s.hash then 'duplicate'
-      when s.version > coalesce(u.version, s.b_version) then 'refuted'
+      when ${refutes("s", "s.b_version", "s.b_horizon")} or ${refutes("s", "u.version", "u.horizon")} then 'refuted'
       else 'stale'
     end as final_verdict,
     s.verdict is null and (

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { compareKeys, decide } from "../../../src/domain/order/observation.ts";
@@ -15,7 +15,6 @@ import {
   addSource,
   at,
   makeEventBody,
-  makeOrder,
   makeSnapshot,
   putIntoInbox,
   readAt,
@@ -29,7 +28,7 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "apply", max: 4, statementTimeoutMs: 10_000 });
+  pool = makePool({ url: database.url, purpose: "apply", max: 12, statementTimeoutMs: 10_000 });
   await addSource(pool, "live");
   await addSource(pool, "test", "test");
 });
@@ -39,13 +38,11 @@ afterAll(async () => {
   await database.drop();
 });
 
-beforeEach(async () => {
-  await pool.query(
-    emptying("orders history changes pending quarantine refetches inbox", {
-      restartsIdentity: true,
-    }),
+const empty = () =>
+  pool.query(
+    emptying("orders history changes pending quarantine refetches inbox", { restartsIdentity: true }),
   );
-});
+beforeEach(empty);
 
 const modes = new Map([
   ["live", "live"],
@@ -64,6 +61,14 @@ const readOrders = async () =>
   >[];
 const count = async (table: string) =>
   Number((await pool.query<{ n: string }>(`select count(*) as n from mirror.${table}`)).rows[0]!.n);
+
+/** Statements in this database that wait for a row that another transaction has locked. */
+const countWaiting = async () => {
+  const { rows } = await pool.query<{ n: number }>(
+    "select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+  );
+  return rows[0]!.n;
+};
 
 describe("events", () => {
   it("become the order's row, a history row and one change", async () => {
@@ -547,40 +552,60 @@ describe("the guard in SQL", () => {
   });
 });
 
-it("four workers end at the mirror of a sorted replay after 10,000 shuffled events, 30 % of them repeated", async () => {
+it("calls a true event that lost to a batch beside it stale: only a read refutes", async () => {
+  const { applyEvents } = makeSut();
+  const put = (steps: readonly number[]) =>
+    putIntoInbox(
+      pool,
+      steps.map((step) => ({
+        eventId: `evt_${step}`,
+        body: makeEventBody({ id: `evt_${step}`, order: { reference: "R1", updatedAt: at(step) } }),
+      })),
+    );
+  await applyEvents(await put([1]));
+  const beside = await pool.connect();
+  try {
+    await beside.query("begin");
+    await beside.query("update mirror.orders set version = $1, observed_at = $1", [parseInstant(at(9))]);
+    const losing = applyEvents(await put([2, 3, 4]));
+    await vi.waitUntil(async () => (await countWaiting()) === 1, { timeout: 60_000 });
+    await beside.query("commit");
+    const decisions = await losing;
+    expect(decisions.map(({ verdict }) => verdict)).toEqual(["stale", "stale", "stale"]);
+  } finally {
+    beside.release();
+  }
+});
+
+it("twelve workers end at the mirror of a sorted replay, three times, and refute none of 5,000 true events", async () => {
   const { applyEvents } = makeSut();
   const orders = 400;
-  const events = Array.from({ length: 7_000 }, (_, index) => {
-    const reference = `R${index % orders}`;
-    const step = Math.floor(index / orders);
-    const order = { reference, updatedAt: at(step), more: { step } };
-    return { eventId: `evt_${index}`, body: makeEventBody({ id: `evt_${index}`, order }) };
-  });
-  const repeated = events.slice(0, 3_000).map((event, index) => ({ ...event, eventId: `again_${index}` }));
-  const shuffled = [...events, ...repeated];
-  shuffle(shuffled, makeRandom(7));
-  const seqs = await putIntoInbox(pool, shuffled);
-  const batches = Array.from({ length: 100 }, (_, index) => seqs.slice(index * 100, index * 100 + 100));
-  const worker = async () => {
-    for (let batch = batches.pop(); batch; batch = batches.pop()) await applyEvents(batch);
-  };
-  await Promise.all([worker(), worker(), worker(), worker()]);
-  const rows = await readOrders();
-  expect(rows).toHaveLength(orders);
-  const expected = Array.from({ length: orders }, (_, index) => {
-    const step = Math.floor((7_000 - 1 - index) / orders);
-    return [
-      `R${index}`,
-      JSON.stringify(makeOrder({ reference: `R${index}`, updatedAt: at(step), more: { step } })),
-    ];
-  });
-  const actual = await pool.query<{ reference: string; raw: string }>(
-    "select reference, raw::text as raw from mirror.orders",
-  );
-  expect(new Map(actual.rows.map((row) => [row.reference, row.raw]))).toEqual(
-    new Map(expected as [string, string][]),
-  );
-  expect(await count("pending")).toBe(0);
+  for (let round = 0; round < 3; round += 1) {
+    await empty();
+    const events = Array.from({ length: 5_000 }, (_, index) => {
+      const step = Math.floor(index / orders);
+      const order = { reference: `R${index % orders}`, updatedAt: at(step), more: { step } };
+      return { eventId: `evt_${index}`, body: makeEventBody({ id: `evt_${index}`, order }) };
+    });
+    const repeated = events.slice(0, 1_500).map((event, index) => ({ ...event, eventId: `again_${index}` }));
+    const shuffled = [...events, ...repeated];
+    shuffle(shuffled, makeRandom(7 + round));
+    const seqs = await putIntoInbox(pool, shuffled);
+    const batches = Array.from({ length: 130 }, (_, index) => seqs.slice(index * 50, index * 50 + 50));
+    const worker = async () => {
+      for (let batch = batches.pop(); batch; batch = batches.pop()) await applyEvents(batch);
+    };
+    await Promise.all(Array.from({ length: 12 }, worker));
+    const actual = await pool.query<{ reference: string; step: number }>(
+      "select reference, (raw ->> 'step')::int as step from mirror.orders",
+    );
+    expect(new Map(actual.rows.map(({ reference, step }) => [reference, step]))).toEqual(
+      new Map(Array.from({ length: orders }, (_, n) => [`R${n}`, Math.floor((5_000 - 1 - n) / orders)])),
+    );
+    const verdicts = await pool.query("select distinct verdict from mirror.history order by verdict");
+    expect(verdicts.rows).toEqual(["applied", "duplicate", "stale"].map((verdict) => ({ verdict })));
+    expect(await count("pending")).toBe(0);
+  }
   const deadlocks = await pool.query<{ deadlocks: string }>(
     "select deadlocks from pg_stat_database where datname = current_database()",
   );

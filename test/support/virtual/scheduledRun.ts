@@ -27,6 +27,8 @@ export const arbitraryStep = fc.oneof(
       // At most a minute: how far a provider that keeps its promises may backdate.
       skew: fc.constantFrom(0, 0, -0.25, -40),
       announced: fc.boolean(),
+      // Another change half a second earlier; the events of both arrive at once.
+      twice: fc.boolean(),
     }),
   ),
   weigh(
@@ -87,6 +89,8 @@ export class ScheduledRun {
   #poller: Poller;
   #look: Look | undefined;
   #keepsItsWord = true;
+  /** False once the provider broke its word or dated a change before an earlier one, or somebody else sent an event. */
+  #eventsAreTrue = true;
   #certifiedUntil: Instant | undefined;
 
   constructor(world: ScheduledWorld) {
@@ -108,6 +112,8 @@ export class ScheduledRun {
     const wentBack =
       before !== undefined && next.safeThrough < before.safeThrough && next.breaches === before.breaches;
     assert.equal(wentBack, false, "safe_through goes back only by a recorded breach");
+    if (this.#eventsAreTrue)
+      assert.equal(next.refuted, 0, "no event is called refuted while every event is true");
     const untrue = this.#keepsItsWord ? listFalse(this.#world, next) : [];
     assert.deepEqual(untrue, [], "claimed, and not so");
     if (this.#keepsItsWord) await this.#certify(next);
@@ -135,6 +141,8 @@ export class ScheduledRun {
 
   async take(one: Step): Promise<void> {
     this.#keepsItsWord &&= !breaksWord(one);
+    const goesBack = one.kind === "change" && one.skew <= -INTERVAL_SECONDS;
+    this.#eventsAreTrue &&= this.#keepsItsWord && one.kind !== "lie" && !goesBack;
     await this.#do(one);
     await this.cycle();
   }
@@ -145,8 +153,9 @@ export class ScheduledRun {
     switch (one.kind) {
       case "change":
         for (const reference of one.orders) {
-          const change = provider.change(reference, one.skew);
-          if (one.announced) await world.deliver(reference, change);
+          const skews = one.twice ? [one.skew - 0.5, one.skew] : [one.skew];
+          const changes = skews.map((skew) => provider.change(reference, skew));
+          if (one.announced) await Promise.all(changes.map((change) => world.deliver(reference, change)));
         }
         return;
       case "lie":

@@ -31,6 +31,8 @@ export const nanos = (seconds: number) => BigInt(seconds) * 1_000_000_000n;
 export interface Look {
   readonly safeThrough: Instant;
   readonly breaches: number;
+  /** Events that a read is said to contradict. */
+  readonly refuted: number;
   /** How late a change may appear to a read, as far as the mirror has learned. */
   readonly horizonSeconds: number;
   readonly served: ReadonlyMap<string, Shown>;
@@ -113,6 +115,8 @@ const LOOK = `
 select (select safe_through from mirror.poll_state where source_id = $1) as safe,
   (select late_tail_seconds from mirror.poll_state where source_id = $1) as tail,
   (select count(*) from mirror.coverage_breaches where source_id = $1)::int as breaches,
+  (select count(*) from mirror.history
+    where source_id = $1 and via = 'webhook' and (refuted or verdict = 'refuted'))::int as refuted,
   coalesce((select json_agg(json_build_array(reference, version::text, status)) from mirror.orders
     where source_id = $1 and gone_at is null), '[]') as served,
   coalesce((select json_agg(reference) from mirror.exceptions where source_id = $1), '[]') as excepted`;
@@ -121,6 +125,7 @@ interface LookRow {
   readonly safe: string | null;
   readonly tail: number | null;
   readonly breaches: number;
+  readonly refuted: number;
   readonly served: readonly (readonly [string, string, string])[];
   readonly excepted: readonly (string | null)[];
 }
@@ -254,10 +259,18 @@ function makeWorld(lane: {
         from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
     async look() {
       const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
-      const { safe = null, tail = null, breaches = 0, served = [], excepted = [] } = rows[0] ?? {};
+      const {
+        safe = null,
+        tail = null,
+        breaches = 0,
+        refuted = 0,
+        served = [],
+        excepted = [],
+      } = rows[0] ?? {};
       return {
         safeThrough: BigInt(safe ?? 0),
         breaches,
+        refuted,
         horizonSeconds: lookbackFor(tail ?? 0),
         served: new Map(
           served.map(([reference, version, status]) => [reference, { updatedAt: BigInt(version), status }]),
