@@ -25,16 +25,12 @@ comment on column mirror.ops_actions.at is 'When it was done, by the database''s
 create table mirror.ops_sessions (
   token_hash   bytea primary key,
   role         text not null check (role in ('operator', 'viewer')),
-  person       text check (length(person) <= 255),
-  sources      text[],
   created_at   timestamptz not null default clock_timestamp(),
   last_seen_at timestamptz not null default clock_timestamp(),
   expires_at   timestamptz not null
 );
 comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
-comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the role''s password or the client secret of OpenID Connect. The hash alone gives no access, and a new secret ends every session of the old one.';
-comment on column mirror.ops_sessions.person       is 'The person, as named by OpenID Connect; null: someone who knows the password of the role.';
-comment on column mirror.ops_sessions.sources      is 'Sources for which the person is an operator; null: all of them.';
+comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the role''s password. The hash alone gives no access, and a new password ends every session of the old one.';
 comment on column mirror.ops_sessions.last_seen_at is 'Last use, to the minute: an idle session ends before expires_at.';
 comment on column mirror.ops_sessions.created_at is 'When the person logged in, by the database''s clock.';
 comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';

@@ -15,8 +15,7 @@ import { makeAssetRouter } from "./html/assets.ts";
 import { renderDesign } from "./html/designPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
-import { makeSessions } from "./auth/sessions.ts";
-import { viewerOf } from "./auth/viewer.ts";
+import { guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
@@ -27,10 +26,8 @@ import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeJobRoutes } from "./queues/jobRoutes.ts";
 import type { JobQueue } from "./queues/queuedJobs.ts";
-import { makeSessionRoutes } from "./lists/sessionsPage.sql.ts";
 import { makeSourceRoutes } from "./sources/sourcePage.ts";
 import { refuse } from "./html/requests.ts";
-import { guardWrites } from "./auth/writeGuard.ts";
 
 export interface OpsDeps {
   readonly pool: Pool;
@@ -59,10 +56,9 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { loginCode } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
-  const sessions = makeSessions({ pool, passwords, signOn });
   ops.use(
     setHeaders(PAGE_POLICY),
-    makeLogin({ pool, passwords, signOn, sessions, localTrust, loginCode, clock, logger }),
+    makeLogin({ pool, passwords, signOn, localTrust, loginCode, clock, logger }),
     guardWrites,
   );
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
@@ -71,7 +67,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes({ pool, clock }));
   ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSessionRoutes(pool), makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
+  ops.use(makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));

@@ -2,29 +2,26 @@ import type { IncomingMessage } from "node:http";
 import { Router } from "express";
 import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { isLocalRequest } from "../../runtime/http/loopback.ts";
 import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import { makeFailureThrottle } from "../../runtime/http/failureThrottle.ts";
-import type { LoginCode } from "./loginCode.ts";
-import { renderLogin } from "./loginPage.ts";
-import type { LoginWays } from "./loginPage.ts";
-import { makePasswordCheck } from "./passwords.ts";
-import type { PasswordByRole, Role } from "./passwords.ts";
-import type { Sessions } from "./sessions.ts";
+import { html } from "../../runtime/http/html.ts";
+import { isLocalRequest } from "../../runtime/http/loopback.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { renderPage } from "../html/page.ts";
 import { parseForm, readForm, refuse } from "../html/requests.ts";
-import { refuseOtherSites } from "./writeGuard.ts";
-import { makeSignOnRoutes, makeProxyEntrance } from "./signOn.ts";
-import { enter } from "./viewer.ts";
-import type { Viewer } from "./viewer.ts";
+import type { LoginCode } from "./loginCode.ts";
+import { makeProxyEntrance } from "./proxySignOn.ts";
+import { makeSessions } from "./sessions.sql.ts";
+import type { Sessions } from "./sessions.sql.ts";
+import { enter, makePasswordCheck, refuseOtherSites } from "./viewer.ts";
+import type { PasswordByRole, Role, Viewer } from "./viewer.ts";
 
 export interface LoginDeps {
   readonly pool: Pool;
   readonly passwords: PasswordByRole;
-  /** How people sign on with another program; null: passwords only. */
+  /** The proxy that signs people on; null: passwords only. */
   readonly signOn: SignOn | null;
-  readonly sessions: Sessions;
   /** Without any password or sign-on, programs on this machine are the operator. */
   readonly localTrust: boolean;
   /** Logs the first operator in; undefined: passwords only. */
@@ -37,7 +34,6 @@ const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
 const WRONG = "Wrong password.";
 const SPENT = "This link has been used or has expired. Log in with the password.";
 const BLOCKED = "Too many wrong passwords. Try again in a minute.";
-const FAILED = "Single sign-on failed. Try again; the log of the web process has the reason.";
 const OVERVIEW = "/ops";
 
 /**
@@ -50,27 +46,20 @@ const OVERVIEW = "/ops";
  * of it, and they would attach it to requests that other sites trigger.
  */
 export function makeLogin(deps: LoginDeps): Router {
-  const { passwords, signOn, sessions, localTrust, loginCode } = deps;
+  const { pool, passwords, signOn, localTrust, loginCode } = deps;
   const router = Router();
   const hasPasswords = passwords.operator !== null || passwords.viewer !== null;
   if (!hasPasswords && signOn === null) return router.use(localTrust ? letInThisMachine : refuseAll);
 
-  const ways = { hasPasswords, hasOpenIdConnect: (signOn?.openIdConnect ?? null) !== null };
+  const sessions = makeSessions(pool, passwords);
   const tryPassword = makePasswordTrial(deps);
-  router.use(makeLoginRoutes({ sessions, tryPassword, loginCode, ways }));
+  router.use(makeLoginRoutes({ sessions, tryPassword, loginCode, hasPasswords }));
   const letInByOwn = makeOwnEntrance({ sessions, tryPassword });
-  if (signOn === null) return router.use(letInByOwn);
-  const fail = (response: Response) => showLogin(response, 401, { next: OVERVIEW, trouble: FAILED, ways });
-  router.use(makeSignOnRoutes({ ...deps, signOn, readTarget, fail }));
-  return router.use(makeProxyEntrance({ ...deps, signOn }, letInByOwn));
-}
-
-function showLogin(response: Response, status: number, login: Parameters<typeof renderLogin>[0]): void {
-  response.status(status).type("html").send(renderLogin(login));
+  return router.use(signOn === null ? letInByOwn : makeProxyEntrance({ ...deps, signOn }, letInByOwn));
 }
 
 /** Everybody who knows a role's password. */
-const anybody = (role: Role): Viewer => ({ role, person: null, sources: null });
+const anybody = (role: Role): Viewer => ({ role, person: null });
 
 /** Admits anybody with a session or a correct password. */
 function makeOwnEntrance({
@@ -123,22 +112,22 @@ interface RouteDeps {
   readonly sessions: Sessions;
   readonly tryPassword: TryPassword;
   readonly loginCode: LoginCode | undefined;
-  readonly ways: LoginWays;
+  readonly hasPasswords: boolean;
 }
 
 /** The login form, its target, and the logout. A wrong password shows the form again, with status 401. */
-function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps): Router {
+function makeLoginRoutes({ sessions, tryPassword, loginCode, hasPasswords }: RouteDeps): Router {
   const router = Router();
   router.get("/login", async (request, response) => {
     const next = readTarget(request.query["next"]);
     const { code } = request.query;
     if (typeof code !== "string") {
-      showLogin(response, 200, { next, ways });
+      showLogin(response, 200, { next, hasPasswords });
     } else if (loginCode?.redeem(code) === true) {
-      await sessions.begin(request, response, anybody("operator"));
+      await sessions.begin(request, response, "operator");
       response.redirect(303, next);
     } else {
-      showLogin(response, 401, { next, trouble: SPENT, ways });
+      showLogin(response, 401, { next, trouble: SPENT, hasPasswords });
     }
   });
   router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
@@ -147,13 +136,13 @@ function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps):
     const password = typeof fields["password"] === "string" ? fields["password"] : "";
     const { role, waitSeconds } = tryPassword(request, password);
     if (role !== undefined) {
-      await sessions.begin(request, response, anybody(role));
+      await sessions.begin(request, response, role);
       response.redirect(303, next);
       return;
     }
     const blocked = waitSeconds > 0;
     if (blocked) response.set("Retry-After", String(waitSeconds));
-    showLogin(response, blocked ? 429 : 401, { next, trouble: blocked ? BLOCKED : WRONG, ways });
+    showLogin(response, blocked ? 429 : 401, { next, trouble: blocked ? BLOCKED : WRONG, hasPasswords });
   });
   router.post("/logout", refuseOtherSites, async (request, response) => {
     await sessions.end(request, response);
@@ -204,4 +193,36 @@ function readCredentials(request: IncomingMessage): Credentials | undefined {
   const text = Buffer.from(encoded, "base64").toString();
   const colon = text.indexOf(":");
   return colon === -1 ? undefined : { user: text.slice(0, colon), password: text.slice(colon + 1) };
+}
+
+function showLogin(
+  response: Response,
+  status: number,
+  { next, trouble, hasPasswords }: { next: string; trouble?: string; hasPasswords: boolean },
+): void {
+  const form = html`<form class="stack" method="post" action="/ops/login">
+      <input type="hidden" name="next" value="${next}" />
+      <label
+        >Password
+        <input
+          type="password"
+          name="password"
+          required
+          maxlength="1000"
+          autocomplete="current-password"
+          autofocus
+      /></label>
+      <button class="main">Log in</button>
+    </form>
+    <p class="dim">
+      With the operator's password (OPS_PASSWORD) you can make changes; with the viewer's
+      (OPS_VIEWER_PASSWORD) you can only look.
+    </p>`;
+  const body = html`<h1>Log in</h1>
+    ${trouble !== undefined && html`<p class="alert" role="alert">${trouble}</p>`}
+    ${hasPasswords ? form : html`<p>Use the address of the sign-on proxy; this address has no login.</p>`}`;
+  response
+    .status(status)
+    .type("html")
+    .send(renderPage({ title: "Log in", body }));
 }

@@ -98,7 +98,7 @@ export function renderPaging({ first, next }: { first: string | null; next: stri
   </nav>`;
 }
 
-function renderTop({ role, person, session }: Viewer, section: Section | undefined): Html {
+function renderTop({ role, person, hasSession }: Viewer, section: Section | undefined): Html {
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to content</a>
     <header class="top">
@@ -115,7 +115,7 @@ function renderTop({ role, person, session }: Viewer, section: Section | undefin
       </nav>
       ${section !== "orders" && SEARCH}
       <span class="who">${who}</span>
-      ${session !== undefined ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
+      ${hasSession === true ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
     </header>`;
 }
 

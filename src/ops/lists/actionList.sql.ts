@@ -10,7 +10,6 @@ import type { SelectedRow } from "./selectList.sql.ts";
 const ACTIONS: Readonly<Record<string, string>> = {
   log_in: "Logged in",
   log_out: "Logged out",
-  end_session: "Ended a session",
   refetch: "Read an order again",
   retry: "Processed again",
   dismiss: "Dismissed",
@@ -83,8 +82,7 @@ function renderDone({ list, rows, did, viewer }: ListPage<SelectedRow>): Html {
       Done: ${show("Action")}, ${show("What")}: ${show("How many")} affected.
       <a href="/ops">Overview</a>
     </p>`;
-  return html`${words}
-    <p><a class="button" href="/ops/sessions">Who is logged in</a></p>`;
+  return html`${words}`;
 }
 
 function describeExtent(action: string, affected: number | null): string {

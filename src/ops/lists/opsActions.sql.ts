@@ -1,5 +1,5 @@
 import type { Pool } from "../../database/database.ts";
-import type { Role } from "../auth/passwords.ts";
+import type { Role } from "../auth/viewer.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 

@@ -1,5 +1,6 @@
 import { bothWays } from "../../database/keyset.sql.ts";
 import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
+import { mayAct } from "../auth/viewer.ts";
 import { html } from "../../runtime/http/html.ts";
 import { describeReason, REASONS, writeView } from "./quarantinePage.ts";
 import { ORDER, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
@@ -38,7 +39,7 @@ export const QUARANTINE_LIST = selectList({
      ${order} limit $2`,
   above: ({ query: { sourceId, chosen }, rows, viewer }) => {
     const { state, reason = null } = chosen;
-    if (rows.length === 0 || state !== "open" || viewer.role !== "operator") return false;
+    if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return false;
     return html`<p>
       <a class="button" href="/ops/quarantine/all${writeView({ state, sourceId, reason })}"
         >Process all of these again, or dismiss them…</a

@@ -5,6 +5,7 @@ import type { Sent } from "../../html/action.ts";
 import { renderFacts, renderFields } from "../../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
@@ -39,7 +40,7 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
       <strong>${name}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
     </p>
     <p>${mend}</p>
-    ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" && renderDeeds(input)}
+    ${renderEnd(input)} ${mayAct(viewer) && input.state === "open" && renderDeeds(input)}
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
     ${renderBody(input)}
     <p>
@@ -119,8 +120,7 @@ export function renderConfirmation(page: {
     <p>
       ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${describeCount(each)}`).join(" · ")}
     </p>
-    ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
-    ${total > 0 && viewer.role === "operator" && forms}${back}`;
+    ${total === 0 ? html`<p>Nothing here.</p>` : deeds} ${total > 0 && mayAct(viewer) && forms}${back}`;
   return renderPage({ title: "Quarantine, all of these", body, viewer, section: "quarantine" });
 }
 

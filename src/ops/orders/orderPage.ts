@@ -9,6 +9,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import { renderAction, renderForbidden } from "../../html/action.ts";
 import { renderFields } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
+import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { describeAge, describeDelay, VERDICT_CLASS, orderAddress } from "../overview/phrases.ts";
 import { renderAlert, renderInstant } from "../../html/marks.ts";
@@ -86,10 +87,9 @@ function renderRefetch(story: OrderStory): Html {
       next cycle.
     </p>`;
   if (!sourceKnown) return html`${waiting}`;
-  const button =
-    viewer.role === "operator"
-      ? renderAction(orderAddress({ sourceId, reference }, "/refetch"), REFETCH)
-      : renderForbidden(REFETCH, "Only operators may do this.");
+  const button = mayAct(viewer)
+    ? renderAction(orderAddress({ sourceId, reference }, "/refetch"), REFETCH)
+    : renderForbidden(REFETCH, "Only operators may do this.");
   return html`${waiting}${button}`;
 }
 

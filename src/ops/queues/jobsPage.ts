@@ -67,11 +67,8 @@ function renderEvent({ sourceId, eventId, reference }: JobEvent): Html {
 
 const RETRY = "/ops/queues/retry";
 
-/** The queue belongs to all sources. */
-const mayRetry = (viewer: Viewer): boolean => mayAct(viewer, null);
-
 function renderRetry({ jobId, state }: ListedJob, viewer: Viewer): string | Html {
-  if (state !== "failed" || !mayRetry(viewer)) return "–";
+  if (state !== "failed" || !mayAct(viewer)) return "–";
   return renderAction(RETRY, "Retry", { sent: { job: jobId } });
 }
 
@@ -83,5 +80,5 @@ async function renderCounts(queue: JobQueue, { viewer }: ListPage<ListedJob>): P
   const { failed = 0 } = counts;
   const all = `Retry ${describeCount(failed)} failed ${failed === 1 ? "job" : "jobs"}`;
   return html`${renderFacts(Object.fromEntries(JOB_STATES.map((state) => [STATES[state], link(state)])))}
-  ${failed > 0 && mayRetry(viewer) && renderAction(RETRY, all, { look: "row" })}`;
+  ${failed > 0 && mayAct(viewer) && renderAction(RETRY, all, { look: "row" })}`;
 }

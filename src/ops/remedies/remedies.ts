@@ -57,12 +57,7 @@ export function renderRemedy(
 ): Html {
   const [label, address] = findRemedy(holding, standing) ?? [];
   if (label === undefined) return html``;
-  // An endpoint may have several sources: its page knows whether they are all this operator's.
-  const isAllowed =
-    holding.condition.label === "endpoint"
-      ? viewer.role === "operator"
-      : mayAct(viewer, holding.condition.label === "source" ? holding.subject : null);
-  return isAllowed
+  return mayAct(viewer)
     ? html`<a class="button" href="${address}">${label}</a>`
-    : html`<button disabled>${label}</button> <span class="dim">only for its operators</span>`;
+    : html`<button disabled>${label}</button> <span class="dim">only for operators</span>`;
 }

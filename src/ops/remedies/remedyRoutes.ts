@@ -1,16 +1,14 @@
 import { Router } from "express";
-import type { Request, RequestHandler, Response } from "express";
+import type { Request, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
 import { isPaused, readSource, setPaused } from "../../sources/sources.sql.ts";
-import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { mayActOn, viewerOf } from "../auth/viewer.ts";
+import { mayAct, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderForbidden, renderHidden } from "../../html/action.ts";
 import { renderPage } from "../html/page.ts";
 import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
@@ -99,9 +97,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
       router.get(path, async (request, response) => {
         const name = readField(request.query[kind]);
         const plan = await remedy.plan(pool, name);
-        const isAllowed =
-          viewerOf(response).role === "operator" && (await mayApply(pool, response, kind, name));
-        const page = { kind, remedy, path, name, plan, isAllowed };
+        const page = { kind, remedy, path, name, plan };
         response.type("html").send(renderPlan(page, viewerOf(response)));
       });
       router.post(path, parseForm, applyRemedy(pool, kind, remedy));
@@ -112,18 +108,9 @@ export function makeRemedyRoutes(pool: Pool): Router {
   return router;
 }
 
-/** Whether this operator may act on the source, or on all sources of the endpoint. */
-async function mayApply(pool: Pool, response: Response, kind: Kind, name: string): Promise<boolean> {
-  if (kind === "source") return mayActOn(response, name);
-  const { sourceIds = [] } = (await findOutgoingEndpoint(pool, name)) ?? {};
-  const isTheirs = sourceIds.length > 0 && sourceIds.every((sourceId) => mayActOn(response, sourceId));
-  return isTheirs || mayActOn(response, null);
-}
-
 function applyRemedy(pool: Pool, kind: Kind, { action, plan, apply }: Remedy): RequestHandler {
   return async (request: Request, response) => {
     const name = readField(readForm(request)[kind]);
-    if (!(await mayApply(pool, response, kind, name))) return refuseOtherSource(response);
     if ((await plan(pool, name)).count === 0) return refuse(response, 409, "There is nothing left to do.");
     const target = `${kind} ${name}`;
     const sourceId = kind === "source" ? name : null;
@@ -132,20 +119,17 @@ function applyRemedy(pool: Pool, kind: Kind, { action, plan, apply }: Remedy): R
 }
 
 function renderPlan(
-  page: { kind: Kind; remedy: Remedy; path: string; name: string; plan: Plan; isAllowed: boolean },
+  page: { kind: Kind; remedy: Remedy; path: string; name: string; plan: Plan },
   viewer: Viewer,
 ): string {
-  const { kind, remedy, path, name, plan, isAllowed } = page;
+  const { kind, remedy, path, name, plan } = page;
   const { title, button, effect } = remedy;
   const label = button(plan.count);
-  const act: Html = isAllowed
+  const act: Html = mayAct(viewer)
     ? html`<form method="post" action="/ops${path}" class="row">
         ${renderHidden({ [kind]: name })}<button class="main">${label}</button>
       </form>`
-    : renderForbidden(
-        label,
-        `Only operators of ${kind === "source" ? "this source" : "all its sources"} may do this.`,
-      );
+    : renderForbidden(label, "Only operators may do this.");
   const body = html`<h1>${title} <span class="dim">${kind} ${name}</span></h1>
     ${
       plan.count === 0

@@ -65,8 +65,7 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   }
   problems.push(...listDailyFilesProblems(values));
   problems.push(...listAlertProblems(values, checks.checkScheme));
-  const sourceIds = sources.map(({ sourceId }) => sourceId);
-  problems.push(...listSignOnProblems(values, sourceIds));
+  problems.push(...listSignOnProblems(values));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
   return freeze(makeConfig(values, sources, outgoing));
 }

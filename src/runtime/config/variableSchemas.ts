@@ -153,8 +153,7 @@ export const webAddress = text.refine(
 );
 
 /** Whether it is an address that may be shown, and to which a request without a login is sent. */
-export const isPublicAddress = (value: string) =>
-  isUrl(value, ["http:", "https:"]) && !holdsLogin(new URL(value));
+const isPublicAddress = (value: string) => isUrl(value, ["http:", "https:"]) && !holdsLogin(new URL(value));
 
 export const publicAddress = text.refine(
   isPublicAddress,

@@ -19,7 +19,7 @@ import { emptying } from "../../support/mirror/emptying.ts";
 /** Rights whose statements do not run in this test, each with the place of the statement. */
 const SELDOM: Record<ProcessName, readonly string[]> = {
   web: [
-    // ops/auth/opsSessions.sql.ts: logins, while this test sends the password with each request.
+    // ops/auth/sessions.sql.ts: logins, while this test sends the password with each request.
     "delete on mirror.ops_sessions",
     "insert on mirror.ops_sessions",
     "update on mirror.ops_sessions",

@@ -51,7 +51,7 @@ const VIEWER = basic("viewer", LOGINS.opsViewerPassword);
 describe("the login of programs", () => {
   it("asks for a user and a password on every page", async () => {
     const url = await start();
-    for (const path of ["/ops", "/ops/queues", "/ops/sessions", "/ops/nothing"]) {
+    for (const path of ["/ops", "/ops/queues", "/ops/actions", "/ops/nothing"]) {
       const answer = await ask(url + path);
       expect(answer.status).toBe(401);
       expect(answer.headers["www-authenticate"]).toBe('Basic realm="order-mirror", charset="UTF-8"');
@@ -127,7 +127,6 @@ describe("without any password", () => {
 describe("writes", () => {
   it.each([
     "/queues/retry",
-    "/sessions/end",
     "/pause",
     "/resume",
     "/gap",

@@ -51,7 +51,6 @@ const PAGES = [
   "/ops/quarantine/1",
   "/ops/quarantine/all?state=open",
   "/ops/actions",
-  "/ops/sessions",
   "/ops/sources",
   "/ops/sources/live",
   "/ops/sources/live/report-card",

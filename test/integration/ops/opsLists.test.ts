@@ -217,32 +217,6 @@ describe("the queues' page", () => {
   });
 });
 
-describe("the sessions' page", () => {
-  const logIn = async (password: string) => {
-    const answer = await send("/ops/login", { password, next: "/ops" }, {} as typeof OPERATOR);
-    return { Cookie: (answer.headers.get("set-cookie") ?? "").split(";")[0] ?? "" };
-  };
-
-  it("shows who is logged in, and an operator ends a session", async () => {
-    const [mine, theirs] = [await logIn("operate"), await logIn("look")];
-    const asMe = mine as unknown as typeof OPERATOR;
-    const { text, page } = await read("/ops/sessions", asMe);
-    expect(text).toMatch(/anybody with the password viewer nothing/);
-    expect(text).toContain("this is you");
-    const session = /name="session" value="([0-9a-f]{64})"/.exec(page)?.[1] ?? "";
-    expect((await send("/ops/sessions/end", { session }, theirs as unknown as typeof OPERATOR)).status).toBe(
-      405,
-    );
-    const done = await send("/ops/sessions/end", { session }, asMe);
-    expect(done.headers.get("location")).toMatch(/^\/ops\/actions\?did=\d+$/);
-    expect((await read("/ops/actions", asMe)).text).toContain("Ended a session – session of viewer 1");
-    const after = await fetch(`${server.url}/ops`, { headers: theirs, redirect: "manual" });
-    expect(after.status).toBe(401);
-    expect((await send("/ops/sessions/end", { session }, asMe)).status).toBe(404);
-    expect((await read("/ops/sessions", VIEWER)).page).not.toContain("End it");
-  });
-});
-
 describe("the audit log", () => {
   it("is filtered by action, role and part of a person's name", async () => {
     await database.pool.query(`
