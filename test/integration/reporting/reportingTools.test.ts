@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { readQuestions } from "../../support/mirror/reportingQueries.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 
@@ -39,22 +38,6 @@ describe("examples/dbt/sources.yml", () => {
     expect(named.filter((name) => !known.has(name))).toEqual([]);
     expect(loadedAt).toEqual(["sync_status.safe_through"]);
     expect(known.get("sync_status.safe_through")).toBe("timestamp with time zone");
-  });
-});
-
-describe("config/metabase/questions.json", () => {
-  // Run with -u to update the file after docs/reporting.md has changed.
-  it("has the questions of docs/reporting.md as bodies for Metabase's API", async () => {
-    const cards = readQuestions().map(({ question, sql }) => ({
-      name: question,
-      display: "table",
-      visualization_settings: {},
-      dataset_query: { type: "native", native: { query: sql, "template-tags": {} }, database: 1 },
-    }));
-    expect(cards).toHaveLength(20);
-    await expect(`${JSON.stringify(cards, null, 2)}\n`).toMatchFileSnapshot(
-      path.join(ROOT, "config/metabase/questions.json"),
-    );
   });
 });
 

@@ -14,12 +14,13 @@ export function readBlocks(fence: string): string[] {
   );
 }
 
-/** The questions of that document with their statements, as if it were the instant `now` if that is given. */
-export function readQuestions(now?: string): { question: string; sql: string }[] {
-  const text = readFileSync(REPORTING_DOCUMENT, "utf8");
-  return [...text.matchAll(/^(.+\?)\n\n```sql question\n([^;]*);\n```/gm)].map(
-    ([, question = "", sql = ""]) => ({ question, sql: now === undefined ? sql : asOf(sql, now) }),
-  );
+/** The questions of examples/questions.sql with their statements, as if it were the instant `now`. */
+export function readQuestions(now: string): { question: string; sql: string }[] {
+  const text = readFileSync(path.join(ROOT, "examples/questions.sql"), "utf8");
+  return [...text.matchAll(/^-- (.+\?)\n([^;]*);\n/gm)].map(([, question = "", sql = ""]) => ({
+    question,
+    sql: asOf(sql, now),
+  }));
 }
 
 function asOf(sql: string, now: string): string {
