@@ -20,7 +20,7 @@ COPY package.json LICENSE ./
 COPY assets ./assets
 COPY migrations ./migrations
 COPY config ./config
-RUN install -d -o node -g node /data /srv/order-days
+RUN install -d -o node -g node /data
 USER node
 EXPOSE 3000
 # For the web process. /livez, not /readyz: a restart would not bring a database back.

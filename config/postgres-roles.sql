@@ -108,9 +108,6 @@ grant insert on mirror.coverage to order_mirror_poller;
 grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_poller;
 -- mirror.withdraw_proof records breaches, with the owner's rights; the poller records that a span is proved again.
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
--- Certificates of completeness, which it issues when a day is proved.
-grant insert on mirror.certificates to order_mirror_poller;
-grant insert, update on mirror.daily_files to order_mirror_poller;
 -- The rows behind reporting.order_facts and reporting.daily.
 grant insert, update on mirror.order_facts, mirror.facts_progress to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;

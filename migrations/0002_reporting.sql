@@ -205,7 +205,7 @@ comment on column reporting.orders.gone_at                is 'When a read found 
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
 comment on column reporting.orders.first_seen_via         is 'How the mirror first learned of the order: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.orders.first_seen_at          is 'When the mirror first learned of the order.';
-comment on column reporting.orders.content_hash           is 'SHA-256 of the order''s JSON in the form of RFC 8785, in hexadecimal; with the version, what certificates are about.';
+comment on column reporting.orders.content_hash           is 'SHA-256 of the order''s JSON in the form of RFC 8785, in hexadecimal.';
 comment on column reporting.orders.changed_at             is 'When the order last changed in the mirror; use it for incremental loads.';
 
 create view reporting.order_statuses as

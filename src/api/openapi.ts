@@ -94,7 +94,6 @@ const TAGS = {
   Orders: "The provider's reads.",
   Changes: "Every change of every order, as a list and as a stream.",
   Exports: "All orders of a filter in one file.",
-  Certificates: "Signed statements that the mirror had every order of a period.",
   Writes: "The provider's writes, with WRITE_THROUGH.",
   Webhooks: "Events from the provider, and messages to the business's own endpoints.",
 } satisfies Partial<Record<ApiEndpoint["tag"], string>>;

@@ -17,7 +17,7 @@ export interface ApiAnswer {
   readonly events?: SchemaName;
 }
 
-type Tag = "Orders" | "Changes" | "Exports" | "Certificates" | "Writes" | "Webhooks" | "Provider" | "Events";
+type Tag = "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks" | "Provider" | "Events";
 
 export interface ApiEndpoint {
   /** The name of the operation in generated clients. */
@@ -180,44 +180,11 @@ const EXPORTS: readonly ApiEndpoint[] = [
   ),
 ];
 
-const CERTIFICATES: readonly ApiEndpoint[] = [
-  endpoint(
-    ["listCertificates", "get", "/v1/certificates"],
-    "Certificates",
-    "Read the chain of certificates",
-    {
-      description: "Signed statements, one DSSE envelope per line, the first one first.",
-      headers: CACHE,
-      answers: {
-        200: { description: "The whole chain of the source.", type: "application/x-ndjson" },
-        304: UNCHANGED,
-        ...READ_REFUSALS,
-      },
-    },
-  ),
-  endpoint(
-    ["getCertificate", "get", "/v1/certificates/{day}"],
-    "Certificates",
-    "Read the certificate of a day",
-    {
-      description:
-        "A signed statement that the mirror had every order of that day of UTC, such as 2026-11-21.",
-      answers: {
-        200: { description: "A DSSE envelope.", type: "application/vnd.dsse.envelope.v1+json" },
-        404: refusal("There is no certificate of that day: certificate_not_found."),
-        410: refusal("A later change has disproved it: certificate_disproved."),
-        ...READ_REFUSALS,
-      },
-    },
-  ),
-];
-
 /** All endpoints for programs, in the order in which people meet them. */
 export const ENDPOINTS: readonly ApiEndpoint[] = [
   ...READS,
   ...FEED,
   ...RECONCILIATION,
   ...EXPORTS,
-  ...CERTIFICATES,
   ...WRITES,
 ];

@@ -16,7 +16,6 @@ import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
 import type { Middleware, RoutedRequest } from "../http/route.ts";
-import { makeGetCertificate, makeListCertificates } from "./certificateRoutes.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import { makeReconcile } from "./reconcileRoute.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
@@ -65,8 +64,6 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/orders.parquet", makeExportOrders("parquet", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
-  v1.get("/certificates", makeListCertificates(routeDeps));
-  v1.get("/certificates/:day", makeGetCertificate(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
   v1.post("/reconcile", makeReconcile(feedDeps));

@@ -200,20 +200,6 @@ export const POLL_CONDITIONS: readonly Condition[] = [
       `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
   }),
   perSource({
-    name: "OrderMirrorDailyFiles",
-    severity: "warning",
-    area: "poller",
-    measures: "a daily file could not be written for 10 minutes",
-    forSeconds: 600,
-    noticedAfterSeconds: 120,
-    remedy:
-      "Check DAILY_FILES, its access key, and the room at that place; the poller tries again every minute.",
-    page: "/ops/certificates",
-    holds: ({ fileFailure }) => fileFailure !== null,
-    since: ({ filesFailSince }) => filesFailSince,
-    cause: ({ sourceId, fileFailure }) => `A daily file of ${sourceId} cannot be written: ${fileFailure}`,
-  }),
-  perSource({
     name: "OrderMirrorProviderChanged",
     severity: "warning",
     area: "provider",

@@ -53,8 +53,6 @@ export interface Standing {
   /** When the first of them was found; null if there is none. */
   readonly oldestExceptionAt: Instant | null;
   /** Why a daily file could not be written, and since when; null if none failed lately. */
-  readonly fileFailure: string | null;
-  readonly filesFailSince: Instant | null;
   /** How often proofs have ever been withdrawn, and when last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
@@ -158,7 +156,6 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   (select count(*)::int from (select from mirror.exceptions e
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
   (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
-  file.failure as "fileFailure", mirror.nanos_of(file.failing_since) as "filesFailSince",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
   poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
   (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t
@@ -237,8 +234,6 @@ cross join lateral (
     where h.source_id = s.source_id and via = 'webhook' and (refuted or verdict = 'refuted')
       and seen_at > now() - interval '24 hours' limit ${COUNT_MAX + 1}) contradicted
 ) refuted
-cross join lateral (select min(failing_since) as failing_since, max(failure) as failure from mirror.daily_files f
-  where f.source_id = s.source_id and failed_at > clock_timestamp() - interval '${RECENT_MINUTES} minutes') file
 cross join lateral (
   select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at,
     coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times

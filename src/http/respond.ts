@@ -44,16 +44,11 @@ export const refuseAnyAddress: Middleware = () => {
  * The ETag is weak because it ignores `request_id`, which is new each time.
  */
 export function sendJson(response: ServerResponse, object: string): void {
-  if (!answerKnown(response, digestText(object))) sendObject(response, object);
-}
-
-/** What an ETag says of a text. */
-export function digestText(text: string): string {
-  return hash("sha256", text, "base64url");
+  if (!answerKnown(response, hash("sha256", object, "base64url"))) sendObject(response, object);
 }
 
 /** Sets the weak ETag with this digest, and answers 304 if the client already has what it stands for; true if it did. */
-export function answerKnown(response: ServerResponse, digest: string): boolean {
+function answerKnown(response: ServerResponse, digest: string): boolean {
   response.setHeader("ETag", `W/"${digest}"`);
   const isKnown = hasCurrent(response.req, digest);
   if (isKnown) response.writeHead(304).end();
@@ -72,12 +67,8 @@ const NO_CACHE = /(?:^|,)\s*no-cache\s*(?:,|$)/;
 
 /** Sends the text of a JSON object with `request_id` added. */
 function sendObject(response: ServerResponse, object: string): void {
-  sendText(response, "application/json; charset=utf-8", withRequestId(object, requestId(response)));
-}
-
-/** Sends the parts of a text as one. */
-export function sendText(response: ServerResponse, contentType: string, parts: readonly string[]): void {
-  response.setHeader("Content-Type", contentType);
+  const parts = withRequestId(object, requestId(response));
+  response.setHeader("Content-Type", "application/json; charset=utf-8");
   response.setHeader(
     "Content-Length",
     parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0),

@@ -10,7 +10,6 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeCertificatePage } from "./lists/certificatePage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { renderDesign } from "./html/designPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
@@ -65,7 +64,6 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes({ pool, clock }));
-  ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));

@@ -11,8 +11,6 @@ import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { keepRunning } from "./start/reloadableConfig.ts";
-import { makeCertifyDays } from "./background/certifyDays.ts";
-import { makeWriteDailyFiles } from "./background/writeDailyFiles.ts";
 import { meterAnswers, meterBudget } from "./background/metering.ts";
 import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
@@ -38,7 +36,6 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
 
 function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
-  const { dailyFiles: files } = config;
   const trackUsage = makeTrackUsage(deps, pool);
   const onDecisions = composeOnDecisions(deps, pool);
   // Never shortened: a source that was removed may still have a page under way.
@@ -53,7 +50,6 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
     modes.set(sourceId, mode);
     const budget = trackUsage({ budget: budgetOf(source), sourceId });
     const ownLogger = logger.child({ source: sourceId });
-    const task = { pool, sourceId, place: config, logger: ownLogger };
     const poller = makePoller({
       ...shared,
       source,
@@ -69,10 +65,6 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
       eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
       assertOurs: () => assertOurs(pool, source),
-      moreTasks: [
-        makeCertifyDays(task),
-        ...(files === null ? [] : [makeWriteDailyFiles({ ...task, files })]),
-      ],
     });
     poller.start();
     return poller;

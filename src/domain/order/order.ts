@@ -37,7 +37,7 @@ export interface Snapshot {
   readonly raw: string;
 }
 
-/** What identifies a state of an order: certificates and copies of readers are compared by it. */
+/** What identifies a state of an order: copies of readers are compared by it. */
 export interface OrderState {
   readonly reference: string;
   /** `updatedAt` in nanoseconds since 1970. */

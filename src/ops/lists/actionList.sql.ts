@@ -20,7 +20,6 @@ const ACTIONS: Readonly<Record<string, string>> = {
   backfill: "Backfill",
   verify: "Verification",
   cancel: "Cancelled",
-  certify: "Certified",
   export: "Exported",
   erase: "Erased",
   adopt: "Adopted a source",

@@ -1,9 +1,7 @@
 import { LATELY } from "../../health/opsFigures.sql.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
-import { html } from "../../runtime/http/html.ts";
 import { describeAge } from "../overview/phrases.ts";
 import { renderMinute } from "../../html/marks.ts";
-import { certificateAddress } from "./certificatePage.ts";
 import { count, delay, ORDER, period, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
 
 const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";
@@ -133,32 +131,6 @@ export const REQUESTS = selectList({
     `from mirror.provider_requests
      where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
-     ${order} limit $2`,
-});
-
-export const CERTIFICATES = selectList({
-  title: "Certificates, all time",
-  note: "Signed statements that the mirror had every order of a period. Days are certified once they are over and proved.",
-  empty: "No period is certified yet. Each day of UTC would be here once it is over and proved.",
-  filters: { state: { label: "State", words: ["holds", "disproved"] } },
-  columns: [
-    ...period("c.since", "c.until"),
-    SOURCE,
-    count("Orders", "c.orders"),
-    text("State", "case when v.disproved_at is null then 'holds' else 'disproved' end"),
-    {
-      title: "Statement",
-      kind: "number",
-      select: ["source_id", "serial"],
-      show: (sourceId: string, serial: number) =>
-        html`<a href="${certificateAddress({ sourceId, serial })}">${serial}</a>`,
-    },
-  ],
-  sorts: bothWays({ "c.issued_at": "timestamptz", "c.source_id": "text", "c.serial": "integer" }),
-  from: ({ condition, order }) =>
-    `from reporting.certificates v join mirror.certificates c using (source_id, serial)
-     where ($1::text is null or c.source_id = $1) and ${condition}
-       and ($4::text is null or ($4 = 'holds') = (v.disproved_at is null))
      ${order} limit $2`,
 });
 

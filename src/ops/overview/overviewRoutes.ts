@@ -5,7 +5,7 @@ import { makeOverviewReader } from "./readOverview.ts";
 import type { OverviewReaderDeps } from "./readOverview.ts";
 import { ACTION_LIST } from "../lists/actionList.sql.ts";
 import { BREACHES, GAPS, WALKS } from "../lists/coverageLists.sql.ts";
-import { CERTIFICATES, LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
+import { LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
 import { serveList } from "../lists/serveList.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
@@ -25,7 +25,6 @@ const LISTS = {
   "/walks": WALKS,
   "/gaps": GAPS,
   "/breaches": BREACHES,
-  "/certificates": CERTIFICATES,
   "/tasks": TASKS,
   "/actions": ACTION_LIST,
 };

@@ -178,7 +178,6 @@ const MORE = {
   walks: "Reads from the provider",
   requests: "Requests by minute",
   lost: "Lost events",
-  certificates: "Certificates",
   actions: "Audit log",
 };
 

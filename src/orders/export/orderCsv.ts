@@ -76,12 +76,6 @@ function writeCell(value: ExportCell | undefined, { type, excel }: { type: strin
   return excel && LOOKS_NUMERIC.test(text) ? `="${text}"` : text;
 }
 
-/** The text that a cell was written for, without what protects it from spreadsheets. */
-export function restoreText(cell: string): string {
-  if (cell.startsWith("'") && FORMULA.test(cell.slice(1))) return cell.slice(1);
-  return /^="(.*)"$/s.exec(cell)?.[1] ?? cell;
-}
-
 /** Converts Postgres' text in UTC to ISO 8601. */
 function writeTime(text: string): string {
   return text.replace(" ", "T").replace(/\+00$/, "Z");

@@ -145,7 +145,6 @@ export interface CycleEnd {
   readonly historySince: string | null;
   readonly safeThrough: string | null;
   readonly lastBreach: string;
-  readonly lastCertificate: number;
   /** Number of the last requested read or comparison. */
   readonly lastRequest: string;
   /** The last position of the feed, and the last number of an observation, that were given out. */
@@ -185,7 +184,6 @@ export async function endCycle(
        end
      returning history_since as "historySince", safe_through as "safeThrough",
        (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as "lastBreach",
-       (select coalesce(max(serial), 0) from mirror.certificates where source_id = $4) as "lastCertificate",
        (select coalesce(max(request_id), 0) from mirror.period_requests where source_id = $4) as "lastRequest",
        coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as "newestChange",
        coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation",

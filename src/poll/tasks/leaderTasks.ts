@@ -42,7 +42,7 @@ export interface LeaderTasks {
 
 const FAILURE_PAUSE_MS = 60_000;
 
-/** The tasks of a source's leader, followed by `more` and by the `moreTasks` of its process. */
+/** The tasks of a source's leader, followed by `more`. */
 export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): LeaderTasks {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
   return makeLeaderTasks(deps, [
@@ -55,7 +55,6 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
     makeAskNightly(deps),
     makeVerifySamples(deps),
     ...more,
-    ...(deps.moreTasks ?? []),
   ]);
 }
 

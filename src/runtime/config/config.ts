@@ -8,7 +8,6 @@ import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { KEY_VARIABLES, MODES, readVariableSources, SECRETS_VARIABLES } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
-import { listDailyFilesProblems, makeDailyFiles } from "./dailyFilesVariables.ts";
 import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
 import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
@@ -63,7 +62,6 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
     if (values[name] !== null && values.DATABASE_URL === null)
       problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
   }
-  problems.push(...listDailyFilesProblems(values));
   problems.push(...listAlertProblems(values, checks.checkScheme));
   problems.push(...listSignOnProblems(values));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
@@ -172,8 +170,6 @@ function makeConfig(
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
     databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
-    certificateKey: values.CERTIFICATE_KEY,
-    dailyFiles: makeDailyFiles(values),
     // Empty: the queue is in Postgres. Several: the nodes of a cluster, or sentinels.
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,

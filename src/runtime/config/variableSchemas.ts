@@ -3,7 +3,6 @@ import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
 import { holdsLogin } from "./providerAddress.ts";
 import { findPathProblem } from "../http/forwardedPaths.ts";
-import { readPrivateKeys } from "../privateKeys.ts";
 
 /** One environment variable of the product. */
 export interface Variable {
@@ -165,15 +164,6 @@ export const webAddresses = list.refine(
   (values) => values.length > 0 && values.every((value) => isPublicAddress(value) && !/[?#]/.test(value)),
   "must be addresses that start with https:// or http://, without a user and password, a query or a fragment, comma separated",
 );
-
-export const signingKeys = text.refine((value) => {
-  try {
-    readPrivateKeys(value);
-    return true;
-  } catch {
-    return false;
-  }
-}, "must hold an Ed25519 private key in PEM, with its line breaks; create one with: openssl genpkey -algorithm ed25519");
 
 export const forwardedPaths = list.superRefine((patterns, context) => {
   for (const pattern of patterns) {

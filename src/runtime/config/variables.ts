@@ -1,5 +1,4 @@
 import { ACCESS_VARIABLES } from "./accessVariables.ts";
-import { DAILY_FILES_VARIABLES } from "./dailyFilesVariables.ts";
 import { SIGN_ON_VARIABLES } from "./signOnVariables.ts";
 import {
   backfillSince,
@@ -14,7 +13,6 @@ import {
   forwardedPaths,
   redisUrls,
   seconds,
-  signingKeys,
   text,
   publicAddress,
   wholeNumberVariable,
@@ -92,14 +90,6 @@ export const VARIABLES = {
     meaning: "a replica for the orders, branches and exports of the read API; none: DATABASE_URL",
   },
   DATA_DIR: { schema: folder, default: ".data", meaning: "folder of the embedded Postgres" },
-  CERTIFICATE_KEY: {
-    schema: signingKeys,
-    secret: true,
-    unset: "created when it is first needed, kept in DATA_DIR",
-    meaning:
-      "private key that signs certificates of completeness, Ed25519 in PEM, in front of former ones; none: created when it is first needed, kept in DATA_DIR",
-  },
-  ...DAILY_FILES_VARIABLES,
   REDIS_URL: {
     schema: redisUrls,
     secret: true,

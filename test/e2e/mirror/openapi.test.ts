@@ -105,8 +105,6 @@ describe("the document matches the answers", () => {
     expect((await ask("GET", "/v1/orders", { query: "?limit=0" })).status).toBe(422);
     expect((await ask("GET", "/v1/orders/{reference}")).status).toBe(404);
     expect((await ask("GET", "/v1/orders/{reference}", { reference: "%zz" })).status).toBe(404);
-    expect((await ask("GET", "/v1/certificates")).status).toBe(200);
-    expect((await ask("GET", "/v1/certificates/{day}")).status).toBe(404);
     expect((await ask("GET", "/v1/orders", { query: "?revisions=1" })).value).toHaveProperty("revisions");
     expect((await ask("GET", "/v1/changes", { query: "?after=0.7" })).status).toBeGreaterThan(400);
     expect((await ask("POST", "/webhooks/{source}", { body: {} })).status).toBe(401);

@@ -78,7 +78,6 @@ const EVERYTHING = {
   ingress: { enabled: true, className: "nginx", tlsSecret: "mirror-tls", annotations: { note: "yes" } },
   networkPolicy: { from: [{ podSelector: { matchLabels: { app: "ingress" } } }] },
   podMonitor: { enabled: true },
-  poller: { dailyFilesClaim: "order-days" },
 };
 
 describe.runIf(canRender)("the Helm chart", () => {
@@ -160,47 +159,7 @@ describe.runIf(canRender)("the Helm chart", () => {
         expect([...maps.keys(), ...secrets]).toEqual(expect.arrayContaining(sources));
         expect(volumeMounts.map(({ name }) => name)).toContain("tmp");
       }
-      const keyed = containers.filter(({ env = [] }) => env.some(({ name }) => name === "CERTIFICATE_KEY"));
-      expect(
-        keyed.map(({ name, env }) => [name, env?.find((one) => one.name === "CERTIFICATE_KEY")]),
-      ).toEqual([
-        [
-          "poller",
-          {
-            name: "CERTIFICATE_KEY",
-            valueFrom: { secretKeyRef: { name: values.secrets["poller"], key: "CERTIFICATE_KEY" } },
-          },
-        ],
-      ]);
     }
-  });
-
-  it("mounts a claimed volume in the poller only, where it writes the daily files", () => {
-    const mounted = (objects: readonly KubernetesObject[]) =>
-      podsOf(objects).flatMap(({ spec }) =>
-        spec.containers.flatMap(({ name, env = [], volumeMounts }) =>
-          volumeMounts
-            .filter((mount) => mount.name !== "tmp")
-            .map((mount) => ({
-              name,
-              mount,
-              volume: spec.volumes.find((volume) => volume.name === mount.name),
-              place: env.find((one) => one.name === "DAILY_FILES")?.value,
-              securityContext: spec.securityContext,
-            })),
-        ),
-      );
-    expect(mounted(plain)).toEqual([]);
-    expect(mounted(full)).toEqual([
-      {
-        name: "poller",
-        mount: { name: "daily-files", mountPath: "/srv/order-days" },
-        volume: { name: "daily-files", persistentVolumeClaim: { claimName: "order-days" } },
-        place: "/srv/order-days",
-        // Otherwise the volume belongs to root.
-        securityContext: expect.objectContaining({ fsGroup: 1_000 }) as unknown,
-      },
-    ]);
   });
 
   it("selects existing pods and uses ports that they open", () => {

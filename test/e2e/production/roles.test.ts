@@ -110,7 +110,6 @@ it("web, worker and poller do their work with the rights of their own roles", as
     HISTORY_KEPT_FOR: "P30D",
     CHANGES_KEPT_FOR: "P30D",
     OUTGOING_WEBHOOKS_FILE: endpointsFile,
-    DAILY_FILES: path.join(folder, "days"),
     LOG_FORMAT: "json",
   };
   const url = `http://127.0.0.1:${port}`;

@@ -160,7 +160,6 @@ const END: CycleEnd = {
   historySince: "1",
   safeThrough: "2",
   lastBreach: "3",
-  lastCertificate: 4,
   lastRequest: "5",
   newestChange: "6",
   newestObservation: "7",

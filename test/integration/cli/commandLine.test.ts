@@ -95,7 +95,6 @@ describe("an instant or a duration", () => {
       "backfill",
       "verify",
       "export",
-      "certify",
       "outgoing replay",
     ]);
   });

@@ -44,8 +44,6 @@ const PAGES = [
   "/ops/refetches",
   "/ops/walks",
   "/ops/tasks",
-  "/ops/certificates",
-  "/ops/certificates/live/2",
   "/ops/quarantine",
   "/ops/quarantine?state=dismissed&reason=not_json",
   "/ops/quarantine/1",

@@ -114,7 +114,6 @@ const LISTS = [
   "/refetches",
   "/requests",
   "/coverage",
-  "/certificates",
   "/periods",
   "/gaps",
   "/breaches",
@@ -127,8 +126,6 @@ const LISTS = [
 const PATHS = [
   "/orders/V/V",
   "/orders/live/V",
-  "/certificates/live/V",
-  "/certificates/V/1",
   "/quarantine/V",
   "/sources/V",
   "/outgoing/V",

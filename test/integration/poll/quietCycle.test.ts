@@ -1,26 +1,18 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import pg from "pg";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import { makeCertifyDays } from "../../../src/roles/background/certifyDays.ts";
-import { makeWriteDailyFiles } from "../../../src/roles/background/writeDailyFiles.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeKeyPem } from "../../support/signing/certificateKeys.ts";
 
 /** What tasks ask after a cycle with news. */
-const OF_CERTIFICATES = /join mirror\.certificates c using|f\.serial is distinct from/;
-const OF_OTHERS = /breach_id as "breachId"|request_id as "requestId"/;
+const OF_NEWS = /breach_id as "breachId"|request_id as "requestId"/;
 /** Begins the cycle, commits the window without orders, ends the cycle. */
 const OF_QUIET_CYCLE = [
   /begun as \(\s+update mirror\.poll_state/,
@@ -41,25 +33,17 @@ beforeEach(async () => {
   pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
   await addSource(pool, "live");
   provider = makeMemoryProvider();
-  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-quiet-"));
-  const place = { certificateKey: makeKeyPem(), dataDir: "/dev/null/none" };
-  const common = { pool, sourceId: "live", place, logger: silentLogger };
   poller = makeLivePoller({
     client: provider,
     pool,
     intervalSeconds: 0.05,
     backfillSince: "P3D",
     webhooksConfigured: true,
-    moreTasks: [
-      makeCertifyDays(common),
-      makeWriteDailyFiles({ ...common, files: { place: folder, bucket: null } }),
-    ],
   });
   return async () => {
     await poller.close();
     await pool.end();
     await database.drop();
-    await rm(folder, { recursive: true });
   };
 });
 
@@ -88,13 +72,7 @@ const safeThrough = async () =>
   BigInt(
     (await one<{ safe: string | null }>("select safe_through as safe from mirror.poll_state")).safe ?? 0,
   );
-const days = () =>
-  one<{ certified: number; files: number; revoked: number }>(
-    `select (select count(*) from mirror.certificates where kind = 'completeness')::int as certified,
-     (select count(*) from mirror.certificates where kind = 'revocation')::int as revoked,
-     (select count(*) from reporting.daily_files where is_valid)::int as files`,
-  );
-const isCaughtUp = async () => (await safeThrough()) > secondsAgo(60) && (await days()).files === 2;
+const isCaughtUp = async () => (await safeThrough()) > secondsAgo(60);
 
 /** The texts of all statements that this process sends. */
 function watchStatements(): { take(): string[] } {
@@ -111,7 +89,7 @@ function watchStatements(): { take(): string[] } {
   };
 }
 
-it("takes three statements while nothing changes, and nothing for certificates, files and requests when the proof moves", async () => {
+it("takes three statements while nothing changes, and nothing for breaches and requests when the proof moves", async () => {
   provider.put("A", secondsAgo(3_600));
   await cycleUntil(isCaughtUp);
   // What the last news has left to do.
@@ -122,7 +100,7 @@ it("takes three statements while nothing changes, and nothing for certificates, 
     statements.take();
     await cycle();
     const texts = statements.take();
-    expect(texts.filter((text) => OF_CERTIFICATES.test(text) || OF_OTHERS.test(text))).toEqual([]);
+    expect(texts.filter((text) => OF_NEWS.test(text))).toEqual([]);
     // A new proof ends a cycle with news for those that state what is proved.
     if (texts.some((text) => OF_PROOF.test(text))) continue;
     quiet += 1;
@@ -134,7 +112,7 @@ it("takes three statements while nothing changes, and nothing for certificates, 
   expect(quiet).toBeGreaterThan(10);
 });
 
-it("works again after news: a change, a breach, a day to be certified anew", async () => {
+it("works again after news: a change, a breach", async () => {
   provider.put("A", secondsAgo(3_600));
   await cycleUntil(isCaughtUp);
   provider.put("A", secondsAgo(0), { status: "picked_up" });
@@ -143,11 +121,9 @@ it("works again after news: a change, a breach, a day to be certified anew", asy
       (await one<{ status: string }>("select status from mirror.order_facts where reference = 'A'"))
         .status === "picked_up",
   );
-  await pool.query(
-    "select mirror.withdraw_proof('live', since, 'late_event', 'A', 'refetch', '') from mirror.certificates where serial = 3",
-  );
-  // The window that lost its proof had proved both days.
-  await cycleUntil(async () => (await days()).certified === 4);
-  await cycleUntil(isCaughtUp);
-  expect(await days()).toEqual({ certified: 4, revoked: 2, files: 2 });
+  const dayAgo = String(secondsAgo(86_400));
+  await pool.query("select mirror.withdraw_proof('live', $1, 'late_event', 'A', 'refetch', '')", [dayAgo]);
+  const open = "select count(*)::int as open from mirror.coverage_breaches where reproved_at is null";
+  expect(await one(open)).toEqual({ open: 1 });
+  await cycleUntil(async () => (await one<{ open: number }>(open)).open === 0);
 });

@@ -28,10 +28,6 @@ async function fill(): Promise<void> {
      select source_id, 5000, 6000, 'kept', true, 1, 1, 1 from mirror.sources;
      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      select source_id, 1, 2, 'missed_change', 'of ' || source_id, 1, 'poll', '' from mirror.sources;
-     insert into mirror.certificates (source_id, serial, kind, since, until, orders, digest, key_id, envelope)
-     select source_id, 1, 'completeness', 1, 2, 1, '', '', 'of ' || source_id from mirror.sources;
-     insert into mirror.daily_files (source_id, since, place, name, serial, orders, bytes, written_at)
-     select source_id, 1, '', 'of ' || source_id, 1, 1, 1, now() from mirror.sources;
      insert into mirror.outgoing_endpoints (endpoint_id) select 'of ' || source_id from mirror.sources;
      insert into mirror.outgoing_cursors (endpoint_id, source_id, position) select 'of ' || source_id, source_id, 1 from mirror.sources`,
   );

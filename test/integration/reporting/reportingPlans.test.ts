@@ -83,18 +83,10 @@ const TYPICAL = [
   `select reference from reporting.order_facts where ${LIVE} and delivery_time ${DAY} and is_late`,
 ];
 /**
- * Views of windows, certificates and endpoints, which do not grow with the orders, and the totals per day, which add up
+ * Views of windows and endpoints, which do not grow with the orders, and the totals per day, which add up
  * narrow rows.
  */
-const READ_COMPLETELY = [
-  "certificates",
-  "coverage",
-  "coverage_breaches",
-  "coverage_gaps",
-  "daily",
-  "daily_files",
-  "outgoing_webhooks",
-];
+const READ_COMPLETELY = ["coverage", "coverage_breaches", "coverage_gaps", "daily", "outgoing_webhooks"];
 
 /** Examples and panels as of the last day of the orders, without those that read windows or all orders. */
 const atTheEnd = (query: string) =>

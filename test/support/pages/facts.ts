@@ -35,8 +35,6 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     gapFoundAt: null,
     exceptions: 0,
     oldestExceptionAt: null,
-    fileFailure: null,
-    filesFailSince: null,
     breaches: 0,
     lastBreachAt: null,
     settleSeconds: 5,

@@ -1,5 +1,3 @@
-import { issueCertificate } from "../../../src/certificates/issue.ts";
-import { addSeconds, instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -7,7 +5,6 @@ import { describeApi } from "../../../src/api/openapi.ts";
 import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeKeys } from "../signing/certificateKeys.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { fillMirror } from "./opsMirror.ts";
@@ -22,9 +19,6 @@ export async function serveOpsPages() {
   const pool: Pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });
   await fillMirror(pool);
   await fillOutgoing(pool, "<b>Internal Server Error</b>");
-  const since = instantFromMillis(Date.now() - 10 * 3_600_000);
-  const period = { sourceId: "live", since, until: addSeconds(since, 3_600) };
-  await issueCertificate({ pool, keys: makeKeys() }, period);
   const board = await openBoardQueue(database.url, "tour");
   await board.queue.add("events", { seqs: [1] });
   const ending = new AbortController();

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import type { Make } from "../providers/scheduledProvider.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
-import { PeriodNotProvedError } from "../../../src/certificates/issue.ts";
 import { INTERVAL_SECONDS, nanos } from "./scheduledWorld.ts";
 import type { Look, ScheduledWorld } from "./scheduledWorld.ts";
 
@@ -61,8 +59,6 @@ export const arbitraryStep = fc.oneof(
 export type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
 
 const TUNED_EVERY_SECONDS = 330;
-/** Length of a certified period at least; a shorter one would be certified at nearly every step. */
-const CERTIFIED_SECONDS = 600;
 
 /** A list that shows a change later than any margin, or that goes back, breaks what a proof rests on. */
 const WORD_LAG_SECONDS = 20;
@@ -91,7 +87,6 @@ export class ScheduledRun {
   #keepsItsWord = true;
   /** False once the provider broke its word or dated a change before an earlier one, or somebody else sent an event. */
   #eventsAreTrue = true;
-  #certifiedUntil: Instant | undefined;
 
   constructor(world: ScheduledWorld) {
     this.#world = world;
@@ -116,27 +111,6 @@ export class ScheduledRun {
       assert.equal(next.refuted, 0, "no event is called refuted while every event is true");
     const untrue = this.#keepsItsWord ? listFalse(this.#world, next) : [];
     assert.deepEqual(untrue, [], "claimed, and not so");
-    if (this.#keepsItsWord) await this.#certify(next);
-  }
-
-  /** Certifies what is newly proved, ten minutes at least: it has every order that the provider shows there. */
-  async #certify({ safeThrough, horizonSeconds, excepted }: Look): Promise<void> {
-    const until = safeThrough - nanos(horizonSeconds);
-    const since = this.#certifiedUntil ?? until - nanos(CERTIFIED_SECONDS);
-    if (until - since < nanos(CERTIFIED_SECONDS)) return;
-    const certified = await this.#world.certify({ since, until }).catch((error: unknown) => {
-      if (!(error instanceof PeriodNotProvedError)) throw error;
-    });
-    if (certified === undefined) return;
-    this.#certifiedUntil = until;
-    const missing = [...this.#world.provider.truth()].filter(
-      ([reference, { updatedAt }]) =>
-        updatedAt >= since &&
-        updatedAt < until &&
-        certified.get(reference) !== updatedAt &&
-        !excepted.has(reference),
-    );
-    assert.deepEqual(missing, [], "certified without an order that the provider shows");
   }
 
   async take(one: Step): Promise<void> {
@@ -251,7 +225,6 @@ export class ScheduledRun {
   async end(): Promise<void> {
     const world = this.#world;
     const { provider } = world;
-    const keptItsWord = this.#keepsItsWord;
     this.#keepsItsWord = false;
     provider.lagSeconds = 0;
     provider.poisoned.clear();
@@ -274,6 +247,5 @@ export class ScheduledRun {
     for (let cycles = 0; cycles < 6 && !(cycles > 0 && isOver()); cycles += 1) await this.cycle();
     await this.#poller.close();
     assert.deepEqual(this.#look?.served, provider.truth(), "the mirror is not as the provider");
-    if (keptItsWord) await this.#certify(this.#look);
   }
 }

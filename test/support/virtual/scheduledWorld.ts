@@ -1,9 +1,5 @@
 import pg from "pg";
 import { pino } from "pino";
-import { issueCertificate } from "../../../src/certificates/issue.ts";
-import type { FoundState } from "../../../src/certificates/periodStates.sql.ts";
-import type { Window } from "../../../src/domain/window/window.ts";
-import { makeKeys } from "../signing/certificateKeys.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -21,7 +17,6 @@ import { makeScheduledProvider } from "../providers/scheduledProvider.ts";
 import type { Make, ScheduledProvider, Shown } from "../providers/scheduledProvider.ts";
 import { makeClockVirtual } from "./virtualTime.ts";
 
-const KEYS = makeKeys();
 const START = 1_790_000_000n * 1_000_000_000n;
 export const INTERVAL_SECONDS = 30;
 const DAY_SECONDS = 86_400;
@@ -54,8 +49,6 @@ export interface ScheduledWorld {
   deliver(reference: string, change: Shown): Promise<void>;
   requestVerification(): Promise<void>;
   look(): Promise<Look>;
-  /** Certifies a period: the versions of the certified states by reference. Rejects as issueCertificate does. */
-  certify(window: Window): Promise<ReadonlyMap<string, Instant>>;
   /** Saves the source's part of the database, for `restore`. */
   keep(): Promise<void>;
   /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
@@ -277,15 +270,6 @@ function makeWorld(lane: {
         ),
         excepted: new Set(excepted),
       };
-    },
-    async certify(window) {
-      const certified = new Map<string, Instant>();
-      const onStates = (found: readonly FoundState[]) => {
-        for (const { state } of found) if (state !== null) certified.set(state.reference, state.version);
-        return Promise.resolve();
-      };
-      await issueCertificate({ pool, keys: KEYS, onStates }, { sourceId, ...window });
-      return certified;
     },
     keep: async () => void (await backup.query("select virtual.keep($1)", [sourceId])),
     restore: async () => void (await backup.query("select virtual.restore($1)", [sourceId])),

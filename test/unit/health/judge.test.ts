@@ -56,11 +56,6 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
     { exceptions: 1, oldestExceptionAt: ago(1_800) },
   ],
   [
-    "OrderMirrorDailyFiles",
-    { fileFailure: "Disk full.", filesFailSince: ago(599) },
-    { fileFailure: "Disk full.", filesFailSince: ago(600) },
-  ],
-  [
     "OrderMirrorClaimsRefuted",
     { refutedClaims: 2, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
     { refutedClaims: 3, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },

@@ -9,7 +9,6 @@ const ELSEWHERE = [
   "QueueAway",
   "OutgoingMissed",
   "OutgoingSlow",
-  "DailyFiles",
   "FeedHeldUp",
   "ReplicaBehind",
   "NoLeader",

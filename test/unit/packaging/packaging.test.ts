@@ -3,7 +3,6 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { parseKeys } from "../../../src/certificates/signingKey.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
@@ -143,28 +142,14 @@ describe("docker-compose.yml", () => {
     expect(holders("live-api-key")).toEqual(["poller"]);
     expect(holders("database-url-owner")).toEqual(["migrate"]);
     expect(holders("ops-password")).toEqual(["web"]);
-    // A container's DATA_DIR ends with it: a key that is made there would end each chain of certificates.
-    expect(holders("certificate-key")).toEqual(["poller"]);
     const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-secrets-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const make = () => execFileSync(path.join(ROOT, "deploy/make-secrets"), [folder, "postgres", "valkey"]);
     make();
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(made.map(([, name]) => name)));
-    const key = readFileSync(path.join(folder, "certificate-key"), "utf8");
-    expect(parseKeys(key, "make-secrets")).toHaveLength(1);
+    const password = readFileSync(path.join(folder, "password-owner"), "utf8");
     make();
-    expect(readFileSync(path.join(folder, "certificate-key"), "utf8")).toBe(key);
-  });
-
-  it("lets the poller alone write daily files, to a folder of the image that its account owns", () => {
-    const mounts = [...services].flatMap(([name, block]) =>
-      block.includes("/srv/order-days") ? [name] : [],
-    );
-    expect(mounts).toEqual(["poller"]);
-    expect(services.get("poller")).toContain("volumes: [daily-files:/srv/order-days]");
-    expect(compose).toMatch(/^volumes:\n(?: {2}.*\n)* {2}daily-files:$/m);
-    // A new volume gets the owner of the folder in the image.
-    expect(read("Dockerfile")).toMatch(/^RUN install -d -o node -g node .*\/srv\/order-days$/m);
+    expect(readFileSync(path.join(folder, "password-owner"), "utf8")).toBe(password);
   });
 
   it("keeps the queue's keys behind a password, and contains no secret", () => {

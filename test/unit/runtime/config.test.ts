@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -11,10 +10,6 @@ import { checkScheme } from "../../../src/signature/verifier.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-const PEM = { type: "pkcs8", format: "pem" } as const;
-const ED25519_KEY = String(generateKeyPairSync("ed25519").privateKey.export(PEM));
-const RSA_KEY = String(generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey.export(PEM));
 
 let files = 0;
 function write(content: string): string {
@@ -65,8 +60,6 @@ it("refuses a second address of the database without a first one", () => {
 it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
     captureRefused: 0,
-    certificateKey: null,
-    dailyFiles: null,
     databaseUrl: null,
     databaseDirectUrl: null,
     databaseReadUrl: null,
@@ -110,7 +103,6 @@ it("takes what only looks like a mistake: a path for webhooks, a folder named ~,
   const env = {
     PUBLIC_URL: "https://example.com/hooks/",
     DATA_DIR: "./~",
-    CERTIFICATE_KEY: ED25519_KEY + ED25519_KEY,
   };
   expect(problemsOf(env)).toEqual([]);
 });
@@ -357,16 +349,11 @@ it.each<[string, Env, RegExp]>([
     { PUBLIC_URL: `https://mirror.example.com${end}` },
     /^PUBLIC_URL must be addresses .* a query or a fragment/,
   ]),
-  ...["DATA_DIR", "DAILY_FILES"].map((name): [string, Env, RegExp] => [
-    `a tilde that no shell replaced in ${name}`,
-    { [name]: "~/data" },
-    new RegExp(`^${name} must not start with ~, .* write the whole path, .*, not "~/data"\\.$`),
-  ]),
-  ...["abc", RSA_KEY, ED25519_KEY.replaceAll("\n", "\\n")].map((key): [string, Env, RegExp] => [
-    `the certificate key ${key.slice(0, 40)}`,
-    { CERTIFICATE_KEY: key },
-    /^CERTIFICATE_KEY must hold an Ed25519 private key in PEM, [^"]*ed25519\.$/,
-  ]),
+  [
+    "a tilde that no shell replaced",
+    { DATA_DIR: "~/data" },
+    /^DATA_DIR must not start with ~, .* write the whole path, .*, not "~\/data"\.$/,
+  ],
   [
     "a token for a source that does not exist",
     { ...LIVE, API_TOKENS: `${TOKEN}@test` },
@@ -792,26 +779,6 @@ describe("single sign-on", () => {
       viewers: ["*"],
     });
   });
-});
-
-it("needs both halves of an access key for a bucket, and none for a folder; no secret is shown", () => {
-  const key = { DAILY_FILES_ACCESS_KEY_ID: "AKIDEXAMPLE", DAILY_FILES_SECRET_ACCESS_KEY: "hush-hush" };
-  const bucket = "https://s3.example.com/bucket/days";
-  expect(load({ DAILY_FILES: "/srv/days" }).dailyFiles).toEqual({ place: "/srv/days", bucket: null });
-  expect(load({ DAILY_FILES: bucket, ...key }).dailyFiles).toEqual({
-    place: bucket,
-    bucket: { region: "us-east-1", accessKeyId: "AKIDEXAMPLE", secretAccessKey: "hush-hush" },
-  });
-  for (const [env, problem] of [
-    [{ DAILY_FILES: "me:hush-hush@s3.example.com", ...key }, /DAILY_FILES must be a folder/],
-    [{ DAILY_FILES: bucket }, /DAILY_FILES is a bucket, but DAILY_FILES_ACCESS_KEY_ID is not set/],
-    [{ DAILY_FILES: "/srv/days", ...key }, /DAILY_FILES is not the address of a bucket/],
-    [{ DAILY_FILES: "s3://bucket/days", ...key }, /DAILY_FILES must be a folder, or the https:/],
-    [{ DAILY_FILES: "https://me:hush-hush@s3.example.com/bucket", ...key }, /DAILY_FILES must be a folder/],
-  ] as const) {
-    expect(() => load(env)).toThrow(problem);
-    expect(() => load(env)).not.toThrow(/SECRET_ACCESS_KEY.*hush-hush/);
-  }
 });
 
 describe("an address with a secret in it", () => {
