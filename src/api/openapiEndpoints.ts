@@ -1,6 +1,5 @@
 import type { z } from "zod";
 import { feedParametersSchema } from "../changes/changeQuery.ts";
-import { exportOptionsSchema } from "../orders/export/exportRoutes.ts";
 import { completeSchema } from "../orders/freshness.ts";
 import type { SchemaName } from "./openapi.ts";
 import { NO_ORDER, READ_REFUSALS, refusal } from "./openapiRefusals.ts";
@@ -164,20 +163,12 @@ function exported(
 
 const EXPORTS: readonly ApiEndpoint[] = [
   exported(["exportOrdersAsCsv", "/v1/orders.csv", "text/csv"], "Export orders as CSV", {
-    query: filterSchema.extend(exportOptionsSchema.shape),
+    query: filterSchema,
   }),
   exported(["exportOrdersAsNdjson", "/v1/orders.ndjson", "application/x-ndjson"], "Export orders as NDJSON", {
     description: "One order per line, as the provider sent it.",
     query: filterSchema,
   }),
-  exported(
-    ["exportOrdersAsParquet", "/v1/orders.parquet", "application/vnd.apache.parquet"],
-    "Export orders as Parquet",
-    {
-      description: "The columns of the CSV with their types; times are UTC, to the microsecond.",
-      query: filterSchema,
-    },
-  ),
 ];
 
 /** All endpoints for programs, in the order in which people meet them. */

@@ -61,7 +61,6 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/orders", makeListOrders(routeDeps));
   v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
-  v1.get("/orders.parquet", makeExportOrders("parquet", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));

@@ -4,12 +4,11 @@ import type { Pool } from "../../database/database.ts";
 import { readOrderRows, readOrderTexts } from "./orderExport.sql.ts";
 import type { OrderFilter } from "../orderFilter.sql.ts";
 import { writeCsvHeader, writeCsvRows } from "./orderCsv.ts";
-import type { CsvOptions } from "./orderCsv.ts";
 
-export const EXPORT_FORMATS = ["csv", "ndjson", "parquet"] as const;
+export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-export interface ExportOptions extends CsvOptions {
+export interface ExportOptions {
   /** Its transactions idle while `out` is slow, at most for the pool's timeout. */
   readonly pool: Pool;
   readonly format: ExportFormat;
@@ -25,8 +24,7 @@ export interface ExportOptions extends CsvOptions {
  * Writes the orders of a filter to `out`, sorted by updatedAt, and returns their number.
  *
  * `csv` has the columns of reporting.orders; cells that a spreadsheet would run as a formula are written as text.
- * `parquet` has the same columns with their types. `ndjson` has one order object per line, unchanged. Reads no faster than `out` accepts, with constant memory. Rejects
- * with the error of the database or of `out`, or with the reason of the signal; `out` is then incomplete.
+ * `ndjson` has one order object per line, unchanged. Reads no faster than `out` accepts, with constant memory. Rejects with the error of the database or of `out`, or with the reason of the signal; `out` is then incomplete.
  */
 export async function exportOrders(options: ExportOptions): Promise<number> {
   const { pool, format, filter, out, signal, onWritten } = options;
@@ -36,22 +34,13 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
     onWritten?.(count);
   };
   if (format === "csv") {
-    let head = writeCsvHeader(options);
+    let head = writeCsvHeader();
     for await (const rows of readOrderRows(pool, filter)) {
-      await writeOut(out, head + writeCsvRows(rows, options), signal);
+      await writeOut(out, head + writeCsvRows(rows), signal);
       head = "";
       tell(rows.length);
     }
     if (head !== "") await writeOut(out, head, signal);
-  } else if (format === "parquet") {
-    const { beginParquetFile } = await import("./parquetFile.ts");
-    const file = beginParquetFile((bytes) => writeOut(out, bytes, signal));
-    for await (const rows of readOrderRows(pool, filter, "micros")) {
-      signal.throwIfAborted();
-      await file.add(rows);
-      tell(rows.length);
-    }
-    await file.finish();
   } else {
     for await (const orders of readOrderTexts(pool, filter)) {
       await writeOut(out, orders.map(writeLine).join(""), signal);
@@ -62,7 +51,7 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
 }
 
 /** Resolves once `out` has accepted `chunk` and has room for more. */
-async function writeOut(out: Writable, chunk: string | Uint8Array, signal: AbortSignal): Promise<void> {
+async function writeOut(out: Writable, chunk: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   // An error that occurred while nobody waited is not reported again, and its stream never drains.
   if (out.errored) throw out.errored;

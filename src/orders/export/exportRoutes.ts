@@ -1,5 +1,4 @@
 import type { ServerResponse } from "node:http";
-import { z } from "zod";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -10,8 +9,6 @@ import { exportOrders } from "./exportOrders.ts";
 import type { ExportFormat } from "./exportOrders.ts";
 import { awaitComplete, completeSchema, untilClosed, stampFreshness } from "../freshness.ts";
 import type { OrderWait } from "../orderWait.ts";
-import { CSV_SEPARATORS } from "./orderCsv.ts";
-import type { CsvOptions, CsvSeparator } from "./orderCsv.ts";
 import { parseOrderFilter } from "../orderQuery.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { parseParameters } from "../../wire/listParameters.ts";
@@ -25,21 +22,7 @@ const STALLED_MS = 60_000;
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   csv: "text/csv; charset=utf-8; header=present",
   ndjson: "application/x-ndjson; charset=utf-8",
-  parquet: "application/vnd.apache.parquet",
 };
-
-const SEPARATORS = Object.keys(CSV_SEPARATORS) as [CsvSeparator, ...CsvSeparator[]];
-const SWITCH_RULE = "0 or 1";
-export const exportOptionsSchema = z.object({
-  excel: z
-    .enum(["0", "1"], { error: SWITCH_RULE })
-    .default("0")
-    .describe("1: for opening directly in Excel."),
-  separator: z
-    .enum(SEPARATORS, { error: `one of ${SEPARATORS.join(", ")}` })
-    .default("comma")
-    .describe("Between the columns."),
-});
 
 export interface ExportRouteDeps {
   /** For queries before the export. */
@@ -53,9 +36,8 @@ export interface ExportRouteDeps {
 }
 
 /**
- * GET /v1/orders.csv, /v1/orders.ndjson and /v1/orders.parquet: all orders of a filter, with the parameters of the list
+ * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list
  * except those for pages. With `complete` they are answered only if they are complete, otherwise 412 not_complete.
- * `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
  *
  * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
  * the whole.
@@ -66,8 +48,6 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
     const asked = parseOrderFilter(parameters);
-    const { excel, separator } = parseParameters(exportOptionsSchema, parameters);
-    const options: CsvOptions = { excel: excel === "1", separator };
     const contract = parseParameters(completeSchema, parameters);
     await awaitComplete({ orderWait, sourceId, response }, contract);
     if (response.destroyed) return;
@@ -83,7 +63,7 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
       return;
     }
     const signal = watchClient(response);
-    const export_ = exportOrders({ ...options, pool: exportPool, format, filter, out: response, signal });
+    const export_ = exportOrders({ pool: exportPool, format, filter, out: response, signal });
     try {
       await readOrUnavailable(export_);
       response.end();

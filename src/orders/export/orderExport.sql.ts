@@ -24,10 +24,7 @@ export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   changed_at: "time",
 };
 
-/** How times are returned: as Postgres' text in UTC, or as microseconds since 1970. */
-type TimeForm = "text" | "micros";
-
-/** As returned by Postgres: integers of 64 bits as text. */
+/** As returned by Postgres: times in UTC and integers of 64 bits as text. */
 export type ExportCell = string | number | boolean | null;
 
 /** More is not faster, and everything between the server and the client is held in memory. */
@@ -39,15 +36,9 @@ const FETCH_ROWS = 100;
  * Reads one snapshot of the mirror with a server-side cursor, so memory is constant. Ending early releases the
  * connection. `pool` must allow a transaction to idle while the batches are used.
  */
-export function readOrderRows(
-  pool: Pool,
-  filter: OrderFilter,
-  times: TimeForm = "text",
-): AsyncGenerator<ExportCell[][]> {
-  const columns = Object.entries(EXPORT_COLUMNS).map(([name, type]) =>
-    type === "time" && times === "micros" ? `(extract(epoch from ${name}) * 1000000)::bigint` : name,
-  );
-  return readByCursor<ExportCell[]>(pool, { filter, table: "reporting.orders", columns: columns.join(", ") });
+export function readOrderRows(pool: Pool, filter: OrderFilter): AsyncGenerator<ExportCell[][]> {
+  const columns = Object.keys(EXPORT_COLUMNS).join(", ");
+  return readByCursor<ExportCell[]>(pool, { filter, table: "reporting.orders", columns });
 }
 
 /** Order objects as unchanged JSON texts of the provider, in batches; otherwise like readOrderRows. */

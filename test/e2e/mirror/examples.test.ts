@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -114,6 +114,24 @@ it("the cron job reports a day once the mirror is complete for it", async () => 
     stdout:
       'order,fleet,planned,delivered,minutes_late\n"A ""1""",Northside Couriers,2026-03-01T10:00:00+01:00,2026-03-01T10:30:00+01:00,30\n',
   });
+});
+
+it("the file per day waits for the mirror to have everything of it, and appears whole", async () => {
+  await see({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(86_400) });
+  const write = () => run("sh", [path.join(EXAMPLES, "cron/order-days.sh"), folder, "2026-03-01"]).ended;
+  expect(await write()).toMatchObject({ code: 75, stdout: "" });
+  expect(await readdir(folder)).toEqual([]);
+  const end = BigInt(Date.parse("2026-03-02T00:00:00Z")) * 1_000_000n;
+  await database.pool.query(
+    "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)",
+    [String(end)],
+  );
+  expect(await write()).toMatchObject({ code: 0, stdout: "", stderr: "" });
+  const [head, ...rows] = (await readFile(path.join(folder, "2026-03-01.csv"), "utf8")).split("\r\n");
+  expect(head).toMatch(/^source_id,reference,/);
+  expect(rows).toEqual([expect.stringMatching(/^live,A,/), ""]);
+  expect(await readdir(folder)).toEqual(["2026-03-01.csv"]);
+  await rm(path.join(folder, "2026-03-01.csv"));
 });
 
 function findPython(): boolean {

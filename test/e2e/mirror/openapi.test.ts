@@ -81,7 +81,6 @@ describe("the document matches the answers", () => {
     expect((await ask("POST", "/v1/reconcile", { body: {} })).status).toBe(400);
     expect((await ask("GET", "/v1/orders.csv")).status).toBe(200);
     expect((await ask("GET", "/v1/orders.ndjson")).status).toBe(200);
-    expect((await ask("GET", "/v1/orders.parquet")).status).toBe(200);
   });
 
   it("to writes", async () => {

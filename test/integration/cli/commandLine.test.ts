@@ -142,8 +142,6 @@ it.each([
   [["order", "X", "--source", "other"], "There is no source other."],
   [["tail", "--source", "other"], "There is no source other."],
   [["export", "--since", "7d", "--until", "8d"], "The period ends before it begins."],
-  [["export", "--format", "ndjson", "--excel"], "--excel and --separator are for CSV."],
-  [["export", "--format", "parquet", "--separator", "tab"], "--excel and --separator are for CSV."],
 ])("refuses what would show or write nothing true: %s", async (args, message) => {
   expect(await run(args)).toBe(2);
   expect(stderr).toContain(`order-mirror: ${message}`);

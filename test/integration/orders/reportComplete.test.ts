@@ -47,7 +47,7 @@ async function get(path: string) {
   return { status: response.status, safeThrough: response.headers.get("x-safe-through"), error };
 }
 
-const READS = ["orders", "orders.csv", "orders.ndjson", "orders.parquet", "orders/A"];
+const READS = ["orders", "orders.csv", "orders.ndjson", "orders/A"];
 const refused = { status: 412, error: { code: "not_complete" } };
 
 describe.each(READS)("GET /v1/%s with complete", (path) => {

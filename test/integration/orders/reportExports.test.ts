@@ -95,15 +95,6 @@ describe("GET /v1/orders.csv", () => {
     expect(rows.map(({ name }) => name)).toEqual(expect.arrayContaining(NAMES) as unknown);
   });
 
-  it("is formatted for Excel on request", async () => {
-    await add({ reference: "A", externalOrderId: "00123" });
-    const bytes = new Uint8Array(await (await get("/orders.csv?excel=1&separator=semicolon")).arrayBuffer());
-    expect(bytes.slice(0, 3)).toEqual(new Uint8Array([0xef, 0xbb, 0xbf]));
-    const text = new TextDecoder().decode(bytes);
-    expect(text).toContain(NAMES.join(";"));
-    expect(text).toContain(';"=""00123""";');
-  });
-
   it("accepts every filter of the list, sorted by updatedAt to the nanosecond", async () => {
     const branch = { id: BRANCH_ID, reference: "centre", name: "Centre" };
     await add({
@@ -135,7 +126,7 @@ describe("GET /v1/orders.csv", () => {
     expect(await lines("/orders.csv")).toEqual([NAMES.join(",")]);
   });
 
-  it.each(["excel=yes", "separator=,", "status=", "branch=nowhere", "updatedSince=2026-11-20T10:00:00Z"])(
+  it.each(["status=", "branch=nowhere", "updatedSince=2026-11-20T10:00:00Z"])(
     "refuses %s before it begins",
     async (query) => {
       const response = await get(`/orders.csv?${query}`);
@@ -202,7 +193,7 @@ describe("GET /v1/orders.ndjson", () => {
 });
 
 describe("exportOrders", () => {
-  const options = { format: "ndjson", excel: false, filter: { sourceId: "live" } } as const;
+  const options = { format: "ndjson", filter: { sourceId: "live" } } as const;
 
   it("reads no faster than its output is consumed, and stops on abort", async () => {
     await addMany(3_000, 10_000);

@@ -100,7 +100,7 @@ export const DEVIATIONS: readonly Deviation[] = [
     }),
   },
   {
-    what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/reconcile`, `/v1/orders.csv`, `/v1/orders.ndjson`, `/v1/orders.parquet`",
+    what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/reconcile`, `/v1/orders.csv`, `/v1/orders.ndjson`",
     why: "the provider has nothing there",
     concerns: ({ target }) => OUR_ADDRESS.test(target),
     reduce: nothing,

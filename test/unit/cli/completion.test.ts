@@ -60,8 +60,7 @@ describe.runIf(has("bash"))("in bash", () => {
     expect(complete("outgoing", "re")).toEqual(["retry", "replay"]);
     expect(complete("outgoing", "retry", "--y")).toEqual(["--yes"]);
     expect(complete("outgoing", "list", "--y")).toEqual([]);
-    expect(complete("export", "--format", "")).toEqual(["csv", "ndjson", "parquet"]);
-    expect(complete("export", "--excel", "--separator", "c")).toEqual(["comma"]);
+    expect(complete("export", "--format", "")).toEqual(["csv", "ndjson"]);
     expect(complete("completion", "z")).toEqual(["zsh"]);
   });
 

@@ -10,8 +10,6 @@ import { resolveFilter } from "../../../orders/resolveFilter.ts";
 import { RefusedRequestError } from "../../../wire/refusal.ts";
 import { EXPORT_FORMATS, exportOrders } from "../../../orders/export/exportOrders.ts";
 import type { ExportFormat } from "../../../orders/export/exportOrders.ts";
-import { CSV_SEPARATORS } from "../../../orders/export/orderCsv.ts";
-import type { CsvSeparator } from "../../../orders/export/orderCsv.ts";
 import { parseOrderFilter } from "../../../orders/orderQuery.ts";
 import { formatInstant } from "../../../domain/order/instant.ts";
 import { resolveSince } from "../../../runtime/config/duration.ts";
@@ -49,8 +47,6 @@ type Options = Partial<Record<keyof typeof FILTERS, string>> & {
   readonly source?: string;
   readonly format: ExportFormat;
   readonly output?: string;
-  readonly excel?: boolean;
-  readonly separator: CsvSeparator;
   readonly json?: boolean;
 };
 
@@ -61,18 +57,12 @@ const PROGRESS_EVERY_MS = 200;
 export function register(program: Command): void {
   const command = program
     .command("export")
-    .description("write orders as CSV, NDJSON or Parquet, to stdout or into a file")
+    .description("write orders as CSV or NDJSON, to stdout or into a file")
     .option("--source <id>", "the source; required if there are several");
   for (const [flags, meaning] of Object.values(FILTERS)) command.option(flags, meaning);
   command
     .addOption(new Option("--format <format>", "output format").choices(EXPORT_FORMATS).default("csv"))
     .option("--output <file>", "write to this file, which appears only when complete; default: stdout")
-    .option("--excel", "CSV that Excel opens directly")
-    .addOption(
-      new Option("--separator <name>", "column separator of CSV")
-        .choices(Object.keys(CSV_SEPARATORS))
-        .default("comma"),
-    )
     .option("--json", "print a JSON summary of the export; requires --output")
     .action((options: Options) =>
       withMirror(({ pool, databaseUrl }) => runExport({ pool, databaseUrl, options })),
@@ -87,10 +77,6 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
       fix: "Add --output FILE.",
     });
   }
-  if (options.format !== "csv" && (options.excel === true || options.separator !== "comma"))
-    throw new ConfigurationError("--excel and --separator are for CSV.", {
-      fix: "Leave them out, or --format.",
-    });
   const filter = await readFilter(pool, options);
   const startedMs = systemClock.monotonicMs();
   const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
@@ -170,7 +156,7 @@ async function writeOrders(work: {
   signal: AbortSignal;
 }): Promise<number> {
   const { pool, exportPool, filter, out, options, signal } = work;
-  const { format, excel = false, separator } = options;
+  const { format } = options;
   const total = await countExportedOrders(pool, filter);
   const startedMs = systemClock.monotonicMs();
   const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
@@ -183,7 +169,7 @@ async function writeOrders(work: {
     line.show({ share: Math.min(1, count / total), elapsedMs, count, unit: "orders" });
   };
   try {
-    return await exportOrders({ pool: exportPool, format, excel, separator, filter, out, signal, onWritten });
+    return await exportOrders({ pool: exportPool, format, filter, out, signal, onWritten });
   } finally {
     line.end();
   }
