@@ -21,7 +21,6 @@ const PROPERTIES = [
   "test/unit/domain/seenKeys.test.ts",
   "test/unit/domain/walkAgainstNastyProvider.test.ts",
   "test/unit/poll/convergence.test.ts",
-  "test/unit/signature/identifyAnyScheme.test.ts",
 ];
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];

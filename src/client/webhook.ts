@@ -1,7 +1,7 @@
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { SignatureRefusal } from "../signature/claim.ts";
+import type { SignatureRefusal } from "../signature/verifier.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Change } from "./change.ts";

@@ -1,5 +1,3 @@
-import type { SchemeInput } from "./scheme.ts";
-
 /** Standard Webhooks, under the names of its headers that a sender uses. */
 function standardWebhooks(name: string) {
   return {
@@ -23,7 +21,7 @@ const signedTime = (header: string, unit: "s" | "iso" = "s") => ({ timestamp: { 
  * does not show the provider's own scheme, so `standard-webhooks`, the strongest with a public specification, is
  * the default.
  */
-export const PRESETS: Readonly<Record<string, SchemeInput>> = {
+export const PRESETS: Readonly<Record<string, object>> = {
   "standard-webhooks": standardWebhooks("webhook"),
   stripe: { ...afterTime, header: "stripe-signature", prefix: "v1=", timestamp: { part: "t=" } },
   "hmac-hex": { header: "x-signature" },

@@ -2,16 +2,14 @@ import { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
 import { hideLogin } from "../domain/hideLogin.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { ALGORITHM_NAMES, findAlgorithm } from "./algorithms.ts";
-import type { Algorithm } from "./algorithms.ts";
-import { listContradictions } from "./contradictions.ts";
-import { ENCODINGS } from "./encoding.ts";
+import { ALGORITHM_NAMES, ENCODINGS, findAlgorithm } from "./algorithms.ts";
 import { PRESETS } from "./presets.ts";
-import { BODY_HASHES } from "./template.ts";
-import { TIMESTAMP_UNITS } from "./timestamp.ts";
+import { hasName, parseTemplate } from "./template.ts";
 
 export const SECRET_FORMATS = ["utf8", "utf8-nfkd", "base64", "hex", "whsec", "whpk", "spki"] as const;
 export type SecretFormat = (typeof SECRET_FORMATS)[number];
+export const TIMESTAMP_UNITS = ["s", "ms", "iso", "http"] as const;
+export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
 const DAY_SECONDS = 86_400;
 
 const headerName = z
@@ -19,28 +17,17 @@ const headerName = z
   .max(64)
   .regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/i, "must be the name of a header")
   .toLowerCase();
-const queryName = z.string().min(1).max(64);
-const partLabel = z.union([z.string().min(1).max(32), z.int().min(1).max(9)]);
 const unit = z.enum(TIMESTAMP_UNITS).default("s");
 
-/** The key, and how far the time of signing may be from now, in either direction, inclusive. */
-const common = {
+const schemeSchema = z.strictObject({
   algorithm: z.enum(ALGORITHM_NAMES).default("hmac-sha256"),
   secretFormat: z.enum(SECRET_FORMATS).default("utf8"),
-  toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
-};
-
-/** The field that carries signature or token: a header, lower case, or a parameter of the address. */
-const field = { header: headerName.nullable().default(null), query: queryName.nullable().default(null) };
-
-const templateSchema = z.strictObject({
-  form: z.literal("template").default("template"),
-  ...common,
   encoding: z.enum(ENCODINGS).default("hex"),
-  ...field,
-  /** Literal at the start of the field: `HMAC `. */
+  /** The header that carries the signature, lower case. */
+  header: headerName,
+  /** Literal at the start of the header: `HMAC `. */
   lead: z.string().max(32).default(""),
-  /** Separates the parts of the field; `""`: the whole field is one signature. Spaces around a part are ignored. */
+  /** Separates the parts of the header; `""`: the whole header is one signature. Spaces around a part are ignored. */
   separator: z.enum(["", " ", ",", ";", ":", "&", "|", "."]).default(""),
   /** Literal before a signature: `sha256=`, `v1,`. */
   prefix: z.string().max(32).default(""),
@@ -48,77 +35,22 @@ const templateSchema = z.strictObject({
   prefixOn: z.enum(["each", "first"]).default("each"),
   /** The signed bytes; see `template.ts` for the names in braces. */
   signed: z.string().max(512).default("{body}"),
+  /** A header, or the text at the start of a part of the signature's own header. */
   timestamp: z
     .union([
       z.strictObject({ header: headerName, unit }),
-      z.strictObject({ query: queryName, unit }),
-      z.strictObject({ part: partLabel, unit }),
+      z.strictObject({ part: z.string().min(1).max(32), unit }),
     ])
     .nullable()
     .default(null),
   /** Header that carries the event's id, lower case. */
   idHeader: headerName.nullable().default(null),
+  /** How far the time of signing may be from now, in either direction, inclusive. */
+  toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
 });
-
-/** A JSON Web Token that carries a hash of the body among its claims. */
-const jwtSchema = z.strictObject({
-  form: z.literal("jwt"),
-  ...common,
-  ...field,
-  /** Literal before the token: `Bearer `. */
-  prefix: z.string().max(32).default(""),
-  bodyClaim: z.string().min(1).max(64),
-  bodyHash: z.enum(BODY_HASHES).default("sha256"),
-  encoding: z.enum(ENCODINGS).default("hex"),
-  /** Claim that limits the token's lifetime: when it was issued, or when it expires. Null: none, and a replay looks new. */
-  timeClaim: z.enum(["iat", "exp"]).nullable().default("iat"),
-});
-
-/** HTTP Message Signatures, RFC 9421, with the body covered by Content-Digest, RFC 9530. */
-const messageSchema = z.strictObject({
-  form: z.literal("http-message"),
-  ...common,
-  /** Label of the signature that counts; null: any of them. */
-  label: z.string().min(1).max(64).nullable().default(null),
-  /** What the sender must sign at least. */
-  components: z
-    .array(z.string().regex(/^@?[a-z0-9-]+$/, "must be a header's name or a component such as @target-uri"))
-    .max(16)
-    .default(["content-digest"]),
-});
-
-/** No signature: the secret itself, as a bare token or as Basic authentication. It does not protect the body. */
-const tokenSchema = z.strictObject({
-  form: z.literal("token"),
-  ...field,
-  /** `Bearer `, `Basic `. */
-  prefix: z.string().max(32).default(""),
-  /** `base64` for Basic, whose secret is `user:password`. */
-  encoding: z.enum(["text", "base64"]).default("text"),
-  /** Must be true: anyone who reads one request can forge every other. */
-  acceptUnsignedBodies: z.literal(
-    true,
-    "must be true: a token does not sign the body, so whoever reads one request can forge all others",
-  ),
-});
-
-const SCHEMAS = {
-  template: templateSchema,
-  jwt: jwtSchema,
-  "http-message": messageSchema,
-  token: tokenSchema,
-};
-
-export type TemplateScheme = Readonly<z.output<typeof templateSchema>>;
-export type JwtScheme = Readonly<z.output<typeof jwtSchema>>;
-export type MessageScheme = Readonly<z.output<typeof messageSchema>>;
-export type TokenScheme = Readonly<z.output<typeof tokenSchema>>;
 
 /** How a sender signs, described as data, so that no sender needs specific code. */
-export type Scheme = TemplateScheme | JwtScheme | MessageScheme | TokenScheme;
-export type SchemeInput = Readonly<
-  z.input<typeof templateSchema> | z.input<typeof jwtSchema> | z.input<typeof messageSchema>
->;
+export type Scheme = Readonly<z.output<typeof schemeSchema>>;
 
 /** A preset by its name, or a scheme from its JSON. Throws ConfigurationError, a line per problem. */
 export function loadScheme(text: string): Scheme {
@@ -138,14 +70,7 @@ export function loadScheme(text: string): Scheme {
 
 /** The scheme with all its fields. Throws ConfigurationError like loadScheme. */
 export function parseScheme(fields: unknown): Scheme {
-  const form = (fields as { form?: unknown }).form ?? "template";
-  const isKnown = typeof form === "string" && Object.hasOwn(SCHEMAS, form);
-  const schema = isKnown ? SCHEMAS[form as keyof typeof SCHEMAS] : undefined;
-  if (!schema)
-    throw new ConfigurationError(
-      `The webhook scheme: form: must be one of ${Object.keys(SCHEMAS).join(", ")}`,
-    );
-  const result = schema.safeParse(fields, { error: describeSchemaIssue });
+  const result = schemeSchema.safeParse(fields, { error: describeSchemaIssue });
   const problems = result.success
     ? listContradictions(result.data)
     : result.error.issues.map((issue) => [issue.path.join("."), issue.message].filter(Boolean).join(": "));
@@ -153,17 +78,68 @@ export function parseScheme(fields: unknown): Scheme {
   throw new ConfigurationError(problems.map((problem) => `The webhook scheme: ${problem}`).join("\n"));
 }
 
-export function algorithmOf(scheme: Scheme): Algorithm {
-  return findAlgorithm(scheme.form === "token" ? "token" : scheme.algorithm);
-}
-
-function findPreset(name: string): SchemeInput {
+function findPreset(name: string): object {
   const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
   if (preset) return preset;
   throw new ConfigurationError(
     `There is no webhook scheme ${JSON.stringify(hideLogin(name).slice(0, 64))}.`,
-    {
-      fix: `Name one of ${Object.keys(PRESETS).join(", ")}, or give the JSON of a scheme.`,
-    },
+    { fix: `Name one of ${Object.keys(PRESETS).join(", ")}, or give the JSON of a scheme.` },
   );
+}
+
+/** Formats of a secret that can hold a key of that kind. */
+const FORMATS: Readonly<Record<string, readonly SecretFormat[]>> = {
+  shared: ["utf8", "utf8-nfkd", "base64", "hex", "whsec"],
+  ed25519: ["whpk", "hex", "base64", "spki"],
+  "P-256": ["spki"],
+  "P-384": ["spki"],
+  rsa: ["spki"],
+};
+
+/** Fields that would make it verify something other than what the person who wrote them believes, and why. */
+function listContradictions(scheme: Scheme): string[] {
+  const { algorithm, secretFormat, header, timestamp, idHeader, separator, prefix, prefixOn } = scheme;
+  const { parts, problems } = parseTemplate(scheme.signed);
+  const found = problems.map((problem) => `signed: ${problem}`);
+  const refuse = (when: boolean, field: string, problem: string) => {
+    if (when) found.push(`${field}: ${problem}`);
+  };
+  const signsTimestamp = hasName(parts, "timestamp");
+  const signsId = hasName(parts, "id");
+  refuse(signsTimestamp && !timestamp, "signed", "holds {timestamp}, but timestamp names no source for it");
+  refuse(signsId && !idHeader, "signed", "holds {id}, but idHeader names no source for it");
+  // A timestamp or an id that is not signed can be replaced by anyone and proves nothing.
+  refuse(!signsTimestamp && timestamp !== null, "timestamp", "is given, but {timestamp} is not signed");
+  refuse(!signsId && idHeader !== null, "idHeader", "is given, but {id} is not signed");
+
+  const label = timestamp && "part" in timestamp ? timestamp.part : undefined;
+  refuse(
+    label !== undefined && separator === "",
+    "timestamp",
+    "takes a part of the header, but separator is empty",
+  );
+  refuse(
+    label !== undefined && prefix !== "" && (label.startsWith(prefix) || prefix.startsWith(label)),
+    "timestamp",
+    "has a part that cannot be distinguished from the prefix of a signature",
+  );
+  refuse(separator !== "" && prefix.includes(separator), "prefix", "holds the separator");
+  refuse(
+    prefixOn === "first" && (separator === "" || prefix === ""),
+    "prefixOn",
+    'is "first", which needs a prefix and a separator',
+  );
+
+  const timestampHeader = timestamp && "header" in timestamp ? timestamp.header : null;
+  const headers = [header, timestampHeader, idHeader].filter((name) => name !== null);
+  refuse(new Set(headers).size < headers.length, "header", "is used for two things");
+  const signsItself = parts.some((part) => "header" in part && part.header === header);
+  refuse(signsItself, "signed", "holds the header that carries the signature");
+  const formats = FORMATS[findAlgorithm(algorithm).key] ?? [];
+  refuse(
+    !formats.includes(secretFormat),
+    "secretFormat",
+    `must be one of ${formats.join(", ")} for ${algorithm}`,
+  );
+  return found;
 }

@@ -1,8 +1,7 @@
 import { createPrivateKey, createPublicKey, createSecretKey } from "node:crypto";
 import type { KeyObject, PrivateKeyInput, PublicKeyInput } from "node:crypto";
+import { decodeBase64Key, decodeStrictly, findAlgorithm } from "./algorithms.ts";
 import type { Algorithm } from "./algorithms.ts";
-import { decodeBase64Key, decodeStrictly } from "./encoding.ts";
-import { algorithmOf } from "./scheme.ts";
 import type { Scheme, SecretFormat } from "./scheme.ts";
 
 /** Shorter secrets are accepted, because senders issue them, but they can be guessed: 16 bytes are 128 bits. */
@@ -55,10 +54,10 @@ export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSec
 
 /** The key to sign with, for a key pair the private half; undefined when the secret cannot be used. */
 export function readSigningKey(secret: string, scheme: Scheme): KeyObject | undefined {
-  const { key } = algorithmOf(scheme);
+  const { key } = findAlgorithm(scheme.algorithm);
   if (key === "shared") return readSecrets([secret], scheme).keys[0];
-  if (formatOf(scheme) === "spki") return importKey(secret, key, "private");
-  const bytes = decodeSecret(secret, formatOf(scheme), "whsk_");
+  if (scheme.secretFormat === "spki") return importKey(secret, key, "private");
+  const bytes = decodeSecret(secret, scheme.secretFormat, "whsk_");
   // 32 bytes are the seed; 64 are the seed and the public key.
   if (bytes?.length !== ED25519_KEY_BYTES && bytes?.length !== 2 * ED25519_KEY_BYTES) return undefined;
   const der = Buffer.concat([ED25519_PRIVATE_DER, bytes.subarray(0, ED25519_KEY_BYTES)]);
@@ -68,8 +67,8 @@ export function readSigningKey(secret: string, scheme: Scheme): KeyObject | unde
 type ReadKey = { readonly key: KeyObject; readonly bytes: Buffer } | { readonly problem: string };
 
 function readKey(secret: string, scheme: Scheme): ReadKey {
-  const { key: kind } = algorithmOf(scheme);
-  const format = formatOf(scheme);
+  const { key: kind } = findAlgorithm(scheme.algorithm);
+  const { secretFormat: format } = scheme;
   if (format === "spki") {
     const key = importKey(secret, kind, "public");
     if (!key) return { problem: `is no public key of the kind ${kind}, as PEM or as base64 of its DER` };
@@ -90,10 +89,6 @@ function readKey(secret: string, scheme: Scheme): ReadKey {
     return { problem: `has ${bytes.length} bytes; an ed25519 public key has ${ED25519_KEY_BYTES}` };
   const der = Buffer.concat([ED25519_PUBLIC_DER, bytes]);
   return { key: createPublicKey({ key: der, format: "der", type: "spki" }), bytes };
-}
-
-function formatOf(scheme: Scheme): SecretFormat {
-  return scheme.form === "token" ? "utf8" : scheme.secretFormat;
 }
 
 /** Length of the pattern, if the bytes only repeat one. */

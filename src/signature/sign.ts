@@ -1,20 +1,18 @@
 import { ConfigurationError } from "../domain/errors.ts";
-import { sourceOf, splitUrl } from "./forms/templateForm.ts";
-import { queryWithout } from "./place.ts";
-import type { Place } from "./place.ts";
-import { algorithmOf, loadScheme } from "./scheme.ts";
-import type { Scheme, TemplateScheme } from "./scheme.ts";
+import { findAlgorithm } from "./algorithms.ts";
+import { loadScheme } from "./scheme.ts";
+import type { Scheme } from "./scheme.ts";
 import { readSigningKey } from "./secrets.ts";
 import { fillTemplate, parseTemplate } from "./template.ts";
-import { formatTimestamp } from "./timestamp.ts";
+import { formatTimestamp, sourceOf, splitUrl } from "./verifier.ts";
 
 export interface Signable {
-  /** The event's id. It is also used for every other signed value that `values` does not name. */
+  /** The event's id. It is also used for every other signed header that `values` does not name. */
   readonly id: string;
   readonly body: Buffer;
   /** Seconds since 1970. */
   readonly nowSeconds: number;
-  /** Values of further signed headers, parameters and parts, by `header:NAME`, `query:NAME` or `part:LABEL`. */
+  /** Values of further signed headers, by their names. */
   readonly values?: Readonly<Record<string, string>>;
 }
 
@@ -29,25 +27,12 @@ export interface SignerOptions {
 const STANDARD = { signature: "webhook-signature", keyPrefix: "whsk_" };
 
 /**
- * Makes the counterpart of the verifier: the headers that a sender adds to a request. Only schemes with a template can
- * be signed here. Throws ConfigurationError for others, when the secret does not fit, or when something goes into the
- * address.
+ * Makes the counterpart of the verifier: the headers that a sender adds to a request. Throws ConfigurationError when the
+ * secret does not fit the scheme.
  */
 export function makeSigner(options: SignerOptions): (signable: Signable) => Record<string, string> {
-  const { scheme } = options;
-  const places = scheme.form === "template" ? [scheme, scheme.timestamp ?? {}] : [];
-  if (places.some((place) => "query" in place && place.query !== null))
-    throw new ConfigurationError(
-      "The scheme puts its signature into the address; only headers can be signed here.",
-    );
-  const sign = makeSealer(options);
-  return (signable) => sign(signable).headers;
-}
-
-/** The same for schemes that put something into the address, too. @internal */
-export function makeSealer({ scheme, secret, url }: SignerOptions) {
-  if (scheme.form !== "template")
-    throw new ConfigurationError(`Only schemes with a template can be signed here, not ${scheme.form}.`);
+  const { scheme, secret, url } = options;
+  const { lead, prefix, separator, encoding, timestamp } = scheme;
   const key = readSigningKey(secret, scheme);
   if (!key)
     throw new ConfigurationError(
@@ -55,54 +40,23 @@ export function makeSealer({ scheme, secret, url }: SignerOptions) {
     );
   const { parts } = parseTemplate(scheme.signed);
   const constants = splitUrl(url);
-  return (signable: Signable): { headers: Record<string, string>; query: string } => {
-    const { id, body, nowSeconds, values } = signable;
-    const texts = new Map<Place, string>();
-    const filled = parts.map((part) => {
+  return ({ id, body, nowSeconds, values }) => {
+    const time = formatTimestamp(nowSeconds, timestamp?.unit ?? "s");
+    const headers: Record<string, string> = {};
+    const texts = parts.map((part) => {
       const source = sourceOf(scheme, part);
       if (!source) return "name" in part ? (constants[part.name] ?? "") : "";
-      const [[kind, name] = ["", ""]] = Object.entries(source.place);
-      const time = formatTimestamp(nowSeconds, scheme.timestamp?.unit ?? "s");
-      const text = source.kind === "timestamp" ? time : (values?.[`${kind}:${name}`] ?? id);
-      texts.set(source.place, text);
+      const { kind, place } = source;
+      const header = "header" in place ? place.header : "";
+      const text = kind === "timestamp" ? time : (values?.[header] ?? id);
+      if (header !== "") headers[header] = text;
       return text;
     });
-    const pairs = [...texts].flatMap(([place, text]) =>
-      "query" in place ? [`${place.query}=${encodeURIComponent(text)}`] : [],
-    );
-    const signedTexts = filled.map((text, index) => {
-      const part = parts[index];
-      return part && "name" in part && part.name === "query" ? queryWithout(pairs.join("&"), null) : text;
-    });
-    const signature = algorithmOf(scheme).sign(key, fillTemplate(parts, signedTexts, body));
-    const field = writeField(scheme, { texts, signature });
-    if (scheme.query !== null) pairs.push(`${scheme.query}=${encodeURIComponent(field)}`);
-    const headers = Object.fromEntries(
-      [...texts].flatMap(([place, text]) => ("header" in place ? [[place.header, text]] : [])),
-    ) as Record<string, string>;
-    if (scheme.header !== null) headers[scheme.header] = field;
-    return { headers, query: pairs.join("&") };
+    const signature = findAlgorithm(scheme.algorithm).sign(key, fillTemplate(parts, texts, body));
+    const labelled = timestamp && "part" in timestamp ? [timestamp.part + time] : [];
+    headers[scheme.header] = lead + [...labelled, prefix + signature.toString(encoding)].join(separator);
+    return headers;
   };
-}
-
-/** Labelled parts before the signature, numbered parts in their place. */
-function writeField(
-  { lead, prefix, separator, encoding }: TemplateScheme,
-  { texts, signature }: { texts: ReadonlyMap<Place, string>; signature: Buffer },
-): string {
-  const numbered: string[] = [];
-  const others: string[] = [];
-  for (const [place, text] of texts) {
-    if (!("part" in place)) continue;
-    if (typeof place.part === "number") numbered[place.part - 1] = text;
-    else others.push(place.part + text);
-  }
-  others.push(prefix + signature.toString(encoding));
-  // The other parts fill the numbers that no value takes.
-  const all: string[] = [];
-  for (let at = 0; at < numbered.length || others.length > 0; at += 1)
-    all.push(numbered[at] ?? others.shift() ?? "");
-  return lead + all.join(separator);
 }
 
 /**

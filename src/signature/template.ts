@@ -1,32 +1,26 @@
 import { hash as hashOf } from "node:crypto";
-import type { Chunk } from "./claim.ts";
-import { ENCODINGS } from "./encoding.ts";
-import type { Encoding } from "./encoding.ts";
-import type { Place } from "./place.ts";
+import { ENCODINGS } from "./algorithms.ts";
+import type { Chunk, Encoding } from "./algorithms.ts";
 
-/** The event's id and the time of signing; the configured address, whole and from its path; the request's query. */
-const NAMES = ["id", "timestamp", "url", "path", "query"] as const;
+/** The event's id and the time of signing; the configured address, whole and from its path. */
+const NAMES = ["id", "timestamp", "url", "path"] as const;
 export type ValueName = (typeof NAMES)[number];
 
-export const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
+const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
 interface BodyHash {
   readonly hash: (typeof BODY_HASHES)[number];
   readonly encoding: Encoding;
 }
 
-/** How the body is signed: unchanged, as the sorted fields of a form, or as a hash. */
-export type BodyForm = "raw" | "form" | BodyHash;
-
 export type TemplatePart =
   | { readonly literal: string }
   | { readonly name: ValueName }
-  | { readonly place: Place }
-  | { readonly body: BodyForm };
+  | { readonly header: string }
+  /** The body, unchanged or as a hash. */
+  | { readonly body: "raw" | BodyHash };
 
-export const FORM_TYPE = /^application\/x-www-form-urlencoded(?:$|[ ;])/i;
 const TOKEN = /\{([^{}]*)\}|([^{}]+)|([{}])/g;
-const KNOWN =
-  "{id}, {timestamp}, {url}, {path}, {query}, {header:NAME}, {query:NAME}, {part:LABEL}, {body}, {body:sha256:hex}, {form}";
+const KNOWN = "{id}, {timestamp}, {url}, {path}, {header:NAME}, {body}, {body:sha256:hex}";
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/;
 /** Literals are signed byte by byte, so they must not depend on an encoding. */
 const SIGNABLE = /^[\x20-\x7e\n\r\t]*$/;
@@ -61,36 +55,21 @@ function parsePlaceholder(token: string): TemplatePart | undefined {
   const name = NAMES.find((each) => each === token);
   if (name) return { name };
   if (token === "body") return { body: "raw" };
-  if (token === "form") return { body: "form" };
-  const [kind = "", ...rest] = token.split(":");
-  const argument = rest.join(":");
-  if (kind === "header" && HEADER_NAME.test(argument.toLowerCase()))
-    return { place: { header: argument.toLowerCase() } };
-  if (kind === "query" && argument !== "") return { place: { query: argument } };
-  if (kind === "part" && argument !== "")
-    return { place: { part: /^[1-9]$/.test(argument) ? Number(argument) : argument } };
-  const hash = BODY_HASHES.find((each) => each === rest[0]);
-  const encoding = ENCODINGS.find((each) => each === rest[1]);
-  return kind === "body" && hash && encoding && rest.length === 2 ? { body: { hash, encoding } } : undefined;
+  const [kind, first = "", second = "", ...rest] = token.split(":");
+  if (kind === "header" && second === "" && HEADER_NAME.test(first.toLowerCase()))
+    return { header: first.toLowerCase() };
+  const hash = BODY_HASHES.find((each) => each === first);
+  const encoding = ENCODINGS.find((each) => each === second);
+  return kind === "body" && hash && encoding && rest.length === 0 ? { body: { hash, encoding } } : undefined;
 }
 
 export function hasName(parts: readonly TemplatePart[], ...names: readonly ValueName[]): boolean {
   return parts.some((part) => "name" in part && names.includes(part.name));
 }
 
-export function hasForm(parts: readonly TemplatePart[]): boolean {
-  return parts.some((part) => "body" in part && part.body === "form");
-}
-
-/** Places that the signed bytes take values from. */
-export function listPlaces(parts: readonly TemplatePart[]): Place[] {
-  return parts.flatMap((part) => ("place" in part ? [part.place] : []));
-}
-
 /** A value of any length that the request chooses. Not the time of signing: the tolerance leaves it only one form. */
 function isFree(part: TemplatePart | undefined): boolean {
-  if (!part) return false;
-  return "place" in part || ("name" in part && (part.name === "id" || part.name === "query"));
+  return part !== undefined && ("header" in part || ("name" in part && part.name === "id"));
 }
 
 /**
@@ -114,7 +93,7 @@ export function findDelimiter(
     if (neighbour.body !== "raw") return undefined;
     return isBehind ? null : "{";
   }
-  if (isFree(neighbour) || "place" in neighbour) return null;
+  if (isFree(neighbour) || !("name" in neighbour)) return null;
   return neighbour.name === "timestamp" ? undefined : constants[neighbour.name];
 }
 
@@ -141,21 +120,8 @@ export function fillTemplate(
       if (text !== "") chunks.push(text);
       chunks.push(body);
       text = "";
-    } else text += part.body === "form" ? joinForm(body) : hashOf(part.body.hash, body, part.body.encoding);
+    } else text += hashOf(part.body.hash, body, part.body.encoding);
   }
   if (text !== "" || chunks.length === 0) chunks.push(text);
   return chunks;
-}
-
-/**
- * The fields of a form as Twilio signs them: sorted by name, each name followed by its values, each different value once.
- * Nothing separates a name from its value, so other fields can have the same signature. Its UTF-8, a character per byte.
- */
-export function joinForm(body: Buffer): string {
-  const fields = new URLSearchParams(body.toString("utf8"));
-  const names = [...new Set(fields.keys())].sort();
-  const texts = names.flatMap((name) =>
-    [...new Set(fields.getAll(name))].sort().map((value) => name + value),
-  );
-  return Buffer.from(texts.join("")).toString("latin1");
 }

@@ -1,14 +1,38 @@
+/**
+ * Says whether a request was signed with one of the secrets, as the scheme describes, over exactly the bytes received.
+ *
+ * `loadVerifier` checks the configuration once. `verify` then reads the signature's header, fills the template of the
+ * signed bytes from the request, and compares with every secret; nothing is decided before the comparison. A scheme is
+ * data (`scheme.ts`, `presets.ts`), the signed bytes are a template (`template.ts`), and `identify.ts` finds the scheme
+ * of a captured request offline. Start at `makeReader`.
+ */
 import type { KeyObject } from "node:crypto";
 import { ConfigurationError } from "../domain/errors.ts";
-import type { Algorithm } from "./algorithms.ts";
-import type { Claim, FormOptions, ReadRequest, SignatureRefusal, SignedRequest } from "./claim.ts";
-import { readJwt } from "./forms/jwtForm.ts";
-import { messageNeedsUrl, readMessage } from "./forms/messageForm.ts";
-import { readTemplate, signsForm, templateNeedsUrl } from "./forms/templateForm.ts";
-import { readToken } from "./forms/tokenForm.ts";
-import { algorithmOf, loadScheme } from "./scheme.ts";
-import type { Scheme } from "./scheme.ts";
+import { formatInstant, instantFromMillis, parseHttpDate, tryParseInstant } from "../domain/order/instant.ts";
+import { decodeStrictly, findAlgorithm } from "./algorithms.ts";
+import type { Algorithm, Chunk } from "./algorithms.ts";
+import { loadScheme } from "./scheme.ts";
+import type { Scheme, TimestampUnit } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
+import { endsAtBody, fillTemplate, findDelimiter, hasName, parseTemplate } from "./template.ts";
+import type { TemplatePart, ValueName } from "./template.ts";
+
+/** The parts of a request that matter to its signature. */
+export interface SignedRequest {
+  /** Node's `req.headersDistinct`: lower-case names, with each occurrence of a header separate. */
+  readonly headersDistinct: NodeJS.Dict<string[]>;
+  /** The bytes of the body as received, not parsed and serialized again. */
+  readonly body: Buffer;
+  /** Seconds since 1970, by the local clock. */
+  readonly nowSeconds: number;
+}
+
+export type SignatureRefusal =
+  | `signature_${"missing" | "repeated" | "malformed" | "mismatch"}`
+  | `timestamp_${"missing" | "repeated" | "malformed" | "outside_tolerance"}`
+  | `id_${"missing" | "repeated" | "malformed"}`
+  | `value_${"missing" | "repeated" | "malformed"}`
+  | "too_many_signatures";
 
 export type Verdict =
   | {
@@ -43,14 +67,22 @@ export interface VerifierOptions {
 const URL_CHARACTERS = /^[a-z]+:\/\/[\x21-\x7e]+$/i;
 /** Enough to rotate a secret; each costs a hash of the body. */
 const SECRETS_MAX = 4;
+/** More than any change of secrets needs. */
+const SIGNATURES_MAX = 8;
 /**
  * A public key is checked against each signature, which takes about 4 ms of the main thread for a body of 1 MiB. With
  * these limits a forged request costs no more than with an HMAC scheme. An event is a few kilobytes.
  */
 const PUBLIC_KEY_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };
-const TOKEN_WARNING =
-  "the scheme is a token, which does not sign the body: whoever reads one request can forge all others";
-const FORM_WARNING = "the scheme signs the fields of a form: events are JSON, and forms are refused with 415";
+const FIELD_LENGTH_MAX = 4_096;
+const VALUE_LENGTH_MAX = 1_024;
+const ID_LENGTH_MAX = 256;
+/** Node passes headers byte by byte; a wider character would be truncated to one byte when it is signed. */
+const VALUE_CHARACTERS = /^[\x20-\x7e\x80-\xff]*$/;
+const BRACE = 0x7b;
+/** Lenient parsing would accept "1614265330abc" as a time, although a different text was signed. */
+const DIGITS = /^(0|[1-9]\d{0,14})$/;
+const NANOS_PER_SECOND = 1e9;
 
 /** Throws ConfigurationError, one line per problem, when the secrets or the address do not fit the scheme. */
 export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifier {
@@ -61,37 +93,24 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
     lines.push(`There are ${secrets.length} webhook secrets; at most ${SECRETS_MAX} can be valid at a time.`);
   if (lines.length > 0) throw new ConfigurationError(lines.join("\n"));
 
-  const algorithm = algorithmOf(scheme);
+  const algorithm = findAlgorithm(scheme.algorithm);
   const { bodyBytesMax = Infinity, signaturesMax } = algorithm.key === "shared" ? {} : PUBLIC_KEY_LIMITS;
   const read = makeReader(scheme, { url, signaturesMax });
 
   const verify = (request: SignedRequest): Verdict => {
-    const reading = read(request);
-    if (typeof reading === "string") return { valid: false, reason: reading };
-    const secretIndex = findMatch(algorithm, keys, reading.claims);
+    const claim = read(request);
+    if (typeof claim === "string") return { valid: false, reason: claim };
+    const secretIndex = findMatch(algorithm, keys, claim);
     return secretIndex === -1
       ? { valid: false, reason: "signature_mismatch" }
-      : { valid: true, secretIndex, id: reading.id };
+      : { valid: true, secretIndex, id: claim.id };
   };
-  return { verify, bodyBytesMax, warnings: [...listWarnings(scheme), ...warnings] };
-}
-
-/** What a scheme lacks although it is accepted. */
-export function listWarnings(scheme: Scheme): string[] {
-  if (scheme.form === "token") return [TOKEN_WARNING];
-  return scheme.form === "template" && signsForm(scheme) ? [FORM_WARNING] : [];
+  return { verify, bodyBytesMax, warnings };
 }
 
 /** Whether the scheme signs the address of the endpoint, which must then be configured. */
-export function needsUrl(scheme: Scheme): boolean {
-  if (scheme.form === "template") return templateNeedsUrl(scheme);
-  return scheme.form === "http-message" && messageNeedsUrl(scheme);
-}
-
-export function makeReader(scheme: Scheme, options: FormOptions): ReadRequest {
-  if (scheme.form === "template") return readTemplate(scheme, options);
-  if (scheme.form === "jwt") return readJwt(scheme);
-  return scheme.form === "token" ? readToken(scheme) : readMessage(scheme, options);
+export function needsUrl({ signed }: Scheme): boolean {
+  return hasName(parseTemplate(signed).parts, "url", "path");
 }
 
 /**
@@ -111,7 +130,6 @@ export function checkScheme(schemeText: string, secrets: readonly string[], url?
   }
 }
 
-/** What is wrong with the address, for a scheme that signs it. */
 function findUrlProblem(scheme: Scheme, url: string | undefined): string | undefined {
   if (!needsUrl(scheme)) return undefined;
   if (url === undefined) return "The webhook scheme signs the address, but no public address is configured.";
@@ -120,16 +138,163 @@ function findUrlProblem(scheme: Scheme, url: string | undefined): string | undef
 }
 
 /** The matching secret, or -1. Each is tried with each signature, so that the time does not show which. */
-function findMatch(algorithm: Algorithm, keys: readonly KeyObject[], claims: readonly Claim[]): number {
+function findMatch(algorithm: Algorithm, keys: readonly KeyObject[], { signed, signatures }: Claim): number {
   let match = -1;
   for (const [index, key] of keys.entries()) {
-    for (const { signed, signatures } of claims) {
-      const test = algorithm.makeTest(key, signed);
-      for (const signature of signatures) {
-        const equal = test(signature);
-        if (equal && match === -1) match = index;
-      }
+    const test = algorithm.makeTest(key, signed);
+    for (const signature of signatures) {
+      const equal = test(signature);
+      if (equal && match === -1) match = index;
     }
   }
   return match;
+}
+
+/** What a request claims before anything is proved: these bytes, and signatures of them. */
+interface Claim {
+  readonly signed: readonly Chunk[];
+  readonly signatures: readonly Buffer[];
+  readonly id: string | null;
+  /** When the request was signed, as it says, in seconds since 1970. */
+  readonly signedAt: number | undefined;
+}
+
+/** Makes the reader of what a request claims; it returns why a request cannot be verified. */
+export function makeReader(
+  scheme: Scheme,
+  options: { url?: string | undefined; signaturesMax?: number | undefined },
+): (request: SignedRequest) => Claim | SignatureRefusal {
+  const { parts } = parseTemplate(scheme.signed);
+  const constants = splitUrl(options.url);
+  const readers = parts.map((_, index) => makeTextReader(scheme, { parts, index, constants }));
+  const [idAt = -1, timeAt = -1] = ["id", "timestamp"].map((name) =>
+    parts.findIndex((part) => "name" in part && part.name === name),
+  );
+  const needsBrace = endsAtBody(parts);
+  const unit = scheme.timestamp?.unit ?? "s";
+
+  return (request) => {
+    const [text, ...others] = request.headersDistinct[scheme.header] ?? [];
+    if (text === undefined) return "signature_missing";
+    // Two values prove nothing, even if one of them is right.
+    if (others.length > 0) return "signature_repeated";
+    if (text.length > FIELD_LENGTH_MAX || !text.startsWith(scheme.lead)) return "signature_malformed";
+    const fieldParts = splitField(scheme, text);
+    const signatures = readSignatures(scheme, fieldParts);
+    if (signatures.length > (options.signaturesMax ?? SIGNATURES_MAX)) return "too_many_signatures";
+    if (signatures.length === 0) return "signature_malformed";
+    if (needsBrace && request.body[0] !== BRACE) return "value_malformed";
+    const texts: string[] = [];
+    for (const read of readers) {
+      const value = read(request, fieldParts);
+      if (typeof value === "string") return value;
+      texts.push(value.text);
+    }
+    const signedAt = parseSeconds(texts[timeAt] ?? "", unit);
+    const signed = fillTemplate(parts, texts, request.body);
+    return { signed, signatures, id: texts[idAt] ?? null, signedAt };
+  };
+}
+
+/** The parts of the header that carries the signature, without its lead. */
+function splitField({ lead, separator }: Pick<Scheme, "lead" | "separator">, text: string): string[] {
+  const rest = text.slice(lead.length);
+  return separator === "" ? [rest] : rest.split(separator).map((part) => part.trim());
+}
+
+/** Skips what is not a signature of this scheme: other versions, lengths and encodings, parts with another meaning. */
+function readSignatures(scheme: Scheme, parts: readonly string[]): Buffer[] {
+  const { algorithm, encoding, prefix, prefixOn, timestamp } = scheme;
+  const { fits } = findAlgorithm(algorithm);
+  const label = timestamp && "part" in timestamp ? timestamp.part : undefined;
+  const signatures: Buffer[] = [];
+  let follows = false;
+  for (const part of parts) {
+    if (label !== undefined && part.startsWith(label)) continue;
+    const isPrefixed = part.startsWith(prefix);
+    if (!isPrefixed && !follows) continue;
+    follows = prefixOn === "first";
+    const bytes = decodeStrictly(unquote(isPrefixed ? part.slice(prefix.length) : part), encoding);
+    // A prefix of the digest must not pass: comparing only as many bytes as were sent would accept the empty signature.
+    if (bytes && fits(bytes.length)) signatures.push(bytes);
+  }
+  return signatures;
+}
+
+/** Makes the reader of one part's text; it returns why there is none. */
+function makeTextReader(
+  scheme: Scheme,
+  context: { parts: readonly TemplatePart[]; index: number; constants: Partial<Record<ValueName, string>> },
+): (request: SignedRequest, fieldParts: readonly string[]) => { readonly text: string } | SignatureRefusal {
+  const { parts, index, constants } = context;
+  const part = parts[index];
+  const source = part && sourceOf(scheme, part);
+  if (!source) {
+    const constant = { text: (part && "name" in part && constants[part.name]) || "" };
+    return () => constant;
+  }
+  const { kind, place } = source;
+  const delimiter = findDelimiter(parts, index, constants) ?? "";
+  const lengthMax = kind === "id" ? ID_LENGTH_MAX : VALUE_LENGTH_MAX;
+  const findProblem = (text: string, nowSeconds: number) => {
+    if (kind === "timestamp") {
+      const seconds = parseSeconds(text, place.unit);
+      if (seconds === undefined) return "timestamp_malformed";
+      const isNear = Math.abs(nowSeconds - seconds) <= scheme.toleranceSeconds;
+      return isNear ? undefined : "timestamp_outside_tolerance";
+    }
+    const isFine = text !== "" && text.length <= lengthMax && VALUE_CHARACTERS.test(text);
+    return isFine && (delimiter === "" || !text.includes(delimiter))
+      ? undefined
+      : (`${kind}_malformed` as const);
+  };
+  return ({ headersDistinct, nowSeconds }, fieldParts) => {
+    const [text, ...others] =
+      "header" in place
+        ? (headersDistinct[place.header] ?? [])
+        : fieldParts.flatMap((each) =>
+            each.startsWith(place.part) ? [unquote(each.slice(place.part.length))] : [],
+          );
+    if (text === undefined) return `${kind}_missing`;
+    // The text is signed as received.
+    return others.length > 0 ? `${kind}_repeated` : (findProblem(text, nowSeconds) ?? { text });
+  };
+}
+
+/** Where the request holds the text of a part; undefined for what it does not hold. */
+export function sourceOf({ idHeader, timestamp }: Scheme, part: TemplatePart) {
+  if ("header" in part) return { kind: "value", place: part } as const;
+  if (!("name" in part)) return undefined;
+  if (part.name === "id" && idHeader !== null) return { kind: "id", place: { header: idHeader } } as const;
+  return part.name === "timestamp" && timestamp
+    ? ({ kind: "timestamp", place: timestamp } as const)
+    : undefined;
+}
+
+export function unquote(text: string): string {
+  return text.length >= 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text;
+}
+
+/** The address, and the part of it after the host. */
+export function splitUrl(url: string | undefined): Partial<Record<ValueName, string>> {
+  if (url === undefined) return {};
+  const path = /^[a-z]+:\/\/[^/?]*(.*)$/i.exec(url)?.[1] ?? url;
+  return { url, path: path === "" ? "/" : path };
+}
+
+/** The time of signing in seconds since 1970, or undefined when it is not written in that unit. */
+export function parseSeconds(text: string, unit: TimestampUnit): number | undefined {
+  if (unit === "iso" || unit === "http") {
+    const instant = unit === "iso" ? tryParseInstant(text) : (parseHttpDate(text) ?? undefined);
+    return instant === undefined ? undefined : Number(instant) / NANOS_PER_SECOND;
+  }
+  if (!DIGITS.test(text)) return undefined;
+  return unit === "ms" ? Number(text) / 1_000 : Number(text);
+}
+
+/** `nowSeconds` as the scheme writes it. */
+export function formatTimestamp(nowSeconds: number, unit: TimestampUnit): string {
+  if (unit === "iso") return formatInstant(instantFromMillis(nowSeconds * 1_000));
+  if (unit === "http") return new Date(nowSeconds * 1_000).toUTCString();
+  return String(Math.floor(unit === "ms" ? nowSeconds * 1_000 : nowSeconds));
 }

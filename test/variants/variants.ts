@@ -325,12 +325,12 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "receive/endpoint/admit.ts",
-        find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), query, body, nowSeconds });",
+        find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });",
         replace: `let rewritten = body;
   try {
     rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));
   } catch {}
-  const verdict = verifier.verify({ headersDistinct: listHeaders(req), query, body: rewritten, nowSeconds });`,
+  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });`,
       },
     ],
     caughtBy: {

@@ -4,15 +4,13 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { ENVIRONMENT, readSecretFile } from "../../runtime/config/environment.ts";
 import { webhookUrl } from "../../runtime/config/sources.ts";
-import type { CapturedRequest } from "../../signature/identify/candidates.ts";
-import { verifiesAll } from "../../signature/identify/prove.ts";
-import { identifyScheme } from "../../signature/identify/identifyScheme.ts";
+import { identifyScheme, verifiesAll } from "../../signature/identify.ts";
 import type {
+  CapturedRequest,
   Identification,
   IdentifyOptions,
   SchemeMatch,
-} from "../../signature/identify/identifyScheme.ts";
-import { listWarnings } from "../../signature/verifier.ts";
+} from "../../signature/identify.ts";
 import { readKeptRequests } from "../input/refusedRequests.ts";
 import { readConfig } from "../input/session.ts";
 import { parseCapturedRequest } from "../input/capturedRequest.ts";
@@ -86,7 +84,7 @@ async function identifyKept(options: Options): Promise<Identification> {
     url: options.url ?? webhookUrl(config.publicUrls, sourceId),
     nowSeconds: Date.now() / 1_000,
   };
-  printNotice(`Examining ${requests.length} refused requests of ${sourceId}; each takes a few seconds.`);
+  printNotice(`Examining ${requests.length} refused requests of ${sourceId}.`);
   let likeliest: Identification | undefined;
   for (const request of requests) {
     for (const secret of secrets) {
@@ -105,11 +103,10 @@ async function identifyKept(options: Options): Promise<Identification> {
         printNotice("Unset CAPTURE_REFUSED afterwards: web then removes them.");
         return identifyScheme({ ...shared, requests: verified, secret });
       }
-      likeliest ??= found;
-      if (found.tried > likeliest.tried) likeliest = found;
+      if (likeliest === undefined || likeliest.closest === null) likeliest = found;
     }
   }
-  return likeliest ?? { matches: [], lookedAt: [], tried: 0, unsafe: [] };
+  return likeliest ?? { matches: [], closest: null, lookedAt: [], tried: 0 };
 }
 
 /** Tries the bodies unchanged, then without the newline that editors and `echo` append to a file. */
@@ -141,18 +138,18 @@ function printIdentification(found: Identification, { url }: Options): void {
   for (const other of others) printNotice(`It also verifies as ${quote(other.setting)}.`);
   if (best.signsUrl)
     printNotice("It signs the address: set PUBLIC_URL to what the provider has before /webhooks/.");
-  for (const warning of listWarnings(best.scheme)) printNotice(`WARNING: ${warning}.`);
   printNotice("Set this beside the webhook secret; `order-mirror doctor` then checks the endpoint.");
 }
 
-function printFailure({ lookedAt, tried, unsafe }: Identification, url: string | undefined): void {
+function printFailure({ lookedAt, tried, closest }: Identification, url: string | undefined): void {
   printNotice("No scheme produces this signature from this body and this secret.");
+  if (closest !== null)
+    printNotice(`  The closest is ${closest.preset}: ${closest.reason.replaceAll("_", " ")}.`);
   printNotice(
     lookedAt.length === 0
-      ? "  No header or parameter is long enough to hold a signature."
-      : `  Searched: ${lookedAt.join(", ")}; tried ${tried.toLocaleString("en")} texts.`,
+      ? "  No header is long enough to hold a signature."
+      : `  Searched: ${lookedAt.join(", ")}; tried ${tried.toLocaleString("en")} schemes.`,
   );
-  for (const sentence of unsafe) printNotice(`  One scheme matches but is not safe. ${sentence}`);
   printNotice(
     "  fix: check that the secret is this endpoint's, and that the body is byte for byte what was received",
   );

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { CapturedRequest } from "../../signature/identify/candidates.ts";
+import type { CapturedRequest } from "../../signature/identify.ts";
 
 const REQUEST_LINE = /^[A-Z]{3,10} (\S+) HTTP\/\d(?:\.\d)?$/;
 const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { refusedFolder } from "../../receive/endpoint/refusedRequests.ts";
-import type { CapturedRequest } from "../../signature/identify/candidates.ts";
+import type { CapturedRequest } from "../../signature/identify.ts";
 import { parseCapturedRequest } from "./capturedRequest.ts";
 
 /** What web has kept of one source's refused requests, newest first; at least one. */

@@ -4,7 +4,7 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { EventReader } from "../../domain/source/orderSource.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { SignatureRefusal } from "../../signature/claim.ts";
+import type { SignatureRefusal } from "../../signature/verifier.ts";
 import type { Verifier } from "../../signature/verifier.ts";
 import type { ReceiveOutcome } from "./answers.ts";
 import { chooseEventId } from "./eventId.ts";
@@ -37,8 +37,7 @@ export function admitEvent(
   const { sourceId, verifier, clock, body, readEventId } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
-  const query = req.url?.split("?")[1];
-  const verdict = verifier.verify({ headersDistinct: listHeaders(req), query, body, nowSeconds });
+  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });
   if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });

@@ -4,7 +4,7 @@ import type { EventReader } from "../../domain/source/orderSource.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { SignatureRefusal } from "../../signature/claim.ts";
+import type { SignatureRefusal } from "../../signature/verifier.ts";
 import type { Verifier } from "../../signature/verifier.ts";
 import { admitEvent, listHeaders, refuseByHead } from "./admit.ts";
 import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";

@@ -3,15 +3,16 @@ import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, onTestFinished } from "vitest";
+import { parseScheme } from "../../../src/signature/scheme.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { captureSigned, templateScheme } from "../../support/signing/signing.ts";
+import { captureSigned } from "../../support/signing/signing.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 /** Not a preset, so nobody could have guessed it. */
-const SCHEME = templateScheme({
+const SCHEME = parseScheme({
   algorithm: "hmac-sha512",
   header: "x-courier-proof",
   encoding: "hex",

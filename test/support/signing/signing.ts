@@ -1,19 +1,12 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { KeyObject } from "node:crypto";
-import type { CapturedRequest } from "../../../src/signature/identify/candidates.ts";
-import { algorithmOf, loadScheme } from "../../../src/signature/scheme.ts";
-import type { Scheme, TemplateScheme } from "../../../src/signature/scheme.ts";
-import { makeSealer } from "../../../src/signature/sign.ts";
+import { findAlgorithm } from "../../../src/signature/algorithms.ts";
+import type { CapturedRequest } from "../../../src/signature/identify.ts";
+import type { Scheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
 import type { Signable } from "../../../src/signature/sign.ts";
 
 export const ENDPOINT_URL = "https://shop.example/webhooks/live";
-
-/** A preset, or a scheme of the default form from its fields. */
-export function templateScheme(preset: string | object): TemplateScheme {
-  const scheme = loadScheme(typeof preset === "string" ? preset : JSON.stringify(preset));
-  if (scheme.form !== "template") throw new Error(`${scheme.form} is not a template`);
-  return scheme;
-}
 
 export interface SecretPair {
   readonly signing: string;
@@ -36,11 +29,10 @@ function keyPair(kind: string) {
 }
 
 /** A secret to sign with and the one to verify with, in the format that the scheme requires. */
-export function makeSecrets(scheme: Scheme, bytes: Uint8Array): SecretPair {
+export function makeSecrets({ algorithm, secretFormat: format }: Scheme, bytes: Uint8Array): SecretPair {
   const same = (secret: string) => ({ signing: secret, verifying: secret });
   const base64 = Buffer.from(bytes).toString("base64");
-  const format = scheme.form === "token" ? "utf8" : scheme.secretFormat;
-  const { key: kind } = algorithmOf(scheme);
+  const { key: kind } = findAlgorithm(algorithm);
   if (kind !== "shared") {
     const { privateKey, publicKey } = keyPair(kind);
     const der = {
@@ -60,26 +52,26 @@ export function makeSecrets(scheme: Scheme, bytes: Uint8Array): SecretPair {
   return same(format === "utf8-nfkd" ? `sécret ﬁ ${base64}` : `secret ${base64}`);
 }
 
-/** Signs a request as a sender does, with headers of every request around it. */
-export function captureSigned(
-  scheme: Scheme,
-  secret: string,
-  { headers = {}, ...signable }: Signable & { readonly headers?: Record<string, string> },
-): CapturedRequest {
-  const sealed = makeSealer({ scheme, secret, url: ENDPOINT_URL })(signable);
+/** A request with these headers, and those of every request around them. */
+export function capture(headers: Record<string, string>, body: Buffer | string): CapturedRequest {
   const all = {
     host: "shop.example",
     "content-type": "application/json",
     "user-agent": "Sender/1.0",
-    "content-length": String(signable.body.length),
+    "content-length": String(Buffer.byteLength(body)),
     "x-request-id": "0b6f6a52-7f0a-4f52-a9a4-9d0f4b1d6a11",
+    traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ...headers,
-    ...sealed.headers,
   };
-  const headersDistinct = Object.fromEntries(Object.entries(all).map(([name, value]) => [name, [value]]));
-  return {
-    headersDistinct,
-    body: signable.body,
-    target: `/webhooks/live${sealed.query === "" ? "" : `?${sealed.query}`}`,
-  };
+  return { headersDistinct: distinct(all), body: Buffer.from(body), target: "/webhooks/live" };
+}
+
+/** Each header once, by its name in lower case, as Node gives them. */
+export function distinct(headers: Readonly<Record<string, string>>): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), [value]]));
+}
+
+/** Signs a request as a sender does. */
+export function captureSigned(scheme: Scheme, secret: string, signable: Signable): CapturedRequest {
+  return capture(makeSigner({ scheme, secret, url: ENDPOINT_URL })(signable), signable.body);
 }

@@ -1,3 +1,4 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { sign as signLikeGitHub, verify as verifyLikeGitHub } from "@octokit/webhooks-methods";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
@@ -6,18 +7,16 @@ import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
-import type { TemplateScheme } from "../../../src/signature/scheme.ts";
-import { makeSigner } from "../../../src/signature/sign.ts";
+import type { Scheme } from "../../../src/signature/scheme.ts";
+import { makeSigner, makeStandardSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { makeSecrets, templateScheme } from "../../support/signing/signing.ts";
+import { distinct, makeSecrets } from "../../support/signing/signing.ts";
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 const URL = "https://merchant.test/webhooks/live";
 const text = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
 const body = Buffer.from(text);
 
-const distinct = (headers: Record<string, string>) =>
-  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
 const verifierOf = (preset: string, secret: string) =>
   loadVerifier({ scheme: loadScheme(preset), secrets: [secret], url: URL });
 
@@ -68,8 +67,8 @@ const EXTRA = [
 ];
 
 describe.each([...Object.keys(PRESETS), ...EXTRA])("a request signed by %s", (preset) => {
-  const scheme = templateScheme(preset.startsWith("{") ? (JSON.parse(preset) as object) : preset);
-  const field = scheme.header ?? "";
+  const scheme = loadScheme(preset);
+  const field = scheme.header;
   const anything = fc.record({
     id: fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/),
     body: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
@@ -142,11 +141,7 @@ function flipBit(bytes: Buffer, where: number): Buffer {
   return flipped;
 }
 
-function flipSignature(
-  { prefix, encoding, timestamp }: TemplateScheme,
-  header: string,
-  where: number,
-): string {
+function flipSignature({ prefix, encoding, timestamp }: Scheme, header: string, where: number): string {
   const start = timestamp && "part" in timestamp ? header.indexOf(prefix) : 0;
   const signature = Buffer.from(header.slice(start + prefix.length), encoding);
   return header.slice(0, start) + prefix + flipBit(signature, where).toString(encoding);
@@ -166,4 +161,31 @@ it("refuses to sign with a secret that does not fit the scheme", () => {
   ] as const) {
     expect(() => makeSigner({ scheme: loadScheme(preset), secret })).toThrow(ConfigurationError);
   }
+});
+
+const makeSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
+const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
+
+it("signs with each secret, so that a receiver with one of them accepts the message", () => {
+  const [older, newer] = [makeSecret(), makeSecret()];
+  const sign = makeStandardSigner([newer, `whsk_${toBase64(d)}`, older]);
+  const headers = sign({ id: "msg_1", body, nowSeconds });
+  const signatures = headers["webhook-signature"]?.split(" ") ?? [];
+  expect(signatures.map((each) => each.split(",")[0])).toEqual(["v1", "v1a", "v1"]);
+  // The reference library of the receiver, with the old secret and with the new one.
+  for (const secret of [older, newer])
+    expect(new Webhook(secret).verify(body.toString(), headers)).toEqual(JSON.parse(text));
+  expect(() => new Webhook(makeSecret()).verify(body.toString(), headers)).toThrow(
+    "No matching signature found",
+  );
+  const scheme = loadScheme("standard-webhooks-ed25519");
+  const verifier = loadVerifier({ scheme, secrets: [`whpk_${toBase64(x)}`] });
+  expect(verifier.verify({ headersDistinct: distinct(headers), body, nowSeconds })).toMatchObject({
+    valid: true,
+  });
+});
+
+it("refuses a secret that cannot sign", () => {
+  expect(() => makeStandardSigner(["whsk_short"])).toThrow("The secret to sign with");
 });

@@ -5,8 +5,7 @@ import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import type { SignedRequest } from "../../../src/signature/claim.ts";
-import type { Verifier } from "../../../src/signature/verifier.ts";
+import type { SignedRequest, Verifier } from "../../../src/signature/verifier.ts";
 
 interface Vector {
   id: string;

@@ -1,0 +1,295 @@
+import { createHmac, hash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { identifyScheme } from "../../../src/signature/identify.ts";
+import type { CapturedRequest } from "../../../src/signature/identify.ts";
+import { PRESETS } from "../../../src/signature/presets.ts";
+import { loadScheme, parseScheme } from "../../../src/signature/scheme.ts";
+import type { Scheme } from "../../../src/signature/scheme.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
+import { draw, NOW, SENDERS } from "../../support/signing/senders.ts";
+import {
+  capture,
+  captureSigned,
+  distinct,
+  ENDPOINT_URL,
+  makeSecrets,
+} from "../../support/signing/signing.ts";
+
+const BODY = Buffer.from('{"id":"evt_1","type":"order.picked_up","data":{"city":"Köln"}}');
+const OTHER_BODY = Buffer.from('{"id":"evt_2","type":"order.delivered","data":{"city":"Zürich"}}');
+const KEY = Buffer.from("thirty-two bytes of a good key!!");
+
+interface Case {
+  readonly suite: string;
+  readonly secrets: readonly string[];
+  readonly request: CapturedRequest;
+  readonly now: number;
+  readonly url?: string | undefined;
+  /** A further request of the same sender. */
+  readonly next?: CapturedRequest | undefined;
+}
+
+const settingsOf = ({ secrets, request, now, url }: Case, others: readonly CapturedRequest[] = []) =>
+  secrets.flatMap((secret) =>
+    identifyScheme({ requests: [request, ...others], secret, nowSeconds: now, url }).matches.map(
+      ({ setting }) => ({ setting, secret }),
+    ),
+  );
+
+function verifies(
+  { setting, secret }: { setting: string; secret: string },
+  { request, now, url = ENDPOINT_URL }: Pick<Case, "request" | "now" | "url">,
+): boolean {
+  const scheme = { ...loadScheme(setting), toleranceSeconds: 600 };
+  return loadVerifier({ scheme, secrets: [secret], url }).verify({ ...request, nowSeconds: now }).valid;
+}
+
+/** The suites next to the checkout; without them only the others count. */
+function readSuites(): Case[] {
+  const folder = path.resolve(import.meta.dirname, "../../../../shared/vectors/signatures");
+  if (!existsSync(folder)) return [];
+  interface Vector {
+    readonly secrets: string[];
+    readonly headers: Record<string, string>;
+    readonly body?: string;
+    readonly bodyRepeat?: [string, number];
+    readonly now: number;
+    readonly valid: boolean;
+  }
+  return readdirSync(folder).flatMap((file) => {
+    const { vectors } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { vectors: Vector[] };
+    return vectors
+      .filter(({ valid }) => valid)
+      .map(({ secrets, now, headers, body = "", bodyRepeat: [text, times] = [body, 1] }) => ({
+        suite: file,
+        secrets,
+        now,
+        request: { headersDistinct: distinct(headers), body: Buffer.from(text.repeat(times)) },
+      }));
+  });
+}
+
+interface Recorded {
+  readonly secret: string;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+  readonly target: string;
+  readonly at?: number;
+}
+const { at: recordedAt, url, suites } = recordedSenders;
+const recorded = suites.flatMap(({ name, library, requests }): Case[] =>
+  (requests as unknown as Recorded[]).map(({ secret, headers, body, target, at }) => ({
+    suite: `${name} (${library})`,
+    secrets: [secret],
+    now: at ?? recordedAt,
+    url,
+    request: { headersDistinct: distinct(headers), body: Buffer.from(body), target },
+  })),
+);
+
+/** What installed libraries sign now, under the sender's names of the headers and under others. */
+async function generate(): Promise<Case[]> {
+  const drawn = fc.sample(draw, { numRuns: 10, seed: 7 });
+  const made = Object.entries(SENDERS).flatMap(([suite, { secretOf, sign }]) =>
+    drawn.flatMap(({ bytes, letters }) =>
+      ["", "x-courier-seal"].map(async (renamed): Promise<Case> => {
+        const secret = secretOf(bytes);
+        const [request, next] = await Promise.all(
+          letters.map(async (letter) => {
+            const signed = Object.entries(await sign(letter, secret)).map(([name, value]) => [
+              renamed === "" ? name : name.replace(/^.*signature.*$/, renamed),
+              value,
+            ]);
+            return capture(Object.fromEntries(signed) as Record<string, string>, letter.text);
+          }),
+        );
+        const name = renamed === "" ? suite : `${suite}, renamed`;
+        return { suite: name, secrets: [secret], now: NOW, url: ENDPOINT_URL, request: request!, next };
+      }),
+    ),
+  );
+  return Promise.all(made);
+}
+
+it("finds the scheme of 80 of 100 valid requests of public suites and senders' libraries, and claims no wrong one", async () => {
+  const cases = [...readSuites(), ...recorded, ...(await generate())];
+  const found = new Map<string, [found: number, all: number]>();
+  const wrong: string[] = [];
+  for (const each of cases) {
+    const { suite, request, next, secrets } = each;
+    const settings = settingsOf(each);
+    const [before, all] = found.get(suite) ?? [0, 0];
+    found.set(suite, [before + (settings.length > 0 ? 1 : 0), all + 1]);
+    // What it claims verifies this request, no other body, and with a second request to prove it the sender's next one.
+    const changed = { ...each, request: { ...request, body: Buffer.from('{"forged":true}') } };
+    if (settings.some((setting) => !verifies(setting, each) || verifies(setting, changed))) wrong.push(suite);
+    const [proved] = next ? settingsOf(each, [next]) : [];
+    if (next && proved && !verifies(proved, { ...each, request: next })) wrong.push(`${suite}, next`);
+    // Nothing signed the changed body, nor with another secret.
+    const stranger = { ...each, secrets: secrets.map((secret) => `${secret.slice(0, -4)}AAAA`) };
+    if ([changed, stranger].some((other) => settingsOf(other).length > 0)) wrong.push(`${suite}, forged`);
+  }
+  const counts = [...found.values()];
+  const share = counts.reduce((sum, [some]) => sum + some, 0) / cases.length;
+  const lines = [...found].map(([suite, [some, all]]) => `  ${suite}: ${some} of ${all}\n`);
+  process.stderr.write(
+    `identify-signature found ${(share * 100).toFixed(1)} % of ${cases.length}:\n${lines.join("")}`,
+  );
+  expect(wrong).toEqual([]);
+  expect(share).toBeGreaterThanOrEqual(0.8);
+});
+
+function take(scheme: Scheme, options: { signedAt?: number; body?: Buffer; id?: string } = {}): Case {
+  const { signing, verifying } = makeSecrets(scheme, KEY);
+  const { body = BODY, signedAt = NOW, id = "evt_1" } = options;
+  const request = captureSigned(scheme, signing, { id, body, nowSeconds: signedAt });
+  return { suite: "", secrets: [verifying], request, now: NOW, url: ENDPOINT_URL };
+}
+
+const identify = ({ request, secrets, url: address }: Case, others: readonly CapturedRequest[] = []) =>
+  identifyScheme({
+    requests: [request, ...others],
+    secret: secrets[0] ?? "",
+    nowSeconds: NOW,
+    url: address,
+  });
+
+describe("identifying a scheme", () => {
+  it.each(Object.keys(PRESETS))("names the preset %s, and finds it under other headers", (preset) => {
+    const known = loadScheme(preset);
+    expect(identify(take(known)).matches.map(({ setting }) => setting)).toEqual([preset]);
+    const time = known.timestamp;
+    const renamed: Scheme = {
+      ...known,
+      header: "x-delivery-signature",
+      timestamp: time && "header" in time ? { ...time, header: "x-delivery-time" } : time,
+      idHeader: known.idHeader === null ? null : "x-delivery-id",
+    };
+    const [first, second, third] = [BODY, OTHER_BODY, Buffer.from('{"third":3}')].map((body, place) =>
+      take(renamed, { body, id: `evt_${place}`, signedAt: NOW - place }),
+    );
+    const [best] = identify(first!, [second!.request]).matches;
+    expect(best).toMatchObject({ preset: null, requests: 2, field: "x-delivery-signature" });
+    expect(verifies({ setting: best!.setting, secret: third!.secrets[0]! }, third!)).toBe(true);
+  });
+
+  it("finds a digest and a secret format that differ from the preset's", () => {
+    const scheme = { ...loadScheme("github"), algorithm: "hmac-sha512", secretFormat: "hex" } as const;
+    expect(loadScheme(identify(take(scheme)).matches[0]?.setting ?? "")).toEqual(scheme);
+  });
+
+  it("reports the age of a request however old it is, and infers the unit of its time", () => {
+    for (const ageSeconds of [0, 299, 301, 86_400 * 30, -40]) {
+      const [best] = identify(take(loadScheme("stripe"), { signedAt: NOW - ageSeconds })).matches;
+      expect(best).toMatchObject({ setting: "stripe", ageSeconds, toleranceSeconds: 300 });
+    }
+    for (const unit of ["s", "ms", "iso", "http"] as const) {
+      const scheme: Scheme = { ...loadScheme("slack"), timestamp: { header: "x-sent-time", unit } };
+      const [best] = identify(take(scheme, { signedAt: NOW - 90 })).matches;
+      expect(best).toMatchObject({ ageSeconds: 90, scheme: { timestamp: scheme.timestamp } });
+    }
+  });
+
+  it("drops what does not verify a second request", () => {
+    const scheme = parseScheme({
+      header: "x-sig",
+      encoding: "base64",
+      signed: "{timestamp}.{body}",
+      timestamp: { header: "x-at" },
+    });
+    const second = take(scheme, { body: OTHER_BODY, signedAt: NOW + 5 });
+    expect(identify(take(scheme), [second.request]).matches).toMatchObject([{ scheme, requests: 2 }]);
+    expect(identify(take(scheme), [take(loadScheme("github")).request]).matches).toEqual([]);
+  });
+
+  it("says where it looked and what came closest when nothing fits", () => {
+    const taken = take(loadScheme("github"));
+    const closest = { preset: "github", reason: "signature_mismatch" };
+    const nothing = { matches: [], lookedAt: ["x-hub-signature-256"], closest };
+    expect(identify({ ...taken, secrets: ["another secret"] })).toMatchObject(nothing);
+    const late = take(loadScheme("stripe"));
+    delete late.request.headersDistinct["x-request-id"];
+    late.request.headersDistinct["stripe-signature"] = [
+      late.request.headersDistinct["stripe-signature"]![0]!.replace(/t=\d+,/, ""),
+    ];
+    expect(identify(late).closest).toEqual({ preset: "stripe", reason: "timestamp_missing" });
+  });
+
+  it("finds a scheme that signs the endpoint's address only when the address is given", () => {
+    const taken = take(loadScheme("square"));
+    expect(identify({ ...taken, url: undefined }).matches).toEqual([]);
+    expect(identify(taken).matches).toMatchObject([{ setting: "square", signsUrl: true }]);
+  });
+
+  it("never accepts an unsigned request or an empty secret", () => {
+    const unsigned = { headersDistinct: { host: ["shop.example"], "x-request-id": ["r-1"] }, body: BODY };
+    const found = identify({ ...take(loadScheme("github")), request: unsigned });
+    expect(found).toMatchObject({ matches: [], lookedAt: [], closest: null });
+    expect(identify({ ...take(loadScheme("github")), secrets: [""] }).matches).toEqual([]);
+  });
+});
+
+const SECRET = "a secret of a sender, in letters";
+const mac = (text: string, encoding: "hex" | "base64" | "base64url" = "hex", algorithm = "sha256") =>
+  createHmac(algorithm, SECRET).update(text).digest(encoding);
+const previous = (text: string) =>
+  createHmac("sha256", "the old secret of the sender").update(text).digest("hex");
+
+/** Headers that no preset has, signed by hand: of a body, a time and an id. */
+const UNUSUAL: Record<string, (body: string, at: number, id: string) => Record<string, string>> = {
+  "t and v0": (body, at) => ({ "x-courier-proof": `t=${at},v0=${mac(`${at}.${body}`)}` }),
+  "Authorization: HMAC": (body) => ({ authorization: `HMAC ${mac(body, "base64")}` }),
+  "Authorization: HMAC with a key": (body) => ({ authorization: `HMAC merchant-7:${mac(body, "base64")}` }),
+  "Authorization: HMAC with parts": (body, at) => ({
+    authorization: `HMAC ts=${at},sig=${mac(`${at}:${body}`)}`,
+  }),
+  "Authorization: Signature with quotes": (body, at) => ({
+    authorization: `Signature keyId="k1",created="${at}",signature="${mac(`${at}\n${body}`, "base64")}"`,
+  }),
+  "two secrets": (body) => ({ "x-proof": `${mac(body)},${previous(body)}` }),
+  "a list with spaces": (body, at) => ({ "x-proof": `time=${at}, hash=${mac(`${at}|${body}`)}` }),
+  "one prefix for two secrets": (body) => ({ "x-proof": `v0=${mac(body)},${previous(body)}` }),
+  "hex in capitals": (body) => ({ "x-auth-code": mac(body).toUpperCase() }),
+  "base64url without padding": (body) => ({ "x-checksum": mac(body, "base64url") }),
+  "sha512 in base64": (body) => ({ "x-verify": mac(body, "base64", "sha512") }),
+  milliseconds: (body, at) => ({ "x-when": `${at}000`, "x-seal": mac(`${at}000${body}`) }),
+  "the Date header": (body, at) => {
+    const date = new Date(at * 1_000).toUTCString();
+    return { date, "x-seal": mac(`${date}\n${body}`, "base64") };
+  },
+  "time before id": (body, at, id) => ({
+    "x-msg-id": id,
+    "x-when": `${at}`,
+    "x-seal": mac(`${at}.${id}.${body}`),
+  }),
+  "a nonce": (body, _at, id) => ({ "x-nonce": `n-${id}`, "x-seal": mac(`n-${id}.${body}`, "base64") }),
+  "the body first": (body, at) => ({ "x-when": `${at}`, "x-seal": mac(`${body}.${at}`) }),
+  "method, path, time and body": (body, at) => ({
+    "x-when": `${at}`,
+    "x-seal": mac(`POST\n/webhooks/live\n${at}\n${body}`),
+  }),
+  "the address and the body": (body) => ({ "x-seal": mac(ENDPOINT_URL + body, "base64") }),
+  "a hash of the body": (body, at) => ({ "x-when": `${at}`, "x-seal": mac(`${at}.${hash("sha256", body)}`) }),
+  "a version": (body, at) => ({ "x-when": `${at}`, "x-seal": `v2=${mac(`v2:${at}:${body}`)}` }),
+  semicolons: (body, at) => ({ "x-seal": `s1=${mac(`${at}:${body}`)};s0=${"0".repeat(64)};ts=${at}` }),
+};
+
+it.each(Object.entries(UNUSUAL))("finds a scheme for %s that verifies another request", (_name, write) => {
+  const [first, second, third] = [0, 1, 2].map((count) => {
+    const body = `{"id":"evt_${count}","type":"order.picked_up","city":"Köln"}`;
+    return capture(write(body, NOW - count * 7, `m-${count}b7`), body);
+  });
+  const [best] = identifyScheme({
+    requests: [first!, second!],
+    secret: SECRET,
+    nowSeconds: NOW,
+    url: ENDPOINT_URL,
+  }).matches;
+  const isValid = (body: Buffer) =>
+    verifies({ setting: best!.setting, secret: SECRET }, { request: { ...third!, body }, now: NOW });
+  expect([isValid(third!.body), isValid(first!.body)]).toEqual([true, false]);
+});
