@@ -63,7 +63,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
-  ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes({ pool, clock }));
+  ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));

@@ -5,9 +5,9 @@ import type { Html } from "../../runtime/http/html.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderTable } from "../../html/table.ts";
 import { renderAlert, renderGood, renderMinute, renderWarning } from "../../html/marks.ts";
-import type { Delivery } from "./opsOrder.sql.ts";
-import { deliveryDelay, describeStatus, renderPunctuality } from "./orderColumns.ts";
-import type { TimelineEntry } from "./timeline.sql.ts";
+import type { Delivery, TimelineEntry } from "./order.sql.ts";
+import { comparePlan, describeStatus, renderPunctuality } from "./orderColumns.ts";
+import type { Moment } from "./orderColumns.ts";
 
 /** Of an order that is under way: how it normally ends. */
 const NORMAL_END = "delivered";
@@ -16,34 +16,37 @@ const SHOWN_STATES = new Set<TimelineEntry["verdict"]>(["applied", "corrected", 
 interface Known {
   readonly delivery: Delivery;
   readonly timeline: readonly TimelineEntry[];
-  readonly now: Instant;
+  readonly moment: Moment;
 }
 
 /** What people of the business want to know first: how far the delivery is, whether it is in time, and who does it. */
-export function renderDelivery({ delivery, timeline, now }: Known): Html {
+export function renderDelivery({ delivery, timeline, moment }: Known): Html {
   const { branch, fleetName, goneAt } = delivery;
   const gone =
     goneAt !== null &&
-    html`<p>${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}.</p>`;
+    html`<p>
+      ${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}. It is not served
+      any more; below is its last known state.
+    </p>`;
   return html`${renderTrack(delivery, timeline)}${gone}
-    <p class="verified">${renderVerification(delivery, timeline)}</p>
-    ${renderTimes(delivery, now)}
-    ${renderFacts({
-      Branch: branch ?? "–",
-      Fleet: fleetName ?? "–",
-      "External id": delivery.externalOrderId ?? "–",
-      Source: delivery.sourceId,
-      Updated: renderMinute(delivery.updatedAt),
-      "First seen by": delivery.firstSeenVia,
-      "States applied": String(delivery.revision),
-    })}`;
+  ${goneAt === null && html`<p class="verified">${renderVerification(delivery, timeline)}</p>`}
+  ${renderTimes(delivery, moment)}
+  ${renderFacts({
+    Branch: branch ?? "–",
+    Fleet: fleetName ?? "–",
+    "External id": delivery.externalOrderId ?? "–",
+    Source: delivery.sourceId,
+    Updated: renderMinute(delivery.updatedAt),
+    "First seen by": delivery.firstSeenVia,
+    "States applied": String(delivery.revision),
+  })}`;
 }
 
 /** The statuses of a delivery, with the time at which each began. */
 function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): Html {
   const began = new Map<string, Instant>();
-  for (const { status: each, version, verdict } of timeline) {
-    if (each === null || version === null || !SHOWN_STATES.has(verdict)) continue;
+  for (const { status: each, version, verdict, refuted } of timeline) {
+    if (each === null || version === null || refuted || !SHOWN_STATES.has(verdict)) continue;
     const known = began.get(each);
     if (known === undefined || version < known) began.set(each, version);
   }
@@ -67,28 +70,25 @@ function renderVerification({ settled, observedAt }: Delivery, timeline: readonl
   const at = renderMinute(observedAt);
   if (settled) return html`${renderGood("Verified with the provider")} at ${at}`;
   const via = timeline.findLast(({ verdict }) => verdict === "applied" || verdict === "corrected")?.via;
-  const by = via === "webhook" ? "an event" : "a read";
-  return html`${renderWarning("Not yet verified")}: ${by} said so at ${at}; a later read confirms it.`;
+  const by = via === "webhook" ? "webhook" : "a read";
+  return html`${renderWarning("Not yet verified")}: reported by ${by} at ${at}; not yet checked by a later
+  read.`;
 }
 
-function renderTimes(delivery: Delivery, now: Instant): Html {
-  const { pickupTime, realPickupTime, deliveryTime, realDeliveryTime, status } = delivery;
-  const pickup = { status, deliveryTime: pickupTime, realDeliveryTime: realPickupTime };
-  const row = (name: string, planned: Instant | null, actual: Instant | null, delay: number | null) => [
+function renderTimes(delivery: Delivery, moment: Moment): Html {
+  const { pickupTime, realPickupTime, deliveryTime, realDeliveryTime } = delivery;
+  const row = (name: string, planned: Instant | null, actual: Instant | null) => [
     html`<strong>${name}</strong>`,
     renderMinute(planned),
     renderMinute(actual),
-    renderPunctuality(delay),
+    renderPunctuality(comparePlan({ ...delivery, planned, actual }, moment)),
   ];
   return html`<div class="times">
     ${renderTable({
       title: "Times",
       columns: ["Step", "Planned", "Actual", "Difference"],
       cards: true,
-      rows: [
-        row("Pickup", pickupTime, realPickupTime, deliveryDelay(pickup, now)),
-        row("Delivery", deliveryTime, realDeliveryTime, deliveryDelay(delivery, now)),
-      ],
+      rows: [row("Pickup", pickupTime, realPickupTime), row("Delivery", deliveryTime, realDeliveryTime)],
     })}
   </div>`;
 }

@@ -1,20 +1,35 @@
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
+import type { Facts } from "../../health/condition.ts";
+import { judgeFreshness } from "../../health/freshness.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { describeSpan, orderAddress } from "../overview/phrases.ts";
-import { renderGood, renderMinute, renderWarning } from "../../html/marks.ts";
+import { renderGood, renderMinute, renderName, renderWarning } from "../../html/marks.ts";
 import { LATE_SECONDS } from "./orderList.sql.ts";
 import type { ListedOrder, ListSort } from "./orderList.sql.ts";
+
+/** What the times of an order are compared with. */
+export interface Moment {
+  readonly now: Instant;
+  /** Up to when each source was read: what should have happened since may have happened. Absent: never read. */
+  readonly readUpTo: ReadonlyMap<string, Instant>;
+}
+
+/** The present, as the pages and `status` know it. */
+export function readMoment({ now, sources }: Pick<Facts, "now" | "sources">): Moment {
+  const reached = sources.map((source) => [source.sourceId, judgeFreshness(source).upTo] as const);
+  return { now, readUpTo: new Map(reached.flatMap(([id, upTo]) => (upTo === null ? [] : [[id, upTo]]))) };
+}
 
 interface Column {
   readonly title: string;
   /** The list can be sorted by it. */
   readonly sort?: ListSort;
-  readonly show: (order: ListedOrder, now: Instant) => Html | string;
+  readonly show: (order: ListedOrder, moment: Moment) => Html | string;
   /** As a cell of a file, with times in ISO 8601 and delays in seconds; null: empty. */
-  readonly write: (order: ListedOrder, now: Instant) => string | number | null;
+  readonly write: (order: ListedOrder, moment: Moment) => string | number | null;
 }
 
 const time = (title: string, read: (order: ListedOrder) => Instant | null, sort?: ListSort): Column => ({
@@ -29,7 +44,10 @@ const time = (title: string, read: (order: ListedOrder) => Instant | null, sort?
 
 const text = (title: string, read: (order: ListedOrder) => string | null): Column => ({
   title,
-  show: (order) => read(order) ?? html`<span class="dim">–</span>`,
+  show: (order) => {
+    const value = read(order);
+    return value === null ? html`<span class="dim">–</span>` : renderName(value);
+  },
   write: read,
 });
 
@@ -37,15 +55,17 @@ const text = (title: string, read: (order: ListedOrder) => string | null): Colum
 export const ORDER_LIST_COLUMNS = {
   order: {
     title: "Order",
-    show: (order) => html`<a class="name" href="${orderAddress(order)}">${order.reference}</a>`,
+    show: (order) =>
+      html`<a class="name" href="${orderAddress(order)}" data-copy="${order.reference}"
+        >${renderName(order.reference)}</a
+      >`,
     write: ({ reference }) => reference,
   },
   external: text("External id", ({ externalOrderId }) => externalOrderId),
   status: {
     title: "Status",
     show: ({ status, corrected }) =>
-      html`<span class="status">${describeStatus(status)}</span
-        >${corrected ? html` <span class="badge">corrected</span>` : ""}`,
+      html`${renderStatus(status)}${corrected ? html` <span class="badge">Corrected</span>` : ""}`,
     write: ({ status }) => status,
   },
   branch: text("Branch", ({ branch }) => branch),
@@ -56,10 +76,10 @@ export const ORDER_LIST_COLUMNS = {
   delivered: time("Delivered", ({ realDeliveryTime }) => realDeliveryTime),
   punctual: {
     title: "On time",
-    show: (order, now) => renderPunctuality(deliveryDelay(order, now)),
-    write: (order, now) => {
-      const seconds = deliveryDelay(order, now);
-      return seconds === null ? null : Math.round(seconds);
+    show: (order, moment) => renderPunctuality(judgePunctuality(order, moment)),
+    write: (order, moment) => {
+      const punctuality = judgePunctuality(order, moment);
+      return punctuality?.isConfirmed === true ? Math.round(punctuality.seconds) : null;
     },
   },
   verified: {
@@ -99,26 +119,63 @@ export function describeStatus(status: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-type Delivery = Pick<ListedOrder, "status" | "deliveryTime" | "realDeliveryTime">;
-
-/**
- * Seconds from the planned to the actual delivery, negative when early; of an open order whose time has passed, up to
- * `now`. Null if there is nothing to compare.
- */
-export function deliveryDelay(
-  { status, deliveryTime, realDeliveryTime }: Delivery,
-  now: Instant,
-): number | null {
-  if (deliveryTime === null) return null;
-  const isOpen = realDeliveryTime === null && OPEN_STATUSES.includes(status);
-  const end = realDeliveryTime ?? (isOpen && now > deliveryTime ? now : null);
-  return end === null ? null : Number(end - deliveryTime) / Number(NANOS_PER_SECOND);
+/** A status in words and colour. */
+export function renderStatus(status: string): Html {
+  return html`<span class="badge status ${STATUS_LOOK[status] ?? "other"}">${describeStatus(status)}</span>`;
 }
 
-/** "on time", "12 min late", "8 min early". */
-export function renderPunctuality(seconds: number | null): Html {
-  if (seconds === null) return html`<span class="dim">–</span>`;
-  const minutes = describeSpan(Math.floor(Math.abs(seconds) / 60) * 60).replace(/ 0\u00a0s$/, "");
-  if (seconds >= LATE_SECONDS) return renderWarning(`${minutes} late`);
-  return Math.abs(seconds) < LATE_SECONDS ? renderGood("on time") : html`${minutes} early`;
+const STATUS_LOOK: Readonly<Record<string, string>> = {
+  created: "begun",
+  arrived_for_pickup: "moving",
+  picked_up: "moving",
+  arrived_for_delivery: "moving",
+  assigned: "begun",
+  delivered: "done",
+  cancelled: "ended",
+};
+
+interface Planned {
+  readonly sourceId: string;
+  readonly status: string;
+  readonly goneAt?: Instant | null;
+  readonly planned: Instant | null;
+  readonly actual: Instant | null;
+}
+
+/** How an event of an order compares with its plan. */
+interface Punctuality {
+  /** From the planned time to the actual one, negative when early; while it has not happened, to now. */
+  readonly seconds: number;
+  readonly hasHappened: boolean;
+  /** The provider was asked after the planned time. */
+  readonly isConfirmed: boolean;
+}
+
+/** Null if there is nothing to compare: not due yet, or an order that ended otherwise or is gone. */
+export function comparePlan(
+  { sourceId, status, goneAt, planned, actual }: Planned,
+  moment: Moment,
+): Punctuality | null {
+  if (planned === null || (goneAt ?? null) !== null) return null;
+  const seconds = (end: Instant) => Number(end - planned) / Number(NANOS_PER_SECOND);
+  if (actual !== null) return { seconds: seconds(actual), hasHappened: true, isConfirmed: true };
+  if (!OPEN_STATUSES.includes(status) || moment.now <= planned) return null;
+  const isConfirmed = (moment.readUpTo.get(sourceId) ?? 0n) > planned;
+  return { seconds: seconds(moment.now), hasHappened: false, isConfirmed };
+}
+
+const judgePunctuality = (order: ListedOrder, moment: Moment) =>
+  comparePlan({ ...order, planned: order.deliveryTime, actual: order.realDeliveryTime }, moment);
+
+/** "on time", "12 min late", "8 min early"; of what has not happened "overdue 4 min". */
+export function renderPunctuality(punctuality: Punctuality | null): Html {
+  if (punctuality === null) return html`<span class="dim">–</span>`;
+  const { seconds, hasHappened, isConfirmed } = punctuality;
+  const whole = Math.floor(Math.abs(seconds) / 60) * 60;
+  const minutes = whole === 0 ? "less than a minute" : describeSpan(whole).replace(/ 0\u00a0s$/, "");
+  if (!isConfirmed) return html`overdue ${minutes}, not confirmed`;
+  const isLate = seconds >= LATE_SECONDS;
+  if (!hasHappened) return isLate ? renderWarning(`overdue ${minutes}`) : html`overdue ${minutes}`;
+  if (isLate) return renderWarning(`${minutes} late`);
+  return seconds > -LATE_SECONDS ? renderGood("on time") : html`${minutes} early`;
 }

@@ -1,4 +1,3 @@
-import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
@@ -7,12 +6,11 @@ import { renderPage, renderPaging } from "../html/page.ts";
 import { renderTable } from "../../html/table.ts";
 import { describeCount } from "../overview/phrases.ts";
 import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
-import type { ColumnName } from "./orderColumns.ts";
-import type { FilterWords, ListedOrder, OrderMark } from "./orderList.sql.ts";
+import type { ColumnName, Moment } from "./orderColumns.ts";
+import type { FilterWords, ListedOrder, OrderMark, SearchHit } from "./orderList.sql.ts";
 import { ORDER_MARKS, positionOf } from "./orderList.sql.ts";
 import { PERIODS_OF, TEXT_LENGTH_MAX, WITHIN, writeMinute, writeOrderList } from "./orderListQuery.ts";
 import type { OrderListQuery } from "./orderListQuery.ts";
-import type { SearchHit } from "./opsSearch.sql.ts";
 
 export interface OrderListPage {
   readonly query: OrderListQuery;
@@ -26,7 +24,9 @@ export interface OrderListPage {
   readonly eventsCut: boolean;
   /** Events with exactly this id that name no order. */
   readonly strayEvents: readonly SearchHit[];
-  readonly now: Instant;
+  readonly moment: Moment;
+  /** How far the data of the listed sources reaches. */
+  readonly freshness: Html;
   readonly viewer: Viewer;
 }
 
@@ -170,7 +170,7 @@ function renderChecks(
 }
 
 function renderResults(page: OrderListPage): Html {
-  const { query, orders, hasMore, now, eventsCut, strayEvents } = page;
+  const { query, orders, hasMore, moment, eventsCut, strayEvents } = page;
   if (orders === undefined)
     return html`<p class="warn" role="status">
       This took longer than allowed and was stopped. Choose a source, a branch, a status or a period, or enter
@@ -183,7 +183,7 @@ function renderResults(page: OrderListPage): Html {
     html`<p class="warn">
       Not all event ids were searched, because there are too many: enter the complete id.
     </p>`;
-  return html`${strayEvents.map(renderStray)}${cut}
+  return html`${page.freshness}${strayEvents.map(renderStray)}${cut}
     <div class="above">
       <p id="count">${describeMatches(page)}</p>
       ${orders.length !== 0 && html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
@@ -195,7 +195,7 @@ function renderResults(page: OrderListPage): Html {
             title: "Orders",
             columns: query.columns.map((name) => renderHeading(query, name)),
             cards: query.columns.map((name) => findColumn(name).title),
-            rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, now))),
+            rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, moment))),
           })
     }
     ${renderPaging({

@@ -7,21 +7,22 @@ import { writeCsvTable } from "../../orders/export/orderCsv.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { viewerOf } from "../auth/viewer.ts";
+import type { HealthReader } from "../../health/health.ts";
+import { renderFreshness } from "../html/freshness.ts";
 import { readField, refuse } from "../html/requests.ts";
-import { findColumn } from "./orderColumns.ts";
+import { findColumn, readMoment } from "./orderColumns.ts";
 import {
   countListedOrders,
   findOrderNames,
   findOrdersOfEvents,
   readFilterWords,
   readListedOrders,
+  searchMirror,
 } from "./orderList.sql.ts";
-import type { ListedOrdersQuery } from "./orderList.sql.ts";
+import type { ListedOrdersQuery, SearchHit } from "./orderList.sql.ts";
 import { COUNTED_MAX, CSV_MAX, renderOrderList } from "./orderListPage.ts";
 import { parseOrderList, TEXT_LENGTH_MAX, toFieldFilter, writeOrderList } from "./orderListQuery.ts";
 import type { OrderListQuery } from "./orderListQuery.ts";
-import { searchMirror } from "./opsSearch.sql.ts";
-import type { SearchHit } from "./opsSearch.sql.ts";
 import { orderAddress } from "../overview/phrases.ts";
 
 const PAGE_ORDERS = 50;
@@ -34,8 +35,14 @@ const COUNT_MS = 1_000;
 const EVENTS_MS = 1_500;
 const WORDS_HELD_MS = 30_000;
 
+export interface OrderListDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly health: HealthReader;
+}
+
 /** The list of orders, the same as a file, and the search of the page's head. */
-export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock }): Router {
+export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Router {
   const router = Router();
   const readWords = shareReading(() => readFilterWords(pool), { clock, holdMs: WORDS_HELD_MS });
   router.get("/search", async (request, response) => {
@@ -45,6 +52,7 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
   });
   router.get("/orders", async (request, response) => {
     const query = parseOrderList(request.query);
+    const { facts } = await health.read();
     const { listed, eventsCut, hits } = await select(pool, query, clock);
     const page = { ...query, limit: PAGE_ORDERS + 1 };
     const orders =
@@ -61,7 +69,10 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
         count,
         eventsCut,
         strayEvents: hits.filter(({ reference, eventId }) => reference === null && eventId !== null),
-        now: clock.now(),
+        moment: readMoment(facts),
+        freshness: renderFreshness(
+          facts.sources.filter(({ sourceId }) => query.source === "" || sourceId === query.source),
+        ),
         viewer: viewerOf(response),
       }),
     );
@@ -74,11 +85,11 @@ export function makeOrderListRoutes({ pool, clock }: { pool: Pool; clock: Clock 
       listed && (await readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...listed, ...page })));
     if (orders === undefined)
       return refuse(response, 503, "This takes too long. Choose a source, a status or a period.");
-    const now = clock.now();
+    const moment = readMoment((await health.read()).facts);
     const columns = query.columns.map(findColumn);
-    const rows = orders.map((order) => columns.map(({ write }) => write(order, now)));
+    const rows = orders.map((order) => columns.map(({ write }) => write(order, moment)));
     response.type("text/csv; charset=utf-8; header=present");
-    response.attachment(`orders-${formatInstant(now, 0).slice(0, 10)}.csv`);
+    response.attachment(`orders-${formatInstant(moment.now, 0).slice(0, 10)}.csv`);
     response.send(writeCsvTable([columns.map(({ title }) => title), ...rows]));
   });
   return router;

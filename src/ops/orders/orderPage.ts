@@ -1,9 +1,7 @@
 import { tryParseInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Delivery, OrderSurroundings } from "./opsOrder.sql.ts";
+import type { Delivery, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
 import { renderDelivery } from "./deliveryPanel.ts";
-import type { TimelineEntry } from "./timeline.sql.ts";
-import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
+import type { Moment } from "./orderColumns.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderAction, renderForbidden } from "../../html/action.ts";
@@ -12,7 +10,7 @@ import { renderPage } from "../html/page.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { describeAge, describeDelay, VERDICT_CLASS, orderAddress } from "../overview/phrases.ts";
-import { renderAlert, renderInstant } from "../../html/marks.ts";
+import { renderAlert, renderInstant, renderName } from "../../html/marks.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
 
@@ -25,7 +23,9 @@ export interface OrderStory {
   /** The maximum number of observations on the page. */
   readonly entriesMax: number;
   readonly around: OrderSurroundings;
-  readonly now: Instant;
+  readonly moment: Moment;
+  /** How far the source's data reaches. */
+  readonly freshness: Html;
   readonly viewer: Viewer;
 }
 
@@ -33,17 +33,18 @@ const NANOS_PER_SECOND = 1e9;
 
 /** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
 export function renderOrder(story: OrderStory): string {
-  const { sourceId, reference, delivery, timeline, entriesMax, now, viewer } = story;
+  const { sourceId, reference, delivery, timeline, entriesMax, moment, freshness, viewer } = story;
   const cut =
     timeline.length >= entriesMax &&
     html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`;
-  const body = html`<h1>Order ${reference}</h1>
+  const body = html`<h1>Order ${renderName(reference)}</h1>
     <div id="order" data-live>
-      ${delivery === undefined ? html`<p>The mirror has no state of this order in source ${sourceId}.</p>` : renderDelivery({ delivery, timeline, now })}
+      ${freshness}
+      ${delivery === undefined ? html`<p>The mirror has no state of this order in source ${sourceId}.</p>` : renderDelivery({ delivery, timeline, moment })}
       ${renderMarks(story)} ${renderRefetch(story)}
       <h2>Evidence, newest first</h2>
       ${cut} ${timeline.length === 0 ? html`<p class="empty">No observations.</p>` : renderTimeline(story)}
-      ${renderSnapshot(timeline)}
+      ${delivery !== undefined && renderSnapshot(delivery)}
     </div>
     <p class="dim">
       Changes and events carry the provider's time; receipts and decisions carry the database's. A read that
@@ -96,12 +97,10 @@ function renderRefetch(story: OrderStory): Html {
 function renderTimeline({ timeline, around }: OrderStory): Html {
   let known: string | null = null;
   const lines = timeline.map((entry) => {
-    const changes = entry.raw === null ? [] : diffSnapshots(known, entry.raw);
-    const isFirst = known === null;
-    if (entry.verdict === "applied" && entry.raw !== null) known = entry.raw;
-    return html`<li>
-      ${renderClocks(entry)}${renderDecision(entry, around)}${renderDiff(changes, isFirst)}
-    </li> `;
+    const { verdict, raw } = entry;
+    const before = known;
+    if (raw !== null && CHANGING.has(verdict)) known = raw;
+    return html`<li>${renderClocks(entry)}${renderDecision(entry, around)}${renderDiff(entry, before)}</li> `;
   });
   return html`<ol class="timeline">
     <li class="heading" aria-hidden="true">
@@ -112,6 +111,9 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
     ${lines.toReversed()}
   </ol>`;
 }
+
+/** After these the mirror has the observed state. */
+const CHANGING = new Set<TimelineEntry["verdict"]>(["applied", "corrected"]);
 
 function renderClocks({ version, observedAt, receivedAt, seenAt, via }: TimelineEntry): Html {
   const observed = via === "webhook" ? "event" : "read";
@@ -157,13 +159,18 @@ function isUsual({ verdict, reason, conflict }: TimelineEntry): boolean {
   return (verdict === "applied" || verdict === "confirmed") && reason === null && !conflict;
 }
 
-/** The fields that differ from the previously known state; for the first state, only their number. */
-function renderDiff(changes: readonly FieldChange[], isFirst: boolean): Html {
+/**
+ * The fields that differ from the state that the mirror had before. Without it, because this is the first state or the
+ * ones before it are not shown, only their number.
+ */
+function renderDiff({ raw, verdict, previousStatus }: TimelineEntry, before: string | null): Html {
+  const changes = raw === null ? [] : diffSnapshots(before, raw);
   if (changes.length === 0) return html``;
   const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
-  const title = isFirst ? `${many}, the first known state` : `${many} changed from the previous state`;
+  const isFirst = verdict === "applied" && previousStatus === null;
+  const alone = isFirst ? "the first known state" : "the state before it is not shown";
   return html`<details class="decision">
-    <summary>${title}</summary>
+    <summary>${before === null ? `${many}, ${alone}` : `${many} changed from the previous state`}</summary>
     <ul class="diff">
       ${changes.map(renderChange)}
     </ul>
@@ -187,12 +194,51 @@ function renderValue(value: string | null): Html | string {
   return instant === undefined ? (value ?? "∅") : renderInstant(instant);
 }
 
-function renderSnapshot(timeline: readonly TimelineEntry[]): Html {
-  const last = timeline.findLast(({ verdict, raw }) => verdict === "applied" && raw !== null);
-  const fields = last?.raw === undefined || last.raw === null ? null : redactDocument(last.raw, "order");
+/** What the read API serves, and not what the last event claimed. */
+function renderSnapshot({ raw }: Delivery): Html {
+  const fields = redactDocument(raw, "order");
   if (fields === null) return html``;
   return html`<details>
     <summary>The order object, redacted</summary>
     ${renderFields(fields)}
   </details>`;
+}
+
+const READS = new Set<TimelineEntry["via"]>(["poll", "backfill", "refetch", "verify"]);
+
+const SENTENCES: Readonly<Record<TimelineEntry["verdict"], string>> = {
+  applied: "It is the newest state",
+  corrected: "A read showed this state, which refutes the later updatedAt known before",
+  confirmed: "A later read showed the same content",
+  stale: "A newer state was already known",
+  refuted: "A read made after that updatedAt had not shown it, so it was not applied",
+  duplicate: "Exactly this state was already known",
+  ignored: "It contains nothing to apply",
+  quarantined: "It could not be applied and is in quarantine",
+  gone: "The provider answered that the order does not exist, so it is no longer served",
+};
+
+/** Explains the decision on an observation in one sentence. */
+function explainVerdict({ verdict, reason, conflict }: TimelineEntry): string {
+  const because = reason === null || verdict === "confirmed" ? "" : `: ${reason}`;
+  const clash = conflict ? " The same updatedAt was already known with different content." : "";
+  return `${SENTENCES[verdict]}${because}.${clash}`;
+}
+
+const ANNOUNCEMENTS: Readonly<Record<UnannouncedChange["state"], string>> = {
+  waiting: "No event has announced it yet; one may still arrive.",
+  late: "Its event arrived after this read: late, not lost.",
+  lost: "Its event never arrived: lost, and repaired by this read.",
+  not_announced: "The provider does not announce changes to this status.",
+};
+
+/** How a change that a read found first relates to events, in one sentence; null if there is nothing to say. */
+function explainAnnouncement(
+  entry: TimelineEntry,
+  unannounced: readonly UnannouncedChange[],
+): { lost: boolean; sentence: string } | null {
+  if (entry.verdict !== "applied" || !READS.has(entry.via)) return null;
+  const change = unannounced.find(({ version }) => version === entry.version);
+  if (change === undefined) return null;
+  return { lost: change.state === "lost", sentence: ANNOUNCEMENTS[change.state] };
 }

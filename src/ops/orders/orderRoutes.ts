@@ -3,9 +3,10 @@ import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
 import { carryOut } from "../lists/carryOut.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { readDelivery, readOrderSurroundings } from "./opsOrder.sql.ts";
-import { readTimeline } from "./timeline.sql.ts";
+import type { HealthReader } from "../../health/health.ts";
+import { renderFreshness } from "../html/freshness.ts";
+import { readMoment } from "./orderColumns.ts";
+import { readDelivery, readOrderSurroundings, readTimeline } from "./order.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
@@ -14,19 +15,29 @@ import { readField, refuse } from "../html/requests.ts";
 const ENTRIES_MAX = 200;
 
 /** The page of one order, and the request for a re-read. */
-export function makeOrderRoutes({ pool, clock }: { pool: Pool; clock: Clock }): Router {
+export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthReader }): Router {
   const router = Router();
   router.get("/orders/:source{/:reference}", async (request, response, next) => {
     const { sourceId, reference } = readOrderName(request);
     if (reference === "") return next();
-    const [delivery, timeline, around] = await Promise.all([
+    const [{ facts }, delivery, timeline, around] = await Promise.all([
+      health.read(),
       readDelivery(pool, { sourceId, reference }),
       readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
       readOrderSurroundings(pool, { sourceId, reference }),
     ]);
     const known = delivery !== undefined || timeline.length > 0;
-    const [now, viewer] = [clock.now(), viewerOf(response)];
-    const story = { sourceId, reference, delivery, timeline, entriesMax: ENTRIES_MAX, around, now, viewer };
+    const story = {
+      sourceId,
+      reference,
+      delivery,
+      timeline,
+      entriesMax: ENTRIES_MAX,
+      around,
+      moment: readMoment(facts),
+      freshness: renderFreshness(facts.sources.filter((source) => source.sourceId === sourceId)),
+      viewer: viewerOf(response),
+    };
     response
       .status(known ? 200 : 404)
       .type("html")

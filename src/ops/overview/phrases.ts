@@ -4,7 +4,7 @@ import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderTime } from "../../html/marks.ts";
+import { renderName, renderTime } from "../../html/marks.ts";
 
 /** The colour of a verdict that has one. */
 export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {
@@ -77,7 +77,7 @@ export function orderAddress(
 export function linkOrder({ sourceId, reference }: { sourceId: string; reference: string | null }): Html {
   return reference === null
     ? html`–`
-    : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+    : html`<a href="${orderAddress({ sourceId, reference })}">${renderName(reference)}</a>`;
 }
 
 export function endpointAddress(endpointId: string): string {

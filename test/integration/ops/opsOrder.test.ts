@@ -6,7 +6,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { fillMirror, goBack } from "../../support/pages/opsMirror.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
@@ -65,9 +65,11 @@ describe("an order's page", () => {
     expect(text).toMatch(
       /Created [-\d]+ [:\d]+ Arrived for pickup .*Picked up [-\d]+ [:\d]+ .*Delivered not yet/,
     );
-    expect(text).toMatch(/Not yet verified : an event said so at [-\d]+ [:\d]+ ; a later read confirms it/);
+    expect(text).toMatch(
+      /Not yet verified : reported by webhook at [-\d]+ [:\d]+ ; not yet checked by a later read/,
+    );
     expect(text).toContain("Pickup 2026-01-22 14:00 2026-01-22 14:12 ▲ 12 min late");
-    expect(text).toMatch(/Delivery 2026-01-22 14:30 – ▲ \d+ d \d+ h late/);
+    expect(text).toMatch(/Delivery 2026-01-22 14:30 – ▲ overdue \d+ d \d+ h/);
     expect(text).toContain("Branch centre Fleet Swift External id shop-ORD-1001 Source live");
     await database.pool.query("update mirror.orders set settled = true where reference = 'ORD-1001'");
     expect((await read(ADDRESS)).text).toMatch(/✔ Verified with the provider at [-\d]+ [:\d]+/);
@@ -94,6 +96,27 @@ describe("an order's page", () => {
   });
 });
 
+describe("an order that the provider has set back", () => {
+  it("is shown as the mirror serves it: object, differences, and track", async () => {
+    await goBack(pool, "BACK-1");
+    const { text } = await read("/ops/orders/live/BACK-1");
+    expect(text).toMatch(/CORRECTED .*status : "delivered" → "arrived_for_pickup"/);
+    expect(text).toMatch(/The order object, redacted .*status : "arrived_for_pickup"/);
+    expect(text).toMatch(/Arrived for pickup [-\d]+ [:\d]+ .*Delivered not yet/);
+    expect(text.match(/the first known state/g)).toHaveLength(1);
+  });
+
+  it("names a state the first known one only where it is", async () => {
+    await database.pool.query(`
+      delete from mirror.snapshots where history_id = (select min(history_id) from mirror.history where reference = 'BACK-1');
+      delete from mirror.history where history_id = (select min(history_id) from mirror.history where reference = 'BACK-1')`);
+    expect((await read("/ops/orders/live/BACK-1")).text).not.toContain("the first known state");
+    await database.pool.query(
+      "delete from mirror.orders where reference = 'BACK-1'; delete from mirror.refetches",
+    );
+  });
+});
+
 describe.each([".", ".."])("an order with the reference %s, which a path cannot name", (reference) => {
   beforeAll(() =>
     insertOrder(
@@ -111,7 +134,7 @@ describe.each([".", ".."])("an order with the reference %s, which a path cannot 
 
   it("has a page, which the list of orders and the search lead to", async () => {
     const list = await read("/ops/orders?q=dots-");
-    const [, link = ""] = [...list.page.matchAll(/<a class="name" href="([^"]+)">([^<]+)</g)].find(
+    const [, link = ""] = [...list.page.matchAll(/<a class="name" href="([^"]+)" data-copy="([^"]+)"/g)].find(
       ([, , name]) => name === reference,
     )!;
     expect(await open(link.replaceAll("&amp;", "&"))).toEqual(page);

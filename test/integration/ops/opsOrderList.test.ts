@@ -55,9 +55,9 @@ const HEADERS = { Authorization: `Basic ${btoa("viewer:look")}` };
 const read = async (address: string) => {
   const response = await fetch(server.url + address, { redirect: "manual", headers: HEADERS });
   const page = await response.text();
-  const references = [...page.matchAll(/<a class="name" href="\/ops\/orders\/[^"]+">([^<]+)</g)].map(
-    ([, name]) => name,
-  );
+  const references = [
+    ...page.matchAll(/<a class="name" href="\/ops\/orders\/[^"]+" data-copy="([^"]+)"/g),
+  ].map(([, name]) => name);
   const count = /id="count">([^<]*)</.exec(page)?.[1];
   const next = /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
   return { status: response.status, headers: response.headers, page, references, count, next };

@@ -66,6 +66,32 @@ export async function fillMirror(pool: Pool): Promise<void> {
   await fillCoverage(pool);
 }
 
+/** An order whose courier arrived and delivered, and that the provider then had as not delivered again. */
+export async function goBack(pool: Pool, reference: string): Promise<void> {
+  const { applyEvents, applyReads } = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: MODES,
+  });
+  for (const [status, ago] of [
+    ["created", 900],
+    ["arrived_for_pickup", 800],
+    ["delivered", 700],
+  ] as const) {
+    const id = `evt_${reference}_${status}`;
+    const order = { reference, status, updatedAt: secondsAgo(ago) };
+    const body = makeEventBody({ id, type: `order.${status}`, order });
+    await applyEvents(await putIntoInbox(pool, [{ eventId: id, body }]));
+  }
+  await applyReads({
+    sourceId: "live",
+    via: "refetch",
+    snapshots: [makeSnapshot({ reference, status: "arrived_for_pickup", updatedAt: secondsAgo(800) })],
+    time: readAt(instantFromMillis(Date.now()), 5, 60),
+  });
+}
+
 /** Reads 24 h in windows of 10 min, up to 40 s ago; one window is missing, 3 h ago. */
 async function fillCoverage(pool: Pool): Promise<void> {
   await pool.query(`

@@ -5,7 +5,7 @@ import { refusedFolder, removeRefusedRequests } from "../../../receive/endpoint/
 import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
 import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
 import { readOtherSources } from "../../../retention/erasure.sql.ts";
-import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { findOrders } from "../../../ops/orders/order.sql.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { audited } from "../../input/audit.ts";
 import { isAgreed } from "../../input/confirm.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { formatInstant } from "../../../domain/order/instant.ts";
-import { findOrders, readTimeline } from "../../../ops/orders/timeline.sql.ts";
-import type { FoundOrder, TimelineEntry } from "../../../ops/orders/timeline.sql.ts";
+import { findOrders, readTimeline } from "../../../ops/orders/order.sql.ts";
+import type { FoundOrder, TimelineEntry } from "../../../ops/orders/order.sql.ts";
 import type { Pool } from "../../../database/database.ts";
 import { ProblemsFoundError } from "../../input/failure.ts";
 import { withMirror } from "../../input/session.ts";

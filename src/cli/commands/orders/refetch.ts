@@ -5,7 +5,7 @@ import type { Pool } from "../../../database/database.ts";
 import { requestRefetches } from "../../../poll/ledger/refetches.sql.ts";
 import { readStandings } from "../../../health/standing.sql.ts";
 import type { Standing } from "../../../health/standing.sql.ts";
-import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { findOrders } from "../../../ops/orders/order.sql.ts";
 import { audited } from "../../input/audit.ts";
 import { assertKnown, noSource } from "../../input/sourceChoice.ts";
 import { withMirror } from "../../input/session.ts";

@@ -5,7 +5,7 @@ import { readHistoryMark, readLastDecisions } from "../../../changes/changeTail.
 import type { DecisionFilter, DecisionRow, HistoryMark } from "../../../changes/changeTail.sql.ts";
 import type { Pool } from "../../../database/database.ts";
 import { classifyDatabaseError } from "../../../database/databaseErrors.ts";
-import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { findOrders } from "../../../ops/orders/order.sql.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { formatDecision } from "../../output/decisionLine.ts";
 import { followDecisions } from "../../output/followDecisions.ts";

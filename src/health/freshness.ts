@@ -1,0 +1,52 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { PollTrouble } from "../domain/pollTrouble.ts";
+import type { SourceFacts } from "./condition.ts";
+
+/** How far a source's data reaches, and why not further: one answer for pages, `status` and the times of orders. */
+export interface Freshness {
+  /** Everything up to here was read from the provider; null: nothing was read yet. */
+  readonly upTo: Instant | null;
+  /** It is older than polling explains. */
+  readonly isOld: boolean;
+  /** Why it is old, without an end; null: nothing explains it, or it is not old. */
+  readonly why: string | null;
+  /** Since when that is so. */
+  readonly since: Instant | null;
+}
+
+/** Two polls, and the time that they may take. */
+const OLD_SECONDS = 120;
+
+const TROUBLES: Readonly<Record<PollTrouble, string>> = {
+  key_refused: "The provider refuses the API key",
+  away: "The provider does not answer",
+  slow: "The provider does not answer in time",
+  rate_limited: "The provider limits the requests",
+  other: "Polls fail",
+};
+
+/** How far the data of a source reaches. */
+export function judgeFreshness(source: SourceFacts): Freshness {
+  const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
+  const readUntil = polledThrough ?? createdAt;
+  const isOld = now - readUntil > BigInt(OLD_SECONDS) * NANOS_PER_SECOND;
+  const [why, since] = isOld ? explainAge(source) : [null, null];
+  return { upTo: polledThrough, isOld, why, since: why === null ? null : (since ?? lastCycleEndedAt) };
+}
+
+function explainAge(source: SourceFacts): readonly [why: string | null, since: Instant | null] {
+  const { pausedAt, leaderlessSince, trouble, failingSince } = source;
+  if (pausedAt !== null) return ["Polling is paused", pausedAt];
+  if (leaderlessSince !== null) return ["No poller runs", leaderlessSince];
+  if (trouble !== null) return [TROUBLES[trouble], failingSince];
+  return ["No poll has ended", null];
+}
+
+/** "Complete up to" may lie this far behind while all is well: the margin of a proof, and two polls. */
+const PROOF_SECONDS = 360;
+
+/** Whether the source is proved as recently as it can be; false before the first proof. */
+export function isProvedLately({ now, safeThrough }: Pick<SourceFacts, "now" | "safeThrough">): boolean {
+  return safeThrough !== null && now - safeThrough <= BigInt(PROOF_SECONDS) * NANOS_PER_SECOND;
+}

@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+import { judgeFreshness } from "../../../src/health/freshness.ts";
+import { renderFreshness } from "../../../src/ops/html/freshness.ts";
+import { comparePlan, readMoment, renderPunctuality } from "../../../src/ops/orders/orderColumns.ts";
+import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
+
+const read = ({ markup }: { markup: string }) =>
+  markup
+    .replaceAll(/<[^>]+>/g, "")
+    .replaceAll(/\s+/g, " ")
+    .trim();
+
+describe("how far the data reaches", () => {
+  it.each([
+    ["read lately", {}, "Data up to 2025-11-20 10:00 (6 s ago)."],
+    [
+      "a provider that is away",
+      { polledThrough: ago(660), trouble: "away", failingSince: ago(650) },
+      "▲ Data up to 2025-11-20 09:49. The provider does not answer since 2025-11-20 09:49 (10 min 50 s).",
+    ],
+    [
+      "a refused key",
+      { polledThrough: ago(660), trouble: "key_refused", failingSince: ago(650) },
+      "▲ Data up to 2025-11-20 09:49. The provider refuses the API key since 2025-11-20 09:49 (10 min 50 s).",
+    ],
+    [
+      "no poller",
+      { polledThrough: ago(660), leader: null, leaderlessSince: ago(600) },
+      "▲ Data up to 2025-11-20 09:49. No poller runs since 2025-11-20 09:50 (10 min 0 s).",
+    ],
+    [
+      "a pause",
+      { polledThrough: ago(660), pausedAt: ago(640), leader: null, leaderlessSince: ago(600) },
+      "▲ Data up to 2025-11-20 09:49. Polling is paused since 2025-11-20 09:49 (10 min 40 s).",
+    ],
+    ["a failure that is too short to matter", { trouble: "away", failingSince: ago(5) }, "Data up to"],
+  ] as const)("is said with its cause: %s", (_when, facts, expected) => {
+    expect(read(renderFreshness([makeSourceFacts(facts)]))).toContain(expected);
+  });
+
+  it("names the sources that are behind, and counts the rest of them", () => {
+    const sources = Array.from({ length: 6 }, (_, n) =>
+      makeSourceFacts({ sourceId: `s${n}`, polledThrough: ago(n === 0 ? 5 : 900) }),
+    );
+    const text = read(renderFreshness(sources));
+    expect(text).toMatch(/^▲ Data of s1 up to .* ▲ Data of s3 up to .* and of 2 more sources$/);
+    expect(text).not.toContain("s0");
+  });
+});
+
+describe("on time", () => {
+  const planned = ago(240);
+  const show = (polledAgo: number, order: object) => {
+    const moment = readMoment(makeFacts({ polledThrough: ago(polledAgo) }));
+    const base = { sourceId: "live", status: "picked_up", planned, actual: null };
+    return read(renderPunctuality(comparePlan({ ...base, ...order }, moment)));
+  };
+
+  it.each([
+    ["an open order that is not due", 5, { planned: ago(-60) }, "–"],
+    ["one that is overdue as of the last read", 5, {}, "overdue 4 min"],
+    ["one that is overdue for long", 5, { planned: ago(600) }, "▲ overdue 10 min"],
+    ["one of which nothing is known since its time", 300, {}, "overdue 4 min, not confirmed"],
+    ["one of a source that was never read", 5, { sourceId: "other" }, "overdue 4 min, not confirmed"],
+    ["one that is delivered in time", 900, { actual: ago(230) }, "✔ on time"],
+    ["one that is delivered late", 900, { planned: ago(960), actual: ago(230) }, "▲ 12 min late"],
+    ["one that is delivered early", 900, { planned: ago(-600), actual: ago(0) }, "10 min early"],
+    ["a cancelled one", 5, { status: "cancelled" }, "–"],
+    ["a gone one", 5, { goneAt: ago(10), actual: ago(10) }, "–"],
+  ] as const)("is said only of what is known: %s", (_which, polledAgo, order, expected) => {
+    expect(show(polledAgo, order)).toBe(expected);
+  });
+
+  it("is old when the data is, and not before", () => {
+    expect(judgeFreshness(makeSourceFacts({ polledThrough: ago(119) })).isOld).toBe(false);
+    expect(judgeFreshness(makeSourceFacts({ polledThrough: ago(121) })).isOld).toBe(true);
+  });
+});
