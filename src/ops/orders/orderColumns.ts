@@ -120,7 +120,7 @@ export function describeStatus(status: string): string {
 }
 
 /** A status in words and colour. */
-export function renderStatus(status: string): Html {
+function renderStatus(status: string): Html {
   return html`<span class="badge status ${STATUS_LOOK[status] ?? "other"}">${describeStatus(status)}</span>`;
 }
 

@@ -1,4 +1,5 @@
 import type { Area } from "../../health/condition.ts";
+import { isProvedLately } from "../../health/freshness.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Mood } from "../html/page.ts";
@@ -67,7 +68,12 @@ const TILES: readonly Tile[] = [
   {
     question: "Fresh?",
     areas: ["coverage"],
-    otherwise: (overview) => (worstAge(overview) === null ? neither("Starting") : good("Up to date")),
+    otherwise: (overview) => {
+      if (worstAge(overview) === null) return neither("Starting");
+      return overview.sources.every(({ standing }) => isProvedLately(standing))
+        ? good("Up to date")
+        : neither("Behind");
+    },
     address: "/ops/walks",
     detail: (overview) => {
       const age = worstAge(overview);

@@ -159,6 +159,8 @@ describe("the state of a source", () => {
   it("answers each question in words, from the conditions that hold", () => {
     expect(show()).toContain("Fresh? ✔ Up to date complete up to");
     expect(show({ standing: NEW })).toContain("Fresh? … Starting not complete yet");
+    expect(show({ standing: { safeThrough: ago(359) } })).toContain("Fresh? ✔ Up to date");
+    expect(show({ standing: { safeThrough: ago(361) } })).toContain("Fresh? … Behind");
     const stuck = show({ standing: { pending: 5, oldestPendingAt: ago(600) } });
     expect(stuck).toContain("Stuck? ✖ Stuck 5 waiting, 0 in quarantine");
     expect(show()).toContain("Able to catch up? ✔ Yes no backlog, 100 % of the request rate free");
