@@ -34,6 +34,12 @@ alter role order_mirror_reader set statement_timeout = '60s';
 alter role order_mirror_reader set lock_timeout = '5s';
 alter role order_mirror_reader set idle_in_transaction_session_timeout = '60s';
 alter role order_mirror_reader set search_path = reporting;
+alter role order_mirror_reader set temp_file_limit = '1GB';
+-- Before Postgres 15 nobody but an administrator can set it: there, run this for each login that was admitted.
+select current_setting('server_version_num')::int >= 150000 as can_grant_settings \gset
+\if :can_grant_settings
+grant set on parameter temp_file_limit to order_mirror_owner;
+\endif
 
 create database order_mirror owner order_mirror_owner;
 -- For connections through a pooler, which cannot set it: compiling a plan takes longer than running it.

@@ -21,7 +21,7 @@
 -- `up` and `demo` run all processes in one: their login is a member of all these roles. Commands that change
 -- something (backfill, verify, replay, refetch, erase, source, outgoing) run as the owner.
 --
--- `order-mirror doctor` compares a login with this file. test/e2e/roles.test.ts runs each process under its own login and
+-- test/e2e/production/roles.test.ts runs each process under its own login and
 -- compares its statements with the rights: no statement is refused, and no right is granted that no statement needs.
 
 do $$
@@ -33,6 +33,23 @@ begin
       execute pg_catalog.format('create role %I nologin', name);
     end if;
   end loop;
+end
+$$;
+
+-- What no dump holds, so that it is lost in a restore: only the processes and reporting tools may connect, and statements
+-- through a pooler are not compiled. The database's owner may say so.
+do $$
+declare
+  here constant text := pg_catalog.current_database();
+begin
+  if (select pg_has_role(datdba, 'usage') from pg_catalog.pg_database where datname = here) then
+    execute pg_catalog.format('alter database %I set jit = off', here);
+    execute pg_catalog.format('revoke all on database %I from public', here);
+    execute pg_catalog.format('grant connect on database %I to order_mirror_web, order_mirror_worker, order_mirror_poller', here);
+    if exists (select from pg_catalog.pg_roles where rolname = 'order_mirror_reader') then
+      execute pg_catalog.format('grant connect on database %I to order_mirror_reader', here);
+    end if;
+  end if;
 end
 $$;
 

@@ -555,6 +555,8 @@ begin
         return;
     end;
   end if;
+  -- Where the database is closed to others.
+  execute pg_catalog.format('grant connect on database %I to order_mirror_reader', pg_catalog.current_database());
   grant usage on schema reporting to order_mirror_reader;
   grant select on all tables in schema reporting to order_mirror_reader;
   alter default privileges in schema reporting grant select on tables to order_mirror_reader;
@@ -597,7 +599,7 @@ create procedure mirror.limit_reader(role_name text)
 language plpgsql as $$
 declare
   wanted constant text[] := array['default_transaction_read_only=on', 'statement_timeout=60s', 'lock_timeout=5s',
-    'idle_in_transaction_session_timeout=60s', 'search_path=reporting'];
+    'idle_in_transaction_session_timeout=60s', 'search_path=reporting', 'temp_file_limit=1GB'];
   setting text;
 begin
   foreach setting in array wanted loop
@@ -610,14 +612,18 @@ begin
       where r.rolname = role_name and s.setdatabase = 0 and split_part(present, '=', 1) = split_part(setting, '=', 1));
     begin
       execute pg_catalog.format('alter role %I set %I to %L', role_name, split_part(setting, '=', 1), split_part(setting, '=', 2));
-    exception when internal_error then
+    exception
       -- "tuple concurrently updated": the other database writes the same settings.
-      null;
+      when internal_error then null;
+      when insufficient_privilege then
+        -- Only an administrator, or whom one gave the right (config/postgres-logins.sql), may limit temporary files.
+        if setting not like 'temp_file_limit=%' then raise; end if;
+        raise notice 'A sort of % may fill the disk. Have an administrator run: alter role % set temp_file_limit to ''1GB''', role_name, quote_ident(role_name);
     end;
   end loop;
 end
 $$;
-comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, one minute per statement, one minute idle in a transaction. Members do not inherit settings, so each login role needs its own.';
+comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, one minute per statement, one minute idle in a transaction, 1 GB of temporary files. Members do not inherit settings, so each login role needs its own.';
 
 create procedure mirror.admit_to(login_name text, source_name text)
 language plpgsql as $$

@@ -13,7 +13,6 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   worker: roles,
   poller: roles,
   migrate: () => import("./commands/migrate.ts"),
-  "upgrade-postgres": () => import("./commands/upgradePostgres.ts"),
   rehearse: () => import("./rehearse/rehearse.ts"),
   status: () => import("./commands/status.ts"),
   order: () => import("./commands/orders/order.ts"),

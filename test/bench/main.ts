@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { makePool } from "../../src/database/database.ts";
-import { migrate } from "../../src/database/schema/migrations.ts";
+import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
 import { addSource } from "../support/mirror/orders.ts";

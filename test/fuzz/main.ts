@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import pg from "pg";
-import { migrate } from "../../src/database/schema/migrations.ts";
+import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { FuzzFinding, fuzzReceiver } from "./fuzzReceiver.ts";
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { listNeededGroups } from "../../database/logins/loginRights.ts";
+import { listNeededGroups } from "../../database/logins.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Queues } from "../../roles/queues.ts";
 import type { RoleDeps } from "../../roles/role.ts";

@@ -3,9 +3,9 @@ import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { withPidLock } from "../../runtime/postgres/pidLock.ts";
-import { holdsCluster, openDataFolder } from "../../runtime/postgres/postgresFolder.ts";
-import { identifyProcess, isIdentityAlive } from "../../runtime/postgres/processIdentity.ts";
+import { openDataFolder } from "../../runtime/dataFolder.ts";
+import { identifyProcess, isIdentityAlive, withProcessLock } from "../../runtime/lifecycle/processLock.ts";
+import { holdsCluster } from "../../runtime/postgres/embeddedPostgres.ts";
 
 const SECRET_BYTES = 24;
 
@@ -54,7 +54,7 @@ export async function enterDemoFolder(dataDir: string): Promise<DemoHold> {
   const folder = await openDataFolder(demoFolder(dataDir));
   const file = noteFile(folder);
   const identity = await identifyProcess();
-  await withPidLock(path.join(folder, "demo-lock"), async () => {
+  await withProcessLock(path.join(folder, "demo-lock"), async () => {
     const running = await findNote(folder);
     if (running !== undefined) throw refuse(running);
     await writeNote(file, { process: identity });

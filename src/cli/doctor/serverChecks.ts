@@ -1,5 +1,5 @@
-import { examineSchema } from "../../database/schema/migrations.ts";
-import { examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
+import { listLostSettings, readLogin } from "../../database/logins.ts";
+import { examineSchema } from "../../database/migrations.ts";
 import { mayEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";
@@ -93,14 +93,19 @@ export const migrationsCheck: Check = {
 export const loginCheck: Check = {
   name: "login",
   async run({ pool, database }) {
-    const rights = await examineLogin(pool, []);
-    const { login, isOwner, groups } = rights;
+    const { login, isOwner, groups } = await readLogin(pool);
+    const lost = await listLostSettings(pool);
+    if (lost.length > 0)
+      return [
+        problem(
+          `The database lost settings, as in a restore: ${lost.join("; ")}.`,
+          "Run `order-mirror migrate --roles` as the owner of the database.",
+        ),
+      ];
     if (isOwner && database.embedded)
       return [ok("The check runs as the owner; the processes have their own logins.")];
     if (isOwner)
       return [ok(`${login} owns the mirror: right for migrate and commands, but more than a process needs.`)];
-    const lacking = tellLacking(rights).map(({ sentence, fix }) => problem(sentence, fix));
-    if (lacking.length > 0) return lacking;
     if (groups.length > 0) return [ok(`${login} has the rights of ${groups.join(", ")}.`)];
     const fix =
       "psql, as the owner: grant order_mirror_web, order_mirror_worker or order_mirror_poller to it.";

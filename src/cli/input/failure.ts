@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { isFullDisk } from "../../runtime/fullDisk.ts";
+import { isFullDisk } from "../../runtime/dataFolder.ts";
 import { printJson, printNotice } from "../output/terminal.ts";
 
 /** Exit codes, as explained in `--help`. */

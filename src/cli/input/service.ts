@@ -1,9 +1,10 @@
-import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
+import { migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
 import { makeReloadableConfig } from "../../roles/start/reloadableConfig.ts";
 import type { ReloadableConfig, Reloaded } from "../../roles/start/reloadableConfig.ts";
 import type { RoleDeps } from "../../roles/role.ts";
-import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
-import type { Group } from "../../database/logins/loginRights.ts";
+import { ALL_GROUPS, readLogin, tellMissingGroups } from "../../database/logins.ts";
+import type { Group } from "../../database/logins.ts";
+import { assertMigrated } from "../../database/migrations.ts";
 import { withPool } from "../../database/database.ts";
 import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
@@ -66,7 +67,7 @@ export async function runService(options: {
     await options.examine?.(database.url);
     if (migrates || database.embedded)
       await migrateAll(database.url, logger, { roles: database.embedded ? "when new" : null });
-    else await assertMigrated(database.url, logger);
+    else for (const remark of await assertMigrated(database.url)) logger.warn(remark);
     const groups = options.groups ?? ALL_GROUPS;
     const databaseUrl = await database.enterAs(service, groups);
     await tellOfRights({ groups, databaseUrl, logger });
@@ -99,8 +100,8 @@ async function tellOfRights(deps: {
     max: 1,
     statementTimeoutMs: COMMAND_TIMEOUT_MS,
   };
-  const rights = await withPool(options, (pool) => examineLogin(pool, deps.groups));
-  for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
+  const login = await withPool(options, readLogin);
+  for (const { sentence, fix } of tellMissingGroups(login, deps.groups)) deps.logger.error({ fix }, sentence);
 }
 
 function listenForChanges(

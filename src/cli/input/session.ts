@@ -1,4 +1,5 @@
-import { assertMigrated, withDatabase } from "../../roles/start/openDatabase.ts";
+import { assertMigrated } from "../../database/migrations.ts";
+import { withDatabase } from "../../roles/start/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";

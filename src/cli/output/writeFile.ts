@@ -3,7 +3,7 @@ import path from "node:path";
 import type { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
-import { describeFullDisk, isFullDisk } from "../../runtime/fullDisk.ts";
+import { describeFullDisk, isFullDisk } from "../../runtime/dataFolder.ts";
 
 class ExportFailedError extends OrderMirrorError {
   override readonly name = "ExportFailedError";

@@ -1,10 +1,8 @@
 import type { Command } from "commander";
 import type pg from "pg";
 import { withClient } from "../../database/database.ts";
-import { examineSchema } from "../../database/schema/migrations.ts";
+import { assertMigrated } from "../../database/migrations.ts";
 import { beginSnapshot } from "../../database/snapshot.sql.ts";
-import { findObstacle } from "../../database/schema/schemaState.ts";
-import { ConfigurationError } from "../../domain/errors.ts";
 import { withDatabase } from "../../roles/start/openDatabase.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { configureHere } from "../demo/demoFolder.ts";
@@ -45,8 +43,7 @@ export function register(program: Command): void {
 /** Accepts an older schema: a release is rehearsed before it migrates. */
 async function rehearse(signal: AbortSignal): Promise<Rehearsal> {
   return withDatabase(await configureHere(readConfig()), async ({ url }) => {
-    const obstacle = findObstacle(await examineSchema(url));
-    if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
+    await assertMigrated(url);
     const place = { connectionString: url, application_name: "order-mirror rehearse" };
     return withClient(place, async (client) => {
       await beginSnapshot(client);

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { makeRefusedRequests, refusedFolder } from "../../receive/endpoint/refusedRequests.ts";
 import type { RefusedRequests } from "../../receive/endpoint/refusedRequests.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
-import { openDataFolder } from "../../runtime/postgres/postgresFolder.ts";
+import { openDataFolder } from "../../runtime/dataFolder.ts";
 import type { RoleDeps } from "../role.ts";
 
 const PRUNE_EVERY_MS = 600_000;

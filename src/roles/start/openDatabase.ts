@@ -3,12 +3,10 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { withClient } from "../../database/database.ts";
 import { sqlState } from "../../database/databaseErrors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import type { Group } from "../../database/logins/loginRights.ts";
-import { examineSchema, migrate } from "../../database/schema/migrations.ts";
-import type { Step } from "../../database/schema/migrations.ts";
-import { makeRolesStep } from "../../database/logins/roleRights.ts";
-import { prepareLogin } from "../../database/logins/serverLogins.ts";
-import { findStartObstacle } from "../../database/schema/schemaState.ts";
+import { makeRolesStep, prepareLogin } from "../../database/logins.ts";
+import type { Group } from "../../database/logins.ts";
+import { migrate } from "../../database/migrations.ts";
+import type { Step } from "../../database/migrations.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../../runtime/postgres/embeddedPostgres.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -95,17 +93,6 @@ export async function migrateAll(
   const ran = await migrate(databaseUrl, { steps });
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;
-}
-
-/**
- * Throws ConfigurationError if this program cannot work with the schema: a role never starts on an older one. Logs a
- * newer one.
- */
-export async function assertMigrated(databaseUrl: string, logger?: Logger): Promise<void> {
-  const state = await examineSchema(databaseUrl);
-  const obstacle = findStartObstacle(state);
-  if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
-  for (const { sentence } of state.findings) logger?.warn(sentence);
 }
 
 async function assertReachable(databaseUrl: string): Promise<void> {

@@ -1,21 +1,45 @@
-import { UnavailableError } from "../../domain/errors.ts";
+import { randomBytes, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { chown, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { describeFailure, findFix, openDataFolder } from "../dataFolder.ts";
 import { systemClock } from "../lifecycle/clock.ts";
 import { makeLoop } from "../lifecycle/loop.ts";
 import type { Loop } from "../lifecycle/loop.ts";
-import { assertSameMajor } from "./clusterMajor.ts";
-import { LockUnwritableError, withPidLock } from "./pidLock.ts";
-import { loadPostgresBinaries } from "./postgresBinaries.ts";
-import { isCluster, openPostgresFolder, readConnection, setUpCluster } from "./postgresFolder.ts";
-import type { PostgresFolder } from "./postgresFolder.ts";
-import { findPostmaster } from "./postmasterFile.ts";
-import { findServerUser } from "./serverAccount.ts";
-import { START_TIMEOUT_SECONDS, startServer, stopServer } from "./serverProcess.ts";
-import type { ServerProcess, ServerSettings } from "./serverProcess.ts";
-import { enterAsUser, hasUsers } from "./serverUsers.ts";
-import { finishReplacement } from "./upgradeCluster.ts";
+import {
+  identifyProcess,
+  isIdentityAlive,
+  isPidAlive,
+  LockUnwritableError,
+  readCommandLine,
+  withProcessLock,
+} from "../lifecycle/processLock.ts";
+import { findFreePort } from "./freePort.ts";
+import {
+  CURRENT_FOLDER,
+  findServerUser,
+  loadServerPrograms,
+  nameOfCurrent,
+  runServerProgram,
+} from "./serverPrograms.ts";
+import type { ServerPrograms, ServerUser } from "./serverPrograms.ts";
 
+const SUPERUSER = "postgres";
+/** Within the data folder. */
+const CLUSTER = "postgres";
+const NEW_CLUSTER = "postgres-new";
+/** Within the cluster. */
+export const SERVER_LOG = "server.log";
+const OWN_POSTGRES = "or set DATABASE_URL to a Postgres of your own.";
+const START_TIMEOUT_SECONDS = 60;
+const STOP_TIMEOUT_SECONDS = 10;
+const START_ATTEMPTS = 10;
+const START_RETRY_MS = 300;
 const SETTLE_POLL_MS = 100;
 const WATCH_INTERVAL_MS = 1_000;
+const LOG_BYTES_MAX = 10_000_000;
+const LOG_TAIL_BYTES = 65_536;
 
 /** A running Postgres in a folder that this program manages. */
 export interface EmbeddedPostgres {
@@ -27,7 +51,7 @@ export interface EmbeddedPostgres {
   readonly stop: () => Promise<void>;
 }
 
-export interface EmbeddedPostgresOptions extends ServerSettings {
+export interface EmbeddedPostgresOptions {
   /** Folder for everything of the server; created if missing. */
   readonly dataDir: string;
   /** Port on 127.0.0.1; 0, the default, takes a free one. Ignored when a running server is joined. */
@@ -36,11 +60,24 @@ export interface EmbeddedPostgresOptions extends ServerSettings {
   readonly revive?: boolean;
   /** Called when this process has restarted a dead server. */
   readonly onRevive?: () => void;
+  /** False switches fsync off: for tests, whose data may be lost with the machine. Default true. */
+  readonly durable?: boolean;
+  /** Further `name=value` settings of the server. */
+  readonly settings?: readonly string[];
 }
 
-interface Deps {
-  readonly folder: PostgresFolder;
-  readonly server: ServerProcess;
+/** The files below the data folder, and what runs the server there. */
+interface Server {
+  readonly root: string;
+  readonly cluster: string;
+  readonly log: string;
+  readonly password: string;
+  /** Held while the server is set up, started or stopped. */
+  readonly lock: string;
+  /** One note per process that uses the server. */
+  readonly users: string;
+  readonly user: ServerUser | undefined;
+  readonly programs: ServerPrograms;
   readonly options: EmbeddedPostgresOptions;
 }
 
@@ -53,53 +90,196 @@ interface Deps {
  * UnavailableError if the server does not start.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const folder = await openPostgresFolder(options.dataDir);
-  const user = await findServerUser(folder.cluster);
-  const binaries = await loadPostgresBinaries({ dataDir: folder.root, user });
-  const server: ServerProcess = { cluster: folder.cluster, user, binaries };
-  const deps: Deps = { folder, server, options };
-  const started = await withPidLock(folder.lock, async () => {
-    const shared = await hasUsers(folder.users);
-    await finishReplacement(folder);
-    if (isCluster(folder.cluster)) await assertSameMajor(server);
-    else {
-      await setUpCluster({ folder, binaries, user, durable: options.durable ?? true });
-    }
-    const makeUrl = await readConnection(folder);
-    const leave = await enterAsUser(folder.users);
+  const server = await openServer(options);
+  const started = await withProcessLock(server.lock, async () => {
+    const shared = await hasUsers(server.users);
+    if (isCluster(server.cluster)) await assertSameMajor(server);
+    else await setUp(server);
+    const secret = encodeURIComponent(await readPassword(server));
+    const leave = await enterAsUser(server.users);
     try {
-      const port = await ensureRunning(deps, options.port ?? 0);
-      return { url: makeUrl(port), port, shared, leave };
+      const port = await ensureRunning(server);
+      return { url: `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`, port, shared, leave };
     } catch (error) {
       await leave();
       throw error;
     }
   });
   let stopped: Promise<void> | undefined;
-  const watching = watch(deps, started.port, () => stopped !== undefined);
+  const watching = watch(server, started.port, () => stopped !== undefined);
   const leaveServer = async () => {
     await started.leave();
-    if (!(await hasUsers(folder.users))) await stopServer(server);
+    if (!(await hasUsers(server.users))) await stop(server);
   };
   const leave = () =>
-    withPidLock(folder.lock, leaveServer).catch((error: unknown) => {
+    withProcessLock(server.lock, leaveServer).catch((error: unknown) => {
       // Nobody else can enter now, either.
       if (error instanceof LockUnwritableError) return leaveServer();
       throw error;
     });
-  const stop = () => (stopped ??= watching.stop().then(leave));
-  return { url: started.url, shared: started.shared, stop };
+  return {
+    url: started.url,
+    shared: started.shared,
+    stop: () => (stopped ??= watching.stop().then(leave)),
+  };
+}
+
+/** True when a Postgres was set up in the data folder. */
+export function holdsCluster(dataDir: string): boolean {
+  return isCluster(path.join(dataDir, CLUSTER));
+}
+
+function isCluster(cluster: string): boolean {
+  return existsSync(path.join(cluster, "PG_VERSION"));
+}
+
+async function openServer(options: EmbeddedPostgresOptions): Promise<Server> {
+  const root = await openDataFolder(options.dataDir);
+  const cluster = path.join(root, CLUSTER);
+  await assertOurs(cluster);
+  const user = await findServerUser(cluster);
+  return {
+    root,
+    cluster,
+    log: path.join(cluster, SERVER_LOG),
+    password: path.join(root, "postgres-password"),
+    lock: path.join(root, "postgres-lock"),
+    users: path.join(root, "postgres-users"),
+    user,
+    programs: await loadServerPrograms(root, user),
+    options,
+  };
+}
+
+async function assertOurs(cluster: string): Promise<void> {
+  const found = await stat(cluster).catch(() => undefined);
+  if (!found) return;
+  const uid = process.getuid?.();
+  if (uid !== undefined && uid !== 0 && uid !== found.uid) {
+    throw new ConfigurationError(`${cluster} belongs to another account, which set it up.`, {
+      fix: "Start as that account, or point DATA_DIR at another folder.",
+    });
+  }
+  if (!isCluster(cluster)) {
+    throw new ConfigurationError(`${cluster} exists but is not a Postgres data folder.`, {
+      fix: "Move it away, or point DATA_DIR at another folder.",
+    });
+  }
+}
+
+/** Postgres reads only the files of its own major version. */
+async function assertSameMajor({ cluster, user, programs: { postgres } }: Server): Promise<void> {
+  const made = Number(await readFile(path.join(cluster, "PG_VERSION"), "utf8"));
+  const said = await runServerProgram(postgres, ["--version"], { folder: path.parse(postgres).root, user });
+  const ours = Number(/(\d+)/.exec(said)?.[1]);
+  if (made === ours) return;
+  throw new ConfigurationError(
+    `${cluster} holds data of PostgreSQL ${made}, and this version of order-mirror brings PostgreSQL ${ours}.`,
+    {
+      fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
+    },
+  );
+}
+
+async function readPassword({ cluster, password }: Server): Promise<string> {
+  try {
+    return await readFile(password, "utf8");
+  } catch (error) {
+    throw new ConfigurationError(
+      `The password of the Postgres in ${cluster} cannot be read from ${password}.`,
+      { cause: error, fix: "Put the file back, or point DATA_DIR at another folder." },
+    );
+  }
+}
+
+/**
+ * Creates a new cluster with a new password. It is created in a temporary folder, which is then renamed, so that a kill
+ * midway leaves nothing that looks complete.
+ */
+async function setUp({ root, cluster, password, user, programs, options }: Server): Promise<void> {
+  const fresh = path.join(root, `${NEW_CLUSTER}-${process.pid}`);
+  const filled = path.join(fresh, "cluster");
+  const secret = randomBytes(24).toString("base64url");
+  try {
+    // What killed processes left; under the lock, nobody is creating one.
+    for (const name of await readdir(root))
+      if (name.startsWith(NEW_CLUSTER)) await rm(path.join(root, name), { recursive: true, force: true });
+    await mkdir(filled, { recursive: true, mode: 0o700 });
+    await writeFile(path.join(fresh, "password"), secret, { mode: 0o600 });
+    if (user)
+      for (const name of ["", "cluster", "password"]) await chown(path.join(fresh, name), user.uid, user.gid);
+    const place = [`--pgdata=${nameOfCurrent(filled, user)}`, `--username=${SUPERUSER}`];
+    const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
+    const safety = ["--pwfile=../password", "--auth=scram-sha-256"];
+    if (options.durable === false) safety.push("--no-sync");
+    await runServerProgram(programs.initdb, [...place, ...locale, ...safety], { folder: filled, user });
+    await writeFile(password, secret, { mode: 0o600 });
+    await rename(filled, cluster);
+  } catch (error) {
+    throw new UnavailableError(
+      `The embedded Postgres could not be set up in ${root}: ${describeFailure(error)}.`,
+      { cause: error, fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, ${OWN_POSTGRES}` },
+    );
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+}
+
+/** Notes in `folder` that this process uses the server; the returned function removes the note. */
+async function enterAsUser(folder: string): Promise<() => Promise<void>> {
+  await mkdir(folder, { recursive: true });
+  const file = path.join(folder, randomUUID());
+  await writeFile(file, await identifyProcess());
+  return () => rm(file, { force: true });
+}
+
+/** True while a running process is noted in `folder`. Notes of processes that were killed are removed. */
+async function hasUsers(folder: string): Promise<boolean> {
+  let found = false;
+  for (const name of await readdir(folder).catch(() => [])) {
+    const file = path.join(folder, name);
+    if (await isIdentityAlive(await readFile(file, "utf8").catch(() => ""))) found = true;
+    else await rm(file, { force: true });
+  }
+  return found;
+}
+
+/**
+ * The server that runs in this folder, as postmaster.pid reports it, or undefined when none does. The status is `ready`
+ * once it takes connections; before and after that `starting`, `stopping` or nothing.
+ *
+ * The file alone is not enough: it remains when the server is killed, and another process may have its pid since then,
+ * especially after a restart of the machine or container. So, where the system shows command lines, that of the process
+ * must also contain the folder that the file names, or the port when the folder has no specific name. If the pid belongs
+ * to another program, the file is removed, because Postgres would refuse to start. The file of a dead process is left to
+ * Postgres, which first makes sure that its children are gone.
+ */
+async function findPostmaster(cluster: string): Promise<{ port: number; status: string } | undefined> {
+  const file = path.join(cluster, "postmaster.pid");
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) return undefined;
+  const [pidText, folder, , portText, , , , status = ""] = text.split("\n").map((line) => line.trim());
+  const pid = Number(pidText);
+  if (!isPidAlive(pid)) return undefined;
+  const commandLine = await readCommandLine(pid);
+  const port = Number(portText);
+  const mark = folder === CURRENT_FOLDER ? `port=${port}` : folder;
+  if (commandLine !== undefined && mark && !commandLine.includes(mark)) {
+    await rm(file, { force: true });
+    return undefined;
+  }
+  return { port, status };
 }
 
 /** Restarts the server whenever it has died, until the loop is stopped. */
-function watch(deps: Deps, port: number, isStopped: () => boolean): Loop {
-  const { folder, server, options } = deps;
+function watch(server: Server, port: number, isStopped: () => boolean): Loop {
+  const { cluster, lock, options } = server;
   const loop = makeLoop({
     async run() {
-      if (await findPostmaster(folder.cluster)) return;
-      const revived = await withPidLock(folder.lock, async () => {
-        if (isStopped() || (await findPostmaster(folder.cluster))) return false;
-        await startServer(server, port, options);
+      if (await findPostmaster(cluster)) return;
+      const revived = await withProcessLock(lock, async () => {
+        if (isStopped() || (await findPostmaster(cluster))) return false;
+        await start(server, port);
         return true;
       });
       if (revived) options.onRevive?.();
@@ -114,19 +294,97 @@ function watch(deps: Deps, port: number, isStopped: () => boolean): Loop {
   return loop;
 }
 
-/** The port of the running server, started on `wantedPort` (0: a free one) if none runs. Call it under the lock. */
-async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
+/** The port of the running server, started if none runs. Call it under the lock. */
+async function ensureRunning(server: Server): Promise<number> {
   const deadlineMs = systemClock.monotonicMs() + START_TIMEOUT_SECONDS * 1_000;
   for (;;) {
-    const postmaster = await findPostmaster(deps.folder.cluster);
-    if (!postmaster) return startServer(deps.server, wantedPort, deps.options);
+    const postmaster = await findPostmaster(server.cluster);
+    if (!postmaster) return start(server, server.options.port ?? 0);
     if (postmaster.status === "ready") return postmaster.port;
     // The process that was starting or stopping it was killed midway; the server itself keeps running.
     if (systemClock.monotonicMs() > deadlineMs) {
       throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
-        fix: `Read ${deps.folder.serverLog}.`,
+        fix: `Read ${server.log}.`,
       });
     }
     await systemClock.sleep(SETTLE_POLL_MS);
   }
+}
+
+/** Starts it at `wantedPort` (0: a free one); resolves with the port. Needs the lock. */
+async function start({ cluster, log, user, programs, options }: Server, wantedPort: number): Promise<number> {
+  const name = nameOfCurrent(cluster, user);
+  for (let attempt = 1; ; attempt += 1) {
+    const port = wantedPort || (await findFreePort());
+    const flags = listSettings(options, port).map((setting) => `-c ${setting}`);
+    const written = await openLog(log);
+    const args = ["start", "-D", name, "-w", "-t", String(START_TIMEOUT_SECONDS), "-o", flags.join(" ")];
+    try {
+      await runServerProgram(programs.pg_ctl, [...args, "-l", path.join(name, SERVER_LOG)], {
+        folder: cluster,
+        user,
+      });
+      return port;
+    } catch (error) {
+      const said = await written();
+      const isTaken = said.includes("Address already in use");
+      // Children of a killed server end by themselves.
+      const passes = isTaken || said.includes("pre-existing shared memory block");
+      if (passes && attempt < START_ATTEMPTS && !(wantedPort && isTaken)) {
+        await systemClock.sleep(START_RETRY_MS);
+        continue;
+      }
+      const failure = said.trim() === "" ? error : { stderr: said };
+      const reason = isTaken ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
+      throw new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
+        cause: error,
+        fix: `${findFix(failure) ?? `Read ${log}`}, ${OWN_POSTGRES}`,
+      });
+    }
+  }
+}
+
+function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port: number): string[] {
+  return [
+    `port=${port}`,
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=200",
+    "timezone=UTC",
+    "log_timezone=UTC",
+    ...(durable === false ? ["fsync=off", "full_page_writes=off"] : []),
+    ...settings,
+  ];
+}
+
+/** The server's log, set aside when it has grown big; the returned function reads what was added since. */
+async function openLog(file: string): Promise<() => Promise<string>> {
+  let { size } = await stat(file).catch(() => ({ size: 0 }));
+  if (size > LOG_BYTES_MAX) {
+    await rename(file, `${file}.old`);
+    size = 0;
+  }
+  return async () => {
+    const handle = await open(file).catch(() => undefined);
+    if (!handle) return "";
+    try {
+      const { buffer, bytesRead } = await handle.read({
+        position: size,
+        buffer: Buffer.alloc(LOG_TAIL_BYTES),
+      });
+      return buffer.toString("utf8", 0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  };
+}
+
+/** Stops the server if one runs in the cluster. Call it under the lock. */
+async function stop({ cluster, user, programs }: Server): Promise<void> {
+  if (!(await findPostmaster(cluster))) return;
+  const args = ["stop", "-D", nameOfCurrent(cluster, user), "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
+  const run = (mode: string) =>
+    runServerProgram(programs.pg_ctl, [...args, "-m", mode], { folder: cluster, user });
+  // A fast stop that hangs must not block the process: an immediate stop only costs a crash recovery at the next start.
+  await run("fast").catch(() => run("immediate").catch(() => undefined));
 }

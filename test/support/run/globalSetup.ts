@@ -5,7 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
-import { migrate } from "../../../src/database/schema/migrations.ts";
+import { migrate } from "../../../src/database/migrations.ts";
 import { migrateQueue } from "../../../src/queue/backends/migrateQueue.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";

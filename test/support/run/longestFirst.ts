@@ -10,7 +10,6 @@ const LONG = [
   "test/integration/health/conditions.test.ts",
   "test/integration/ops/opsBrowser.test.ts",
   "test/e2e/mirror/canary.test.ts",
-  "test/e2e/upgrade/upgradePostgres.test.ts",
   "test/e2e/firstHour/package.test.ts",
   "test/e2e/edge/overload.test.ts",
   "test/unit/poll/convergence.test.ts",

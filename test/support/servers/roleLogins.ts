@@ -1,5 +1,4 @@
 import pg from "pg";
-import { parseRights, readRolesFile } from "../../../src/database/logins/roleRights.ts";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 import { startOwnPostgres } from "./ownPostgres.ts";
 import { runProgram } from "../programs/program.ts";
@@ -47,11 +46,9 @@ export async function makeRoleLogins(): Promise<RoleLogins> {
   await runOnServer(server.url, `create role mirror_owner login createrole password '${PASSWORD}'`);
   await createDatabase(server.url, DATABASE);
   await runOnServer(server.url, `alter database ${DATABASE} owner to mirror_owner`);
-  await runProgram(["migrate"], { DATABASE_URL: urlOf("owner") });
-  const grants = await readRolesFile();
-  const rights = parseRights(grants);
   // Twice, because it runs again after every migration.
-  for (let time = 1; time <= 2; time += 1) await query("owner", grants);
+  for (let time = 1; time <= 2; time += 1)
+    await runProgram(["migrate", "--roles"], { DATABASE_URL: urlOf("owner") });
   await administer(`alter system set log_line_prefix = '${LOG_PREFIX}'`);
   await administer("select pg_reload_conf()");
   for (const name of PROCESSES) {
@@ -84,12 +81,16 @@ export async function makeRoleLogins(): Promise<RoleLogins> {
       );
       const called = functions.filter(({ name }) => entries.includes(`mirror.${String(name)}(`));
       const used = listWrites([entries, ...called.map(({ body }) => String(body))].join("\n"));
-      const given = rights.filter(({ role, privilege, kind, object }) => {
-        const writes = kind === "table" && ["insert", "update", "delete"].includes(privilege);
-        return writes && object.startsWith("mirror.") && role === `order_mirror_${who}`;
-      });
-      const named = given.map(({ privilege, object }) => `${privilege} on ${object}`);
-      return [...new Set(named)].filter((right) => !used.has(right)).sort();
+      const given = await query(
+        "owner",
+        `select distinct lower(privilege_type) || ' on mirror.' || relname as right
+         from pg_class c left join pg_attribute t on t.attrelid = c.oid and t.attacl is not null,
+           lateral (select * from aclexplode(c.relacl) union all select * from aclexplode(t.attacl)) a
+         where c.relnamespace = 'mirror'::regnamespace and c.relkind in ('r', 'p')
+           and privilege_type in ('INSERT', 'UPDATE', 'DELETE') and grantee = 'order_mirror_${who}'::regrole
+         order by 1`,
+      );
+      return given.map(({ right }) => String(right)).filter((right) => !used.has(right));
     },
     remove: () => server.remove(),
   };
