@@ -89,7 +89,7 @@ class MigrationFailedError extends OrderMirrorError {
   }
 }
 
-/** All migrations of this program, oldest first. */
+/** All migrations of this program, oldest first. @internal */
 export async function readMigrations(directory = DIRECTORY): Promise<readonly Migration[]> {
   const files = (await readdir(directory)).filter((file) => FILE.test(file)).sort();
   return Promise.all(

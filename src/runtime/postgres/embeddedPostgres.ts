@@ -30,7 +30,7 @@ const SUPERUSER = "postgres";
 const CLUSTER = "postgres";
 const NEW_CLUSTER = "postgres-new";
 /** Within the cluster. */
-export const SERVER_LOG = "server.log";
+const SERVER_LOG = "server.log";
 const OWN_POSTGRES = "or set DATABASE_URL to a Postgres of your own.";
 const START_TIMEOUT_SECONDS = 60;
 const STOP_TIMEOUT_SECONDS = 10;

@@ -165,7 +165,6 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/queues",
     "/ops/sources/live",
     "/ops/sources/live/report-card",
-    "/ops/sessions",
     "/ops/gaps",
     "/ops/breaches",
     "/ops/outgoing",

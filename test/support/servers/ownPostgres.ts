@@ -5,7 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import { inject } from "vitest";
-import { SERVER_LOG, startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
@@ -70,7 +70,7 @@ export async function openOwnPostgres({
   return {
     url,
     dataDir,
-    readLog: () => readFile(path.join(dataDir, "postgres", SERVER_LOG), "utf8"),
+    readLog: () => readFile(path.join(dataDir, "postgres", "server.log"), "utf8"),
     stop: () => server.stop(),
     async start() {
       server = await startEmbeddedPostgres(options);
