@@ -2,7 +2,7 @@
  * The schema: numbered SQL files that knex runs once each, forward only, every one in a transaction of its own.
  *
  * With each migration, `order_mirror_migration_runs` gets the checksum of the text that ran, in the same transaction. So
- * one that was edited, that is missing or that a newer release ran is told apart from one that is merely due, and said in
+ * one that was edited, that is missing or that a newer release ran is distinguished from one that is merely due, and named in
  * one sentence with a fix: by `migrate`, at the start of every process, by doctor and at /readyz. `judgeSchema` is that
  * rule. After the migrations come steps that may be repeated: BullMQ's own tables, and the rights of the processes.
  */

@@ -40,7 +40,7 @@ function urlOf(login: string): string {
   return url.href;
 }
 
-it("a login that lacks a group that its configuration needs is told, and no other", async () => {
+it("a login that lacks a group that its configuration needs is named with its group, and no other", async () => {
   const examine = async (login: string, ...needs: Group[]) => {
     const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
     try {
@@ -62,11 +62,11 @@ it("what a restore loses is named by doctor, and restored by migrate --roles", C
   await administrator.query(`update pg_database set datacl = null where datname = '${TEMPLATE_DATABASE}'`);
   await administrator.query(`revoke temporary on database ${TEMPLATE_DATABASE} from public`);
   const doctor = async () => (await runCommand(["doctor"], { databaseUrl: urlOf("mirror_web") })).stdout;
-  const told = await doctor();
-  expect(told).toContain("every login of the server may connect");
-  expect(told).toContain("web and worker may not create temporary tables");
-  expect(told).toContain("jit is not off");
-  expect(told).toContain("Run `order-mirror migrate --roles` as the owner of the database.");
+  const report = await doctor();
+  expect(report).toContain("every login of the server may connect");
+  expect(report).toContain("web and worker may not create temporary tables");
+  expect(report).toContain("jit is not off");
+  expect(report).toContain("Run `order-mirror migrate --roles` as the owner of the database.");
   await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
   expect(await listLostSettings(administrator)).toEqual([]);
   expect(await doctor()).not.toContain("lost settings");
