@@ -98,7 +98,6 @@ grant usage on all sequences in schema mirror to order_mirror_worker, order_mirr
 -- Processes that call the provider record how many requests they sent: the poller, and web when WRITE_THROUGH forwards
 -- requests.
 grant insert, update, delete on mirror.provider_requests to order_mirror_web, order_mirror_poller;
-grant insert, update on mirror.provider_days to order_mirror_web, order_mirror_poller;
 
 -- Retention: remove old rows, and record that for the feed's readers.
 grant usage on schema mirror to order_mirror_retention;
@@ -109,7 +108,7 @@ grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgo
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events. No setting turns
 -- this off.
 grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_worker;
-grant insert, update on mirror.retention_walks, mirror.lost_events_removed, mirror.provider_days to order_mirror_worker;
+grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
 
 -- Worker: send changes to the business's own systems.
 grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to order_mirror_worker;

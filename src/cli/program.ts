@@ -24,7 +24,6 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   verify: () => import("./commands/orders/verify.ts"),
   source: () => import("./commands/source/source.ts"),
   export: () => import("./commands/orders/export.ts"),
-  "report-card": () => import("./commands/source/reportCard.ts"),
   replay: () => import("./commands/orders/replay.ts"),
   outgoing: () => import("./commands/outgoing.ts"),
   erase: () => import("./commands/orders/erase.ts"),

@@ -65,7 +65,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes({ pool, clock }), makePlainPages(localTrust));
+  ops.use(makeSourceRoutes(pool), makePlainPages(localTrust));
   ops.use("/queues", makeJobRoutes(pool, queue));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));

@@ -155,7 +155,7 @@ export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query
 /** Looks again at windows that had to stay. */
 export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
 
-/** Findings of the ledger of lost events; how many there were stays counted, per day and, of the lost ones, in all. */
+/** Findings of the ledger of lost events; how many there were stays counted, of the lost ones. */
 export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(
     pool,
@@ -169,12 +169,7 @@ export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
      ), gone as (
        delete from mirror.unannounced_changes u using old
        where u.source_id = old.source_id and u.reference = old.reference and u.version = old.version
-       returning u.source_id, u.state, (u.found_at at time zone 'UTC')::date as day
-     ), summed as (
-       insert into mirror.provider_days as d (source_id, day, figure, amount)
-       select source_id, day, state, count(*) from gone where state in ('lost', 'not_announced')
-       group by source_id, day, state order by source_id, day, state
-       on conflict (source_id, day, figure) do update set amount = d.amount + excluded.amount
+       returning u.source_id, u.state
      ), counted as (
        insert into mirror.lost_events_removed as r (source_id, lost)
        select source_id, count(*) from gone where state = 'lost' group by source_id order by source_id

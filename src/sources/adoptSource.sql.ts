@@ -47,8 +47,6 @@ export async function adoptSource(
        delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
      ), delays as (
        delete from mirror.event_delays d using adopted a where d.source_id = a.source_id
-     ), days as (
-       delete from mirror.provider_days d using adopted a where d.source_id = a.source_id
      ), requests as (
        update mirror.period_requests r set state = 'cancelled', ended_at = clock_timestamp(),
          last_error = 'the source went to another provider'

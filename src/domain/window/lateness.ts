@@ -72,7 +72,7 @@ function lateSeenSeconds({ missedSeconds, seenSeconds }: ArrivalCount): number {
 }
 
 /** The smallest age such that at least `share` of all changes have it or a lower one; 0 if there are none. */
-export function quantile<Count extends { readonly changes: number }>(
+function quantile<Count extends { readonly changes: number }>(
   counts: readonly Count[],
   share: number,
   ageOf: (count: Count) => number,

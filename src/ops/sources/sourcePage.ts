@@ -11,7 +11,6 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { readSource } from "../../sources/sources.sql.ts";
 import type { KnownSource } from "../../sources/sources.sql.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderFacts } from "../../html/fieldList.ts";
@@ -21,13 +20,11 @@ import { numberColumn, renderTable } from "../../html/table.ts";
 import { serveList } from "../lists/serveList.ts";
 import { describeBoundedCount, describeCount, describeSpan, sourceQuery } from "../overview/phrases.ts";
 import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/marks.ts";
-import { makeReportCardPage } from "./reportCardPage.ts";
 import { describePolling, SOURCE_LIST } from "./sourceList.ts";
 
 /** The sources, and what is known of each. */
-export function makeSourceRoutes({ pool, clock }: { pool: Pool; clock: Clock }): Router {
+export function makeSourceRoutes(pool: Pool): Router {
   const router = Router();
-  router.get("/sources/:sourceId/report-card", makeReportCardPage({ pool, clock }));
   router.get("/sources", serveList(pool, "/ops/sources", SOURCE_LIST));
   router.get("/sources/:sourceId", async ({ params }, response) => {
     const sourceId = readField(params.sourceId);
@@ -185,8 +182,5 @@ function renderMore(sourceId: string): Html {
   return html`<h2>More of ${sourceId}</h2>
     <ul>
       ${Object.entries(MORE).map(([page, name]) => html`<li><a href="/ops/${page}${sourceQuery(sourceId)}">${name}</a></li> `)}
-      <li>
-        <a href="/ops/sources/${encodeURIComponent(sourceId)}/report-card">Report card of the provider</a>
-      </li>
     </ul>`;
 }

@@ -14,20 +14,13 @@ export interface SpentRequests extends RequestCount {
 }
 
 /**
- * Adds what a process has sent. Of the sources in `counts`, counts older than two days are added up by the hour, and of
- * those older than 31 days only the sums of days are kept.
+ * Adds what a process has sent. Of the sources in `counts`, counts older than two days are added up by the hour, and
+ * those older than 31 days are removed.
  */
 export async function recordRequests(pool: Pool, counts: readonly SpentRequests[]): Promise<void> {
   await pool.query(
     `with forgotten as (
        delete from mirror.provider_requests where source_id = any($1::text[]) and minute < clock_timestamp() - interval '31 days'
-       returning source_id, (minute at time zone 'UTC')::date as day, requests, refused
-     ), summed as (
-       insert into mirror.provider_days as d (source_id, day, figure, amount)
-       select source_id, day, figure, sum(amount)
-       from forgotten cross join lateral (values ('requests', requests), ('refused', refused)) f (figure, amount)
-       group by source_id, day, figure order by source_id, day, figure
-       on conflict (source_id, day, figure) do update set amount = d.amount + excluded.amount
      ), old as (
        delete from mirror.provider_requests
        where source_id = any($1::text[]) and minute <> date_trunc('hour', minute)

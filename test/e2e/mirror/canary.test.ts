@@ -126,7 +126,6 @@ async function readPages(url: string): Promise<string> {
     "/ops/quarantine",
     "/ops/actions",
     "/ops/sources/live",
-    "/ops/sources/live/report-card",
     "/ops/queues?state=completed",
   ];
   const texts: string[] = [];

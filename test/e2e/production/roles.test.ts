@@ -26,8 +26,6 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     // ops/remedies/remedyRoutes.ts: gaps, which this test does not have.
     "insert on mirror.period_requests",
     // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
-    "insert on mirror.provider_days",
-    "update on mirror.provider_days",
     "delete on mirror.provider_requests",
     "insert on mirror.provider_requests",
     "update on mirror.provider_requests",
@@ -164,7 +162,6 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/actions",
     "/ops/queues",
     "/ops/sources/live",
-    "/ops/sources/live/report-card",
     "/ops/gaps",
     "/ops/breaches",
     "/ops/outgoing",

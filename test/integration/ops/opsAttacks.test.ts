@@ -112,7 +112,6 @@ async function fillWithEvil(): Promise<string[]> {
     `/ops/actions?person=${typed}`,
     `/ops/lost?source=${typed}&after=${typed}`,
     `/ops/sources/${typed}`,
-    `/ops/sources/${typed}/report-card`,
     `/ops/queues?state=${typed}`,
     `/ops/${typed}`,
   ];

@@ -51,7 +51,6 @@ const PAGES = [
   "/ops/actions",
   "/ops/sources",
   "/ops/sources/live",
-  "/ops/sources/live/report-card",
   "/ops/gaps",
   "/ops/breaches",
   "/ops/requests",

@@ -128,33 +128,6 @@ describe("the pages of the sources", () => {
     expect((await read("/ops/sources/none")).status).toBe(404);
   });
 
-  it("leads to the provider's report card, as a page and as files", async () => {
-    expect((await read("/ops/sources/live")).page).toContain('href="/ops/sources/live/report-card"');
-    const card = "/ops/sources/live/report-card?month=2026-01";
-    const { text, page } = await read(card);
-    expect(text).toContain("Report card of live, 2026-01");
-    expect(text).toContain("What provider.example/live did");
-    expect(text).toContain("not enough data");
-    expect(page).toContain('href="/ops/sources/live/report-card?month=2025-12" rel="prev"');
-    expect(page).toContain('href="/ops/sources/live/report-card?month=2026-02" rel="next"');
-    for (const [format, type, name] of [
-      ["markdown", "text/markdown", "report-card-live-2026-01.md"],
-      ["csv", "text/csv", "report-card-live-2026-01.csv"],
-      ["json", "application/json", "report-card-live-2026-01.json"],
-    ]) {
-      const file = await fetch(`${server.url}${card}&format=${format}`, { headers: VIEWER });
-      expect(file.headers.get("content-type")).toContain(type);
-      expect(file.headers.get("content-disposition")).toBe(`attachment; filename=${name}`);
-      expect(await file.text()).toContain("2026-01");
-    }
-    const future = await read("/ops/sources/live/report-card?month=2199-01");
-    expect(future.text).toContain("Not the whole month. The month is not over.");
-    expect(future.page).not.toContain('rel="next"');
-    expect((await read("/ops/sources/live/report-card")).status).toBe(200);
-    expect((await read("/ops/sources/live/report-card?month=2026-13")).status).toBe(400);
-    expect((await read("/ops/sources/none/report-card")).status).toBe(404);
-  });
-
   it("pause polling after saying what that means, and record it", async () => {
     expect((await read("/ops/pause?source=live", OPERATOR)).text).toContain("webhooks are still applied");
     expect((await send("/ops/pause", { source: "live" }, VIEWER)).status).toBe(405);

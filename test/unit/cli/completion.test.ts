@@ -99,6 +99,6 @@ it("every command with output for programs can print JSON", async () => {
   );
   const running = ["demo", "poller", "psql", "up", "web", "worker"];
   // A script, JSON, or one word.
-  const formatted = ["completion", "openapi", "openapi", "report-card"];
+  const formatted = ["completion", "openapi", "openapi"];
   expect(without.map((command) => command.name()).sort()).toEqual([...running, ...formatted].sort());
 });
