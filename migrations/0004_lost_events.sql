@@ -61,7 +61,7 @@ comment on column mirror.lost_event_cursor.source_id is 'The source; references 
 create table mirror.webhook_calls (
   source_id text not null references mirror.sources,
   minute    timestamptz not null,
-  outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'wrong_time', 'not_stored', 'other')),
+  outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'wrong_time', 'not_stored', 'no_secret', 'other')),
   calls     bigint not null,
   slow      bigint not null,
   last_at   timestamptz not null,
@@ -70,7 +70,7 @@ create table mirror.webhook_calls (
 comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
 comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
 comment on column mirror.webhook_calls.minute    is 'Minute in which they were recorded, by the database''s clock.';
-comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. other: refused for another reason.';
+comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason.';
 comment on column mirror.webhook_calls.calls     is 'How many calls.';
 comment on column mirror.webhook_calls.slow      is 'How many of those were answered more than a second after they arrived.';
 comment on column mirror.webhook_calls.last_at   is 'When the last of them was recorded.';

@@ -1,4 +1,5 @@
-import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
+import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
+import type { WebhookHealth } from "../domain/order/lostEvents.ts";
 import { describeCount, perSource } from "./condition.ts";
 import type { Condition, SourceFacts } from "./condition.ts";
 import { commandOn } from "../domain/shellWord.ts";
@@ -37,6 +38,20 @@ const isEveryCallRefused = ({ refusedSinceLastEvent, foundSinceRefused, lastEven
   (refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0) ||
   (refusedSinceLastEvent > 0 && lastEventAt === null);
 
+/** Without a secret every call is answered 404. One or two may be a stranger's. */
+const isCalledWithoutSecret = ({ configured, withoutSecret }: SourceFacts) =>
+  configured === false && withoutSecret >= REFUSED_MIN;
+
+/**
+ * How a source's webhooks are, for everything that says so:
+ * - `refused`: every signed call is refused.
+ * - `without-secret`: calls come, and the source has no secret to verify them with.
+ */
+export function describeWebhooks(source: SourceFacts): WebhookHealth | "refused" | "without-secret" {
+  if (isCalledWithoutSecret(source)) return "without-secret";
+  return isEveryCallRefused(source) ? "refused" : judgeWebhooks(source);
+}
+
 /** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
 export function describeRefusals({ wrongSignatures, wrongTimes }: SourceFacts): string {
   const calls = describeCount(wrongSignatures, "webhook call");
@@ -60,14 +75,15 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     holds: ({ oldestPendingAt }) => oldestPendingAt !== null,
     since: ({ oldestPendingAt }) => oldestPendingAt,
     cause: ({ sourceId, pending }) =>
-      `${describeCount(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them, or not fast enough.`,
+      `${describeCount(pending, "event")} of ${sourceId} waiting. No worker is keeping up.`,
   }),
   perSource({
     name: "OrderMirrorQuarantine",
     severity: "warning",
     area: "quarantine",
     measures: "events or reads could not be processed",
-    remedy: "Inspect them on /ops, fix the cause, then run `order-mirror replay --quarantine --dry-run`.",
+    remedy:
+      "Review them on /ops/quarantine, fix the cause, then run `order-mirror replay --quarantine --dry-run`.",
     page: "/ops/quarantine",
     holds: ({ quarantined }) => quarantined > 0,
     since: ({ oldestQuarantinedAt }) => oldestQuarantinedAt,
@@ -91,6 +107,19 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
       return `Every webhook of ${sourceId} is refused (${describeCount(calls, "call")}): ${why}.`;
     },
     fix: (source) => (isRefusedForTime(source) ? CLOCK_REMEDY : SECRET_REMEDY),
+  }),
+  perSource({
+    name: "OrderMirrorNoSecret",
+    severity: "critical",
+    area: "events",
+    measures: "webhooks come, and every one is answered 404, because no secret is set",
+    remedy:
+      "Copy the endpoint's secret from the provider into DELIVERY_LIVE_WEBHOOK_SECRETS, DELIVERY_TEST_WEBHOOK_SECRETS or SOURCES_FILE, and restart `order-mirror web`.",
+    page: "/ops/sources",
+    holds: isCalledWithoutSecret,
+    since: ({ firstWithoutSecretAt }) => firstWithoutSecretAt,
+    cause: ({ sourceId, withoutSecret }) =>
+      `Every webhook of ${sourceId} is answered 404 (${describeCount(withoutSecret, "call")}): it has no webhook secret.`,
   }),
   perSource({
     name: "OrderMirrorBadSignatures",

@@ -14,7 +14,7 @@ export interface Holding {
 }
 
 export interface Judgement {
-  /** Critical ones first, then the longest first. */
+  /** Critical ones first, then the newest first: what has just begun is the news. */
   readonly holding: readonly Holding[];
   /** Those that have not held long enough to be reported, but long enough to be noticed, in the same order. */
   readonly beginning: readonly Holding[];
@@ -83,5 +83,5 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
 function byUrgency(one: Holding, other: Holding): number {
   if (one.condition.severity !== other.condition.severity)
     return one.condition.severity === "critical" ? -1 : 1;
-  return one.since < other.since ? -1 : one.since > other.since ? 1 : 0;
+  return one.since > other.since ? -1 : one.since < other.since ? 1 : 0;
 }

@@ -105,7 +105,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     area: "outgoing",
     measures: "changes were removed within the last day before webhooks were made of them",
     remedy:
-      "The system behind the endpoint must read the orders again; a changes.missed message tells it between which positions.",
+      "The system behind the endpoint must read the orders again; a changes.missed message names the missing range.",
     page: "/ops/outgoing",
     holds: ({ newestMissedAt }, { now }) => now - (toInstant(newestMissedAt) ?? 0n) <= DAY_NANOS,
     since: ({ newestMissedAt }) => toInstant(newestMissedAt),

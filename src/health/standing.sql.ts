@@ -116,6 +116,9 @@ export interface Standing {
   /** Of the last 5 minutes: answered 5xx; 0 if none was within the last minute. */
   readonly notStored: number;
   readonly firstNotStoredAt: Instant | null;
+  /** Of the last 10 minutes: answered 404, because the source had no webhook secret. */
+  readonly withoutSecret: number;
+  readonly firstWithoutSecretAt: Instant | null;
 }
 
 /** The last event is searched among this many rows of the inbox; for older events, the record of calls is used. */
@@ -181,7 +184,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late') as "foundSinceRefused",
   recent.calls, recent.slow as "slowCalls", recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
   mirror.nanos_of(recent.first_refused) as "firstWrongSignatureAt",
-  recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt"
+  recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt",
+  recent.no_secret as "withoutSecret", mirror.nanos_of(recent.first_no_secret) as "firstWithoutSecretAt"
 from chosen s
 left join mirror.poll_state poll using (source_id)
 left join mirror.leases led on led.name = 'poll:' || s.source_id
@@ -249,7 +253,9 @@ cross join lateral (
     min(minute) filter (where outcome in ('wrong_signature', 'wrong_time')) as first_refused,
     case when max(last_at) filter (where outcome = 'not_stored') > clock_timestamp() - interval '1 minute'
       then sum(calls) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') else 0 end::int as not_stored,
-    min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored
+    min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored,
+    coalesce(sum(calls) filter (where outcome = 'no_secret'), 0)::int as no_secret,
+    min(minute) filter (where outcome = 'no_secret') as first_no_secret
   from mirror.webhook_calls w
   where w.source_id = s.source_id and w.minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
 ) recent

@@ -27,6 +27,7 @@ import { eventsFirst } from "../runtime/http/eventsFirst.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
+import type { Verifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./serving/answerHeaders.ts";
 import { listen } from "./serving/httpServer.ts";
 import type { ListeningServer } from "./serving/httpServer.ts";
@@ -157,14 +158,15 @@ async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Rec
   });
 }
 
-/** A source without secrets is polled only: it has no webhook address. */
+/** A source without secrets is polled only: calls to it are counted, and answered as those to no source. */
 function loadVerifiers(sources: readonly SourceConfig[], { publicUrls }: Config, logger: Logger) {
-  const receiving = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
-  return receiving.map(({ sourceId, webhookScheme, webhookSecrets: secrets }) => {
+  type Receiving = readonly [sourceId: string, { readonly verifier: Verifier | null }];
+  return sources.map(({ sourceId, webhookScheme, webhookSecrets: secrets }): Receiving => {
+    if (secrets.length === 0) return [sourceId, { verifier: null }];
     const url = webhookUrl(publicUrls, sourceId);
     const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
     for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
-    return [sourceId, { verifier }] as const;
+    return [sourceId, { verifier }];
   });
 }
 

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { judgeWebhooks, lossRate } from "../../domain/order/lostEvents.ts";
-import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
+import { lossRate } from "../../domain/order/lostEvents.ts";
+import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
@@ -59,7 +59,7 @@ interface ShownSource {
   readonly holding: readonly Holding[];
   /** The same of those that may pass by themselves. */
   readonly beginning: readonly Holding[];
-  readonly webhooks: WebhookHealth;
+  readonly webhooks: ReturnType<typeof judgeWebhooks>;
   readonly requests: readonly RequestCount[];
   readonly behaviour: readonly StoredBehaviour[];
 }
@@ -169,12 +169,17 @@ function describePending({ pending, oldestPendingAt, now }: SourceFacts): string
 }
 
 /** The style is of a state that has figures. */
-const HEALTH: Record<WebhookHealth, readonly [words: string, style?: Parameters<Paint>[0] | "plain"]> = {
+const HEALTH: Record<
+  ShownSource["webhooks"],
+  readonly [words: string, style?: Parameters<Paint>[0] | "plain"]
+> = {
   "not-configured": ["polled only: no webhook secret is set"],
   "never-seen": ["no event has ever arrived"],
   working: ["working", "plain"],
   losing: ["losing events", "yellow"],
   stopped: ["stopped", "red"],
+  refused: ["every call is refused", "red"],
+  "without-secret": ["every call is answered 404: no webhook secret is set", "red"],
 };
 
 function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): string {

@@ -1,8 +1,7 @@
 import { formatInstant, instantFromMillis, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { Area, SourceFacts } from "../../health/condition.ts";
-import { describeRefusals } from "../../health/eventConditions.ts";
+import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
@@ -60,7 +59,7 @@ export const eventsCheck = makeSourceCheck("events", "events", (source) => {
   const { sourceId, lost, lastEventAt, now, wrongSignatures } = source;
   const last = lastEventAt === null ? "" : describeAgo(now, lastEventAt);
   const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
-  const health = judgeWebhooks(source);
+  const health = describeWebhooks(source);
   switch (health) {
     case "not-configured":
       return ok(`${sourceId}: polled only.`);
@@ -72,7 +71,10 @@ export const eventsCheck = makeSourceCheck("events", "events", (source) => {
       );
     case "working":
       return ok(`${sourceId}: the last event arrived ${last}, and none was lost in 24 h.${forged}`);
+    case "without-secret":
+      return ok(`${sourceId}: every call is answered 404.`);
     case "losing":
+    case "refused":
     case "stopped":
       return ok(
         `${sourceId}: the last event arrived ${last}; ${lost} were lost in 24 h, and polling repaired them.${forged}`,

@@ -1,7 +1,13 @@
 import type { Pool } from "../../database/database.ts";
 
 /** How a call ended, as far as it matters for whether webhooks work; see mirror.webhook_calls. */
-export type CallOutcome = "accepted" | "wrong_signature" | "wrong_time" | "not_stored" | "other";
+export type CallOutcome =
+  | "accepted"
+  | "wrong_signature"
+  | "wrong_time"
+  | "not_stored"
+  | "no_secret"
+  | "other";
 
 export interface CallCount {
   readonly sourceId: string;

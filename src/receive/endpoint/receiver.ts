@@ -35,7 +35,7 @@ export interface CallEnd {
 
 export interface ReceiverDeps {
   /** By source id, as in the address `/webhooks/:source`. A source that is not listed has no address. */
-  readonly sources: ReadonlyMap<string, { readonly verifier: Verifier }>;
+  readonly sources: ReadonlyMap<string, { readonly verifier: Verifier | null }>;
   /** How each source announces changes. */
   readonly events: Pick<EventReader, "readEventId">;
   /** Resolves once the event is committed; `seq` is null if it was already there. */

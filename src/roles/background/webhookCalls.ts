@@ -16,6 +16,8 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], CallOutcome>>> = {
   body_already_read: "not_stored",
   overloaded: "not_stored",
   unavailable: "not_stored",
+  // Only calls of configured sources are counted: this one has no secret.
+  not_found: "no_secret",
 };
 
 /**

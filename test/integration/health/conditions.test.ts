@@ -119,6 +119,20 @@ it("reports everywhere, and commands at once, that a replica does not answer", a
   });
 });
 
+it("reports everywhere that webhooks come to a source without a secret", async () => {
+  const { DELIVERY_LIVE_WEBHOOK_SECRETS: _secret, ...without } = env;
+  const deaf = await openSurfaces(without);
+  onTestFinished(() => deaf.close());
+  const order = { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) };
+  const body = makeEventBody({ id: "evt_1", order });
+  for (let n = 0; n < 3; n += 1)
+    expect(await sendEvent(`${deaf.url}/webhooks/live`, { id: `evt_${n}`, body })).toBe(404);
+  await expect.poll(() => counted("no_secret"), WAIT).toEqual([{ calls: 3 }]);
+  expect(await deaf.look()).toEqual(everywhere("critical OrderMirrorNoSecret"));
+  expect(await deaf.readPage()).toContain("Every webhook of live is answered 404 (3 calls)");
+  await run(emptying("webhook_calls"));
+});
+
 it("reports everywhere that all webhooks are refused while polling finds their changes", async () => {
   const url = `${surfaces.url}/webhooks/live`;
   const order = { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) };

@@ -73,6 +73,8 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     firstWrongSignatureAt: null,
     notStored: 0,
     firstNotStoredAt: null,
+    withoutSecret: 0,
+    firstWithoutSecretAt: null,
     ...change,
   };
 }

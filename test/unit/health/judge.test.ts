@@ -26,6 +26,7 @@ const gap = (seconds: number) => ({
 });
 const leaderless = (seconds: number) => ({ leader: null, leaderlessSince: ago(seconds) });
 const lost = (count: number) => ({ lost: count, firstLostAt: ago(1_000), announced: 99 });
+const called = { configured: false, firstWithoutSecretAt: ago(120) };
 const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
 
 // The first of each pair is still fine.
@@ -42,6 +43,7 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
     { rateRefusals: 4, firstRateRefusalAt: ago(60) },
     { rateRefusals: 5, firstRateRefusalAt: ago(60) },
   ],
+  ["OrderMirrorNoSecret", { ...called, withoutSecret: 2 }, { ...called, withoutSecret: 3 }],
   ["OrderMirrorPollFailing", failing("other", 599), failing("other", 600)],
   ["OrderMirrorIncomplete", { safeThrough: ago(3_899) }, { safeThrough: ago(3_900) }],
   [
@@ -235,7 +237,7 @@ it("finds no lost events for a source without webhooks", () => {
   expect(firing({ ...past, configured: false })).toEqual([]);
 });
 
-it("lists critical conditions first, and the oldest first among those", () => {
+it("lists critical conditions first, and the newest first among those", () => {
   const both = {
     ...leaderless(500),
     pending: 1,
@@ -243,7 +245,7 @@ it("lists critical conditions first, and the oldest first among those", () => {
     quarantined: 1,
     oldestQuarantinedAt: ago(9_000),
   };
-  expect(firing(both)).toEqual(["OrderMirrorEventsWait", "OrderMirrorNoLeader", "OrderMirrorQuarantine"]);
+  expect(firing(both)).toEqual(["OrderMirrorNoLeader", "OrderMirrorEventsWait", "OrderMirrorQuarantine"]);
 });
 
 it("judges each source separately", () => {

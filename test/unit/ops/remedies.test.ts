@@ -22,6 +22,7 @@ const ELSEWHERE = [
   "LateArrivals",
   "EventsWait",
   "WebhooksRefused",
+  "NoSecret",
   "BadSignatures",
   "ClaimsRefuted",
   "EventsRefused",
