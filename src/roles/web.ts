@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import express from "express";
 import { takeShare } from "../domain/window/budget.ts";
-import { insertEvents } from "../receive/commit/inbox.sql.ts";
+import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
 import { makeHealthRouter } from "../ops/health/healthRouter.ts";
@@ -9,9 +9,9 @@ import { makeDocsRouter } from "../ops/docs/docsRouter.ts";
 import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS } from "../provider/rate/policies.ts";
-import { makeGroupCommit } from "../receive/commit/groupCommit.ts";
-import { makeReceiver } from "../receive/endpoint/receiver.ts";
-import type { Receiver } from "../receive/endpoint/receiver.ts";
+import { makeGroupCommit } from "../receive/groupCommit.ts";
+import { makeReceiver } from "../receive/receiver.ts";
+import type { Receiver } from "../receive/receiver.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
 import { makeChangeHub } from "../changes/changeHub.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
@@ -23,14 +23,13 @@ import { makeReportRouter } from "../api/router.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
-import { eventsFirst } from "../runtime/http/eventsFirst.ts";
+import { listen } from "../runtime/http/httpServer.ts";
+import type { ListeningServer } from "../runtime/http/httpServer.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./serving/answerHeaders.ts";
-import { listen } from "./serving/httpServer.ts";
-import type { ListeningServer } from "./serving/httpServer.ts";
 import { openHealth } from "./serving/health.ts";
 import { meterHealth, meterQueue, meterReceiver, traceReceiver } from "./background/metering.ts";
 import type { Queues } from "./queues.ts";
@@ -96,7 +95,7 @@ export async function startWeb(
   const readers = { receivePool, readPool, replicaPool, exportPool, opsPool };
   const app = composeApp(deps, { ...readers, hub, orderWait, health });
   const { host, publicUrls } = config;
-  const answer = checkAddress(eventsFirst(app), { host, publicUrls });
+  const answer = checkAddress(app, { host, publicUrls });
   const listeners = await openListeners(deps, { receive, answer });
   shutdown.onShutdown("web server", async () => {
     await receiver.drain();
@@ -118,8 +117,8 @@ async function openListeners(
   { receive, answer }: { receive: RequestListener; answer: RequestListener },
 ): Promise<WebAddress & Pick<ListeningServer, "close">> {
   const open = (listener: RequestListener, port: number, portVariable: string) =>
-    listen(listener, { config, port, portVariable, clock, logger });
-  const { port, webhookPort } = config;
+    listen(listener, { host, port, portVariable, connectionsMax, clock, logger });
+  const { host, port, webhookPort, connectionsMax } = config;
   if (webhookPort === null) {
     // The receiver comes before Express: its stack costs more than verification and commit together.
     const answerAll: RequestListener = (req, res) =>

@@ -2,7 +2,7 @@ import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
 import { skipApplied } from "../apply/skipApplied.ts";
 import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
-import { takeOverdue } from "../receive/commit/inbox.sql.ts";
+import { takeOverdue } from "../receive/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint } from "../runtime/telemetry/tracing.ts";
 import { meterHint, meterJob } from "./background/metering.ts";

@@ -50,8 +50,6 @@ export async function fuzzReceiver(options: {
     mount: "by http.createServer",
     // Some mutations announce more bytes than they send, and need not wait as long as in production.
     serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
-    // This flood needs its answers.
-    limits: { promptRefusals: 1_000_000 },
   });
   const random = makeRandom(seed);
   const run = { receiving, pool, answers: {}, verdicts: {}, signed: new Set<string>(), applied: 0 };

@@ -22,7 +22,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "no dedupe: every delivery is an event of its own",
     edits: [
       {
-        file: "receive/endpoint/admit.ts",
+        file: "receive/admit.ts",
         find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
         replace:
           "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
@@ -168,7 +168,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "acknowledges before the commit",
     edits: [
       {
-        file: "receive/endpoint/receiver.ts",
+        file: "receive/receiver.ts",
         find: "const { seq } = await store(event);",
         replace: "void store(event).catch(() => undefined);\n    const seq = 1;",
       },
@@ -182,7 +182,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "treats a failed commit as stored",
     edits: [
       {
-        file: "receive/commit/groupCommit.ts",
+        file: "receive/groupCommit.ts",
         find: 'if (classifyDatabaseError(error) !== "refused-content") failAll(batch, unavailable(error));',
         replace: 'if (classifyDatabaseError(error) !== "refused-content") finishStored(batch, []);',
       },
@@ -324,7 +324,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a signature over the parsed and rewritten body",
     edits: [
       {
-        file: "receive/endpoint/admit.ts",
+        file: "receive/admit.ts",
         find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });",
         replace: `let rewritten = body;
   try {
@@ -398,7 +398,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a signature header's value in the log",
     edits: [
       {
-        file: "receive/endpoint/refusalLog.ts",
+        file: "receive/answers.ts",
         find: "return Object.keys(req.headers)",
         replace: 'return Object.entries(req.headers).map((entry) => entry.join(" "))',
       },
@@ -519,7 +519,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a duplicate that no standby has is acknowledged",
     edits: [
       {
-        file: "receive/commit/inbox.sql.ts",
+        file: "receive/inbox.sql.ts",
         find: "where (select count(*) from stored) < cardinality",
         replace: "where false and (select count(*) from stored) < cardinality",
       },

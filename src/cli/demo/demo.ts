@@ -3,7 +3,7 @@ import path from "node:path";
 import type { Command } from "commander";
 import { orderAddress } from "../../ops/overview/phrases.ts";
 import { startAll } from "../../roles/all.ts";
-import { localUrl } from "../../runtime/http/listenOn.ts";
+import { localUrl } from "../../runtime/http/httpServer.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/web.ts";

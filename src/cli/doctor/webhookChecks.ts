@@ -1,5 +1,5 @@
 import { readBytes } from "../../runtime/http/readBytes.ts";
-import { localUrl } from "../../runtime/http/listenOn.ts";
+import { localUrl } from "../../runtime/http/httpServer.ts";
 import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";

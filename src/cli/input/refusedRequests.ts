@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { refusedFolder } from "../../receive/endpoint/refusedRequests.ts";
+import { refusedFolder } from "../../receive/refusedRequests.ts";
 import type { CapturedRequest } from "../../signature/identify.ts";
 import { parseCapturedRequest } from "./capturedRequest.ts";
 

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
-import { makeRefusedRequests, refusedFolder } from "../../receive/endpoint/refusedRequests.ts";
-import type { RefusedRequests } from "../../receive/endpoint/refusedRequests.ts";
+import { makeRefusedRequests, refusedFolder } from "../../receive/refusedRequests.ts";
+import type { RefusedRequests } from "../../receive/refusedRequests.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import { openDataFolder } from "../../runtime/dataFolder.ts";
 import type { RoleDeps } from "../role.ts";

@@ -9,7 +9,7 @@ import type { Budget } from "../../provider/rate/budget.ts";
 import type { Answered } from "../../provider/http/request.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
-import type { Receiver } from "../../receive/endpoint/receiver.ts";
+import type { Receiver } from "../../receive/receiver.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import type { Metrics, Observe } from "../../runtime/telemetry/metrics.ts";

@@ -1,7 +1,7 @@
 import type { Pool } from "../../database/database.ts";
-import { recordCalls } from "../../receive/commit/webhookCalls.sql.ts";
-import type { CallCount, CallOutcome } from "../../receive/commit/webhookCalls.sql.ts";
-import type { CallEnd } from "../../receive/endpoint/receiver.ts";
+import { recordCalls } from "../../receive/webhookCalls.sql.ts";
+import type { CallCount, CallOutcome } from "../../receive/webhookCalls.sql.ts";
+import type { CallEnd } from "../../receive/receiver.ts";
 import type { RoleDeps } from "../role.ts";
 import { makeTally, saveTally } from "./tally.ts";
 

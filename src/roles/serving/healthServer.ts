@@ -2,8 +2,8 @@ import express from "express";
 import { makeHealthRouter } from "../../ops/health/healthRouter.ts";
 import { makeMetricsRouter } from "../../ops/health/metricsRouter.ts";
 import { checkAddress } from "../../runtime/http/checkAddress.ts";
+import { listen } from "../../runtime/http/httpServer.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
-import { listen } from "./httpServer.ts";
 import { openPool } from "../role.ts";
 import type { RoleDeps } from "../role.ts";
 
@@ -20,10 +20,11 @@ export async function startHealthServer(deps: RoleDeps): Promise<void> {
     makeHealthRouter({ pool, databaseUrl, firstWrite: "mirror.history", signal: shutdown.signal, logger }),
   );
   app.use(makeMetricsRouter({ ...config, metrics, logger }));
-  const { healthPort: port } = config;
+  const { host, healthPort: port, connectionsMax } = config;
   const server = await listen(checkAddress(app, config), {
-    config,
+    host,
     port,
+    connectionsMax,
     portVariable: "HEALTH_PORT",
     clock,
     logger,

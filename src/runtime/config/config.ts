@@ -176,7 +176,6 @@ function makeConfig(
     port: values.PORT,
     webhookPort: values.WEBHOOK_PORT,
     connectionsMax: values.CONNECTIONS_MAX,
-    connectionsPerAddressMax: values.CONNECTIONS_PER_ADDRESS_MAX,
     healthPort: values.HEALTH_PORT,
     captureRefused: values.CAPTURE_REFUSED,
     sources: sources.map(({ names: _names, ...source }) => source),

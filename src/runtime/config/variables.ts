@@ -113,12 +113,6 @@ export const VARIABLES = {
     default: "4096",
     meaning: "maximum number of connections per port",
   },
-  CONNECTIONS_PER_ADDRESS_MAX: {
-    schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
-    default: "1024",
-    meaning:
-      "maximum number of connections per port from one address; behind a proxy, all come from the same address",
-  },
   HEALTH_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
     unset: "not served",

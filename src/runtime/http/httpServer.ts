@@ -1,36 +1,31 @@
 import { createServer } from "node:http";
-import type { RequestListener, Server } from "node:http";
-import type { Socket } from "node:net";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Server as NetServer, Socket } from "node:net";
+import { UnavailableError } from "../../domain/errors.ts";
 import type { Clock } from "../lifecycle/clock.ts";
 import { makeLogSampler } from "../telemetry/logSampler.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { trackConnections } from "./connectionsByAddress.ts";
-import { oneAtATime } from "./oneAtATime.ts";
-import { makePipelinePace } from "./pipelinePace.ts";
+
+// A server with plain limits: Node's own time-outs, a limit on connections, one request at a time on each of them, and
+// none whose answer nobody reads. It keeps a flood from filling the memory or blocking the process for good; that genuine
+// requests stay fast beside one is the work of the proxy in front (docs/production.md). Start at `listen`.
 
 /** Limits of one server for its clients. Times are in milliseconds. */
 export interface ServerLimits {
   readonly connectionsMax: number;
-  readonly connectionsPerAddressMax: number;
   /** Time for a complete head, and for a complete request; then 408. */
   readonly headersTimeout: number;
   readonly requestTimeout: number;
   /** How often those two are checked. */
   readonly connectionsCheckingInterval: number;
   readonly keepAliveTimeout: number;
-  /**
-   * Used instead for a connection that sends requests without waiting for answers, which no load balancer does. Also how
-   * long a connection that sent too many of them is held.
-   */
-  readonly pipelinedKeepAliveTimeout: number;
   /** A client that reads no byte of its answer for this long is disconnected. */
   readonly answerTimeout: number;
 }
 
-/** Requests that may wait behind another on their connection. Senders, browsers and load balancers let none wait. */
-const WAITING_MAX = 2;
 const HEADER_BYTES_MAX = 16_384;
 const LOG_INTERVAL_MS = 10_000;
+const CLOSE_DEADLINE_MS = 3_000;
 
 /**
  * Node's own limits (60 s, 300 s, checked every 30 s, and none on connections and on answers that nobody reads) allow a
@@ -39,67 +34,87 @@ const LOG_INTERVAL_MS = 10_000;
  */
 export const SERVER_LIMITS: ServerLimits = {
   connectionsMax: 4_096,
-  connectionsPerAddressMax: 1_024,
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  // Often, so that those which came together do not all end in the same turn of the event loop.
-  connectionsCheckingInterval: 20,
+  connectionsCheckingInterval: 1_000,
   // Longer than load balancers keep idle connections (60 s), so that they close them, not this server: a
   // request that crosses our close is lost.
   keepAliveTimeout: 65_000,
-  pipelinedKeepAliveTimeout: 5_000,
   answerTimeout: 30_000,
 };
 
+/** A connection's latest request; undefined until its first head is complete. */
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
 /**
- * A server that no client can exhaust: connections are limited, in total and per address. Each connection is answered one
- * request at a time, and is closed when it sends too slowly or does not read its answer.
+ * A connection that sends a request before it has the whole answer to another one is closed: senders, browsers and load
+ * balancers do not, and one packet could cause the work of hundreds. At the limit of connections a new one takes the place
+ * of the one that has been unfinished for the longest time, so that those who only hold connections cannot keep others out.
+ *
+ * @internal
  */
 export function makeHttpServer(
   listener: RequestListener,
   deps: { readonly limits?: Partial<ServerLimits>; readonly clock: Clock; readonly logger: Logger },
 ): Server {
-  const limits = { ...SERVER_LIMITS, ...deps.limits };
-  const {
-    connectionsMax,
-    connectionsPerAddressMax,
-    answerTimeout,
-    pipelinedKeepAliveTimeout,
-    ...nodeLimits
-  } = limits;
+  const { connectionsMax, answerTimeout, ...nodeLimits } = { ...SERVER_LIMITS, ...deps.limits };
   const logClosed = makeCloseLog(deps);
-  const {
-    listener: receive,
-    isAnswering,
-    hasPipelined,
-  } = oneAtATime(listener, {
-    waitingMax: WAITING_MAX,
-    pace: makePipelinePace(deps.clock),
-    floodHoldMs: pipelinedKeepAliveTimeout,
-    onIdle: (socket) => void socket.setTimeout(pipelinedKeepAliveTimeout),
-    onPipelined: (socket) => readInTurn(socket),
-    onFlood: () => logClosed("too_many_pipelined_requests"),
-  });
+  /** Those with the oldest sign of life first: opened, request begun, answer ended. */
+  const connections = new Map<Socket, Exchange | undefined>();
+
+  function drop(socket: Socket, reason: string): void {
+    connections.delete(socket);
+    // A reset, because the kernel would keep unread answers for this client after a close.
+    socket.resetAndDestroy();
+    logClosed(reason);
+  }
+
+  function receive(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    if (socket.destroyed) return;
+    if (isAnswering(connections.get(socket))) return drop(socket, "pipelined_request");
+    moveToEnd(socket, { request, response });
+    response.once("close", () => void (connections.has(socket) && moveToEnd(socket, { request, response })));
+    listener(request, response);
+  }
+
+  function moveToEnd(socket: Socket, exchange: Exchange): void {
+    connections.delete(socket);
+    connections.set(socket, exchange);
+  }
+
   const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
-  server.maxConnections = connectionsMax;
-  server.on("drop", () => logClosed("too_many_connections"));
-  const { readInTurn } = trackConnections(server, {
-    perAddressMax: connectionsPerAddressMax,
-    isAnswering,
-    onRefused: () => logClosed("too_many_connections_of_an_address"),
+  server.on("connection", (socket: Socket) => {
+    if (connections.size >= connectionsMax) {
+      const oldest = findUnfinished(connections);
+      if (oldest === undefined) return drop(socket, "too_many_connections");
+      drop(oldest, "made_room_for_another");
+    }
+    connections.set(socket, undefined);
+    socket.once("close", () => void connections.delete(socket));
   });
   server.setTimeout(answerTimeout, (socket: Socket) => {
-    // Resets if answers may be unread, because the kernel would keep data for this client after a close.
-    // Between requests the keep-alive time-out applies; and while an answer is still being prepared, there is nothing to read.
-    if (!isAnswering(socket)) {
-      if (hasPipelined(socket)) socket.resetAndDestroy();
-      else socket.destroy();
-    } else if (socket.writableLength > 0) {
-      socket.resetAndDestroy();
-      logClosed("answer_not_taken");
-    }
+    // While an answer is still being prepared, there is nothing to read.
+    if (!isAnswering(connections.get(socket))) socket.destroy();
+    else if (socket.writableLength > 0) drop(socket, "answer_not_taken");
   });
   return server;
+}
+
+const isAnswering = (exchange: Exchange | undefined) =>
+  exchange !== undefined && !exchange.response.writableFinished;
+
+/** The oldest connection with an incomplete request; if there is none, the oldest idle one. */
+function findUnfinished(connections: ReadonlyMap<Socket, Exchange | undefined>): Socket | undefined {
+  let idle: Socket | undefined;
+  for (const [socket, exchange] of connections) {
+    if (exchange === undefined || !exchange.request.complete) return socket;
+    if (!isAnswering(exchange)) idle ??= socket;
+  }
+  return idle;
 }
 
 /** At most one line per reason in 10 s: a flood must not fill the log. */
@@ -109,4 +124,81 @@ function makeCloseLog({ clock, logger }: { clock: Clock; logger: Logger }): (rea
     const suppressed = sample(reason);
     if (suppressed !== undefined) logger.warn({ reason, suppressed }, "a connection was closed");
   };
+}
+
+export interface ListeningServer {
+  /** `http://host:port` that a program on this machine can use. */
+  readonly url: string;
+  /** Stops accepting, lets running requests end, and cuts the rest after 3 s. */
+  readonly close: () => Promise<void>;
+}
+
+interface Place {
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  /** Variable that sets the port, for the fix. */
+  readonly portVariable: string;
+}
+
+/** Serves at `place`. Throws UnavailableError if the port is taken or not allowed. */
+export async function listen(
+  listener: RequestListener,
+  {
+    connectionsMax,
+    clock,
+    logger,
+    ...place
+  }: Place & { connectionsMax: number; clock: Clock; logger: Logger },
+): Promise<ListeningServer> {
+  const server = makeHttpServer(listener, { limits: { connectionsMax }, clock, logger });
+  const bound = await listenOn(server, place);
+  return { url: localUrl(place.host, bound), close: () => close(server) };
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => server.closeAllConnections(), CLOSE_DEADLINE_MS);
+    server.close(() => {
+      clearTimeout(cut);
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}
+
+/** Returns the port. Throws UnavailableError if port or host cannot be used. */
+export async function listenOn(server: NetServer, place: Place): Promise<number> {
+  const { host, port } = place;
+  await new Promise<void>((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException) => reject(explain(error, place));
+    server.once("error", refuse);
+    server.listen({ host, port }, () => {
+      server.off("error", refuse);
+      resolve();
+    });
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** The address at which a program on this machine reaches a server that listens on `host`. */
+export function localUrl(host: string, port: number): string {
+  const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+  return `http://${name.includes(":") ? `[${name}]` : name}:${port}`;
+}
+
+function explain(error: NodeJS.ErrnoException, { host, port, portVariable }: Place): Error {
+  if (error.code === "EADDRINUSE") {
+    const fix = `Stop the program that uses it, or set ${portVariable} to another port.`;
+    return new UnavailableError(`Port ${port} on ${host} is taken.`, { cause: error, fix });
+  }
+  if (error.code === "EACCES") {
+    const message = `This account may not use port ${port} on ${host}.`;
+    return new UnavailableError(message, { cause: error, fix: `Set ${portVariable} to another port.` });
+  }
+  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+    const message = `${host} is not an address of this machine.`;
+    return new UnavailableError(message, { cause: error, fix: "Correct HOST." });
+  }
+  return error;
 }

@@ -1,6 +1,6 @@
 import http from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { listenOn, localUrl } from "../../runtime/http/listenOn.ts";
+import { listenOn, localUrl } from "../../runtime/http/httpServer.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
-import { listenOn, localUrl } from "../../../src/runtime/http/listenOn.ts";
+import { listenOn, localUrl } from "../../../src/runtime/http/httpServer.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { insertEvents } from "../../../src/receive/commit/inbox.sql.ts";
+import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import type { Bench, BenchDeps } from "../bench.ts";

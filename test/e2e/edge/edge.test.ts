@@ -6,13 +6,11 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
 import type { RunningProgram } from "../../support/programs/program.ts";
-import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const CONNECTIONS = 300;
-const EVENTS = 20;
+const FORGED_MIN = 10_000;
 const MEBIBYTE = 1_048_576;
 
 let database: TestDatabase;
@@ -60,30 +58,6 @@ async function measureQuietMs(): Promise<number> {
 const middle = (values: readonly number[]) =>
   values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] ?? NaN;
 
-it.each([
-  ["more than may wait on a connection", 200],
-  ["as much as may wait on a connection", 3],
-])("hundreds of connections that request %s and read nothing delay no event", async (_, pipelined) => {
-  const web = await startWeb();
-  const quietMs = await measureQuietMs();
-  const beforeBytes = await readRssBytes(web.child.pid ?? 0);
-  const packet = makeHead("GET /openapi.json", []).repeat(pipelined);
-  const connections = await Promise.all(
-    Array.from({ length: CONNECTIONS }, () => openRaw(port, { reads: false })),
-  );
-  for (const connection of connections) connection.write(packet);
-  let peakBytes = 0;
-  const answers = [];
-  for (let number = 1; number <= EVENTS; number += 1) {
-    answers.push(await sendOne(number));
-    peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
-  }
-  for (const connection of connections) connection.abort();
-  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-  expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(Math.max(5_000, 50 * quietMs));
-  expect(peakBytes - beforeBytes).toBeLessThan(256 * MEBIBYTE);
-});
-
 const isLinux = process.platform === "linux";
 if (!isLinux)
   process.stderr.write("NOT RUN: everything at once at the edge; only Linux lists its connections.\n");
@@ -97,8 +71,9 @@ it.runIf(isLinux).each([
     const web = await startWeb();
     const quietMs = await measureQuietMs();
     let isOver = false;
-    const forgedMin = pipelined ? 20_000 : 1_000;
-    const attack = attackEdge({ port, floodMs: 10_000, forgedMin, pipelined }).finally(() => (isOver = true));
+    const attack = attackEdge({ port, floodMs: 5_000, forgedMin: FORGED_MIN, pipelined }).finally(
+      () => (isOver = true),
+    );
     let peakBytes = 0;
     const answers = [];
     for (let number = 1; !isOver; number += 1) {
@@ -106,12 +81,15 @@ it.runIf(isLinux).each([
       peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
     }
     const { closedAfterMs, sent } = await attack;
-    expect(sent).toBeGreaterThanOrEqual(forgedMin);
+    expect(sent).toBeGreaterThanOrEqual(FORGED_MIN);
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
     // Attacker and sender share this process, which takes most of the time; the bench measures the delay.
     expect(middle(answers.map(({ tookMs }) => tookMs))).toBeLessThan(Math.max(1_000, 20 * quietMs));
     expect(closedAfterMs).toBeLessThan(60_000);
-    expect(peakBytes).toBeLessThan(300 * MEBIBYTE);
+    expect(peakBytes).toBeLessThan(250 * MEBIBYTE);
+    const after = await sendOne(-10);
+    expect(after.status).toBe(200);
+    expect(after.tookMs).toBeLessThan(5_000);
     const { rows } = await database.pool.query<{ id: string }>("select event_id as id from mirror.inbox");
     const stored = new Set(rows.map(({ id }) => id));
     expect(answers.filter(({ number }) => !stored.has(`evt_${number}`))).toEqual([]);

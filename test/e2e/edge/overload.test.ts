@@ -114,7 +114,7 @@ it.runIf(isLinux)(
     const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
     expect(await fire("evt_before")).toBe(200);
     await postgres.freeze();
-    // 64 MiB of bodies may be in memory at a time (receive/endpoint/receiver.ts); these are 640 MiB.
+    // 64 MiB of bodies may be in memory at a time (receive/receiver.ts); these are 640 MiB.
     const statuses = new Map<number | null, number>();
     let peakBytes = 0;
     const senders = Array.from({ length: 160 }, async (_, sender) => {

@@ -11,7 +11,7 @@ import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/rate/budget.ts";
-import { chooseEventId } from "../../../src/receive/endpoint/eventId.ts";
+import { chooseEventId } from "../../../src/receive/admit.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";

@@ -1,5 +1,5 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
@@ -217,36 +217,6 @@ it("a hundred senders that never finish their requests do not delay one that doe
   expect((await post(receiving.port, makeBody("evt_fast"))).status).toBe(200);
   for (const connection of idle) connection.abort();
   expect(await countInbox()).toBe(1);
-});
-
-it("three requests in one packet, the most allowed, are answered one by one and in sequence", async () => {
-  const connection = await openRaw(receiving.port);
-  const bad = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]);
-  const packet = Array.from({ length: 3 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
-  connection.write(Buffer.concat(packet.flat().map((part) => Buffer.from(part))));
-  for (let place = 0; place < 3; place += 1) {
-    expect((await connection.readAnswer()).status).toBe(place % 2 === 0 ? 200 : 401);
-  }
-  connection.abort();
-  expect(await countInbox()).toBe(1);
-});
-
-it("forged requests in one packet are answered one by one", async () => {
-  const paced = await startReceiving({
-    url: database.url,
-    mount: "by http.createServer",
-    limits: { promptRefusals: 1 },
-  });
-  onTestFinished(() => paced.close());
-  const connection = await openRaw(paced.port);
-  const forged =
-    makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]) + body.toString();
-  const startedMs = performance.now();
-  connection.write(forged.repeat(3));
-  for (let place = 0; place < 3; place += 1) expect((await connection.readAnswer()).status).toBe(401);
-  // One of them is answered immediately, or two if a second began between them; the others a quarter of a second late.
-  expect(performance.now() - startedMs).toBeGreaterThan(240);
-  connection.abort();
 });
 
 it("a body that is too long for public keys is refused before it is read", async () => {

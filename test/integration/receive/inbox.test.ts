@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { insertEvents, takeOverdue } from "../../../src/receive/commit/inbox.sql.ts";
-import type { IncomingEvent } from "../../../src/receive/commit/inbox.sql.ts";
+import { insertEvents, takeOverdue } from "../../../src/receive/inbox.sql.ts";
+import type { IncomingEvent } from "../../../src/receive/inbox.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";

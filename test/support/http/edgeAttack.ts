@@ -25,7 +25,7 @@ export interface EdgeAttackEnd {
 const FORGED_PER_SECOND = 5_000;
 const FLOOD_CONNECTIONS = 64;
 const UNREAD_CONNECTIONS = 300;
-/** As many as may wait on a connection, and far more: then it is reset. */
+/** Behind an unfinished answer: their connection is reset. */
 const UNREAD_REQUESTS = [3, 200];
 const SLOW_CONNECTIONS = 100;
 const SILENT_CONNECTIONS = 1_000;
@@ -38,7 +38,7 @@ const LOOK_MS = 200;
 const TIME_WAIT = "06";
 /** How long the attacker waits for its connections to be closed, and for its flood to be sent. */
 const PATIENCE_MS = 90_000;
-/** Other addresses than the genuine sender's, as with real attackers: each address has its own limit. */
+/** Other addresses than the genuine sender's, so that their connections can be counted. */
 const FLOOD_ADDRESS = "127.0.0.2";
 const HOLDING_ADDRESS = "127.0.0.3";
 const SILENT_ADDRESS = "127.0.0.4";

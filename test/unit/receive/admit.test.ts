@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { listHeaders } from "../../../src/receive/endpoint/admit.ts";
+import { listHeaders } from "../../../src/receive/admit.ts";
 
 it("lists every value of a header, and treats __proto__ like any other name", () => {
   const rawHeaders = [

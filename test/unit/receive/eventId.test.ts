@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { chooseEventId } from "../../../src/receive/endpoint/eventId.ts";
+import { chooseEventId } from "../../../src/receive/admit.ts";
 
 function choose(content: string | Uint8Array, headerId: string | null = "msg_1"): string {
   const body = Buffer.from(content as string);

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { IncomingEvent, StoredEvent } from "../../../src/receive/commit/inbox.sql.ts";
-import { EventRefusedError, InboxUnavailableError } from "../../../src/receive/errors.ts";
-import { makeGroupCommit } from "../../../src/receive/commit/groupCommit.ts";
-import type { GroupCommitLimits } from "../../../src/receive/commit/groupCommit.ts";
+import type { IncomingEvent, StoredEvent } from "../../../src/receive/inbox.sql.ts";
+import { EventRefusedError, InboxUnavailableError } from "../../../src/receive/groupCommit.ts";
+import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
+import type { GroupCommitLimits } from "../../../src/receive/groupCommit.ts";
 
 function makeEvent(eventId: string, bytes = 10): IncomingEvent {
   return {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { IncomingEvent, StoredEvent } from "../../../src/receive/commit/inbox.sql.ts";
-import { makeGroupCommit } from "../../../src/receive/commit/groupCommit.ts";
+import type { IncomingEvent, StoredEvent } from "../../../src/receive/inbox.sql.ts";
+import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
 
 const LIMITS = {
   commitRowsMax: 3,

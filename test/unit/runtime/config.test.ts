@@ -69,7 +69,6 @@ it("loads every default from an empty environment, without a source", () => {
     port: 3000,
     webhookPort: null,
     connectionsMax: 4_096,
-    connectionsPerAddressMax: 1_024,
     healthPort: null,
     sources: [],
     pollIntervalSeconds: 30,

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import type { Pool } from "../../../database/database.ts";
-import { refusedFolder, removeRefusedRequests } from "../../../receive/endpoint/refusedRequests.ts";
+import { refusedFolder, removeRefusedRequests } from "../../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
 import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
 import { readOtherSources } from "../../../retention/erasure.sql.ts";

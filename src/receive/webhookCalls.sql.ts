@@ -1,4 +1,4 @@
-import type { Pool } from "../../database/database.ts";
+import type { Pool } from "../database/database.ts";
 
 /** How a call ended, as far as it matters for whether webhooks work; see mirror.webhook_calls. */
 export type CallOutcome =

@@ -1,21 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { OrderMirrorError } from "../../domain/errors.ts";
-import type { EventReader } from "../../domain/source/orderSource.ts";
-import type { IncomingEvent } from "../commit/inbox.sql.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { SignatureRefusal } from "../../signature/verifier.ts";
-import type { Verifier } from "../../signature/verifier.ts";
-import { admitEvent, listHeaders, refuseByHead } from "./admit.ts";
-import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
+import { OrderMirrorError } from "../domain/errors.ts";
+import type { EventReader } from "../domain/source/orderSource.ts";
+import type { IncomingEvent } from "./inbox.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { SignatureRefusal } from "../signature/verifier.ts";
+import type { Verifier } from "../signature/verifier.ts";
+import { admitEvent, listHeaders, makeBodyBudget, receiveBody, refuseByHead } from "./admit.ts";
+import { makeRefusalLog, RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
 import type { ReceiveOutcome } from "./answers.ts";
-import { receiveBody } from "./body.ts";
-import { makeBodyBudget } from "./bodyBudget.ts";
-import { InFlight } from "./inFlight.ts";
-import { makeRefusalLog } from "./refusalLog.ts";
-import { makeRefusalPace } from "./refusalPace.ts";
 import type { RefusedRequest } from "./refusedRequests.ts";
-import type { StoreReceipt } from "../commit/commitQueue.ts";
+import type { StoreReceipt } from "./groupCommit.ts";
+
+// The webhook endpoint. It promises: 200 only for an event that is committed to the inbox, nothing unauthenticated in the
+// database, and nothing authenticated refused because of its content. `makeReceiver` reads and verifies (`admit.ts`),
+// commits (`groupCommit.ts`, `inbox.sql.ts`), answers (`answers.ts`), and then notifies the workers.
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
 const BODY_LIMIT_BYTES = 1_048_576;
@@ -29,7 +28,7 @@ export interface CallEnd {
   readonly outcome: ReceiveOutcome;
   /** What was wrong with the signature, if that was the reason. */
   readonly reason?: SignatureRefusal | undefined;
-  /** From the arrival of the head to the decision. */
+  /** From the arrival of the whole request to the decision: a slow sender is not our slowness. */
   readonly durationMs: number;
 }
 
@@ -49,12 +48,7 @@ export interface ReceiverDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests; the product uses the defaults. */
-  readonly limits?: {
-    readonly bodyBytes?: number;
-    readonly bodiesBytes?: number;
-    /** Forged requests per second that are answered immediately. */
-    readonly promptRefusals?: number;
-  };
+  readonly limits?: { readonly bodyBytes?: number; readonly bodiesBytes?: number };
 }
 
 export interface Receiver {
@@ -89,11 +83,9 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const { sources, onEnd, onRefused, clock, logger, limits = {} } = deps;
   const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
   const budget = makeBodyBudget(bodiesBytes);
-  const inFlight = new InFlight();
+  const storing = makeDrain();
   const logRefusal = makeRefusalLog({ clock, logger });
-  const pace = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
-  const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
-  const refusals: Partial<Record<SignatureRefusal, number>> = {};
+  const { count, ...counted } = makeCounts();
 
   function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
     const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
@@ -102,52 +94,86 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   }
 
   async function serve(req: IncomingMessage, res: ServerResponse, source: string): Promise<void> {
-    const startedMs = clock.monotonicMs();
+    let arrivedMs = clock.monotonicMs();
     const finish = (ending: Ending) => {
-      const durationMs = clock.monotonicMs() - startedMs;
+      const durationMs = clock.monotonicMs() - arrivedMs;
       if (sources.has(source)) onEnd?.({ sourceId: source, ...ending, durationMs });
-      counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
-      if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
-      if (ending.reason) pace.refuse(req.socket, () => sendAnswer(res, ending.outcome));
-      else sendAnswer(res, ending.outcome);
+      count(ending);
+      sendAnswer(res, ending.outcome);
       logRefusal(req, { ...ending, source });
     };
     try {
-      await handleRequest(req, source, finish);
+      await handleRequest(req, source, { finish, onArrived: () => (arrivedMs = clock.monotonicMs()) });
     } catch (error) {
       finish({ outcome: "failed", error });
     }
   }
 
-  async function handleRequest(req: IncomingMessage, sourceId: string, finish: (ending: Ending) => void) {
+  async function handleRequest(
+    req: IncomingMessage,
+    sourceId: string,
+    { finish, onArrived }: { finish: (ending: Ending) => void; onArrived: () => void },
+  ) {
     const verifier = sources.get(sourceId)?.verifier;
     if (!verifier) return finish({ outcome: "not_found" });
-    const refusal = inFlight.isDraining ? "draining" : refuseByHead(req);
+    const refusal = storing.isDraining() ? "draining" : refuseByHead(req);
     if (refusal) return finish({ outcome: refusal });
     const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
     const body = await receiveBody(req, { limitBytes: bytesMax, budget });
+    onArrived();
     if (typeof body === "string") return finish({ outcome: body });
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission && admission.reason) onRefused?.(describeRefused(req, sourceId, body.bytes));
       if ("outcome" in admission) return finish(admission);
-      pace.accept(req.socket);
-      if (!inFlight.begin()) return finish({ outcome: "draining" });
+      if (!storing.begin()) return finish({ outcome: "draining" });
       try {
         finish(await storeEvent(deps, admission.event));
       } finally {
-        inFlight.end();
+        storing.end();
       }
     } finally {
       body.release();
     }
   }
 
-  return Object.assign(receive, {
-    drain: () => inFlight.drain(),
+  return Object.assign(receive, { drain: () => storing.drain(), ...counted });
+}
+
+function makeCounts() {
+  const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
+  const refusals: Partial<Record<SignatureRefusal, number>> = {};
+  return {
+    count: ({ outcome, reason }: Ending): void => {
+      counts[outcome] = (counts[outcome] ?? 0) + 1;
+      if (reason) refusals[reason] = (refusals[reason] ?? 0) + 1;
+    },
     counts: () => ({ ...counts }) as Record<ReceiveOutcome, number>,
     refusals: () => ({ ...refusals }),
-  });
+  };
+}
+
+/** Counts work that must finish before the process may end; nothing begins after draining has begun. */
+function makeDrain() {
+  let running = 0;
+  let draining = false;
+  const whenDone: (() => void)[] = [];
+  return {
+    isDraining: () => draining,
+    begin(): boolean {
+      if (!draining) running += 1;
+      return !draining;
+    },
+    end(): void {
+      running -= 1;
+      if (running === 0) for (const done of whenDone.splice(0)) done();
+    },
+    /** Resolves when everything that began has ended. */
+    drain(): Promise<void> {
+      draining = true;
+      return running === 0 ? Promise.resolve() : new Promise((resolve) => whenDone.push(resolve));
+    },
+  };
 }
 
 async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent): Promise<Ending> {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { readdir, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { makeLogSampler } from "../../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { millisFromInstant } from "../domain/order/instant.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 const KEPT_FOR_MS = 86_400_000;
 /** Events are a few kilobytes. */

@@ -1,5 +1,5 @@
-import { packArray, packByteArray } from "../../database/binaryArrays.ts";
-import type { Pool } from "../../database/database.ts";
+import { packArray, packByteArray } from "../database/binaryArrays.ts";
+import type { Pool } from "../database/database.ts";
 
 /** An authenticated event as received, uninterpreted except for its key. */
 export interface IncomingEvent {
