@@ -12,7 +12,6 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { renderDesign } from "./html/designPage.ts";
-import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
 import { guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
@@ -33,7 +32,6 @@ export interface OpsDeps {
   readonly queue: JobQueue;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn">>;
-  readonly loginCode?: LoginCode | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
   /** Our rate of order lists; default: the spec's. */
@@ -52,12 +50,11 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
-  const { loginCode } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(
     setHeaders(PAGE_POLICY),
-    makeLogin({ pool, passwords, signOn, localTrust, loginCode, clock, logger }),
+    makeLogin({ pool, passwords, signOn, localTrust, clock, logger }),
     guardWrites,
   );
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;

@@ -3,7 +3,6 @@ import { hostname } from "node:os";
 import type { Decision } from "../apply/applySubjects.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
-import type { LoginCode } from "../ops/auth/loginCode.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -25,8 +24,6 @@ export interface RoleDeps {
   readonly tracing?: Tracing | undefined;
   /** Sources and endpoints that may change while the process runs; undefined: those of the configuration stay. */
   readonly reloadableConfig?: ReloadableConfig | undefined;
-  /** Logs the first operator in if no password is configured; see provideCredentials. */
-  readonly loginCode?: LoginCode | undefined;
   /** How long an event may arrive after the read that found its change; default: the poller's. */
   readonly eventGraceSeconds?: number | undefined;
   /** Called with every decision of this process. */

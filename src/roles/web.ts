@@ -183,7 +183,7 @@ function composeApp(
   },
 ): RequestListener {
   const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait, health } = readers;
-  const { config, databaseUrl, clock, logger, queue, shutdown, loginCode } = deps;
+  const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
   deps.reloadableConfig?.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
@@ -197,7 +197,7 @@ function composeApp(
   const { bull, notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const queues = { queue: bull, notify };
-  app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health }));
+  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   // The read API comes before Express's application, which costs more than reading an order: it gives every request and
   // response another prototype.

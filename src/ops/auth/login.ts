@@ -10,7 +10,6 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { renderPage } from "../html/page.ts";
 import { parseForm, readForm, refuse } from "../html/requests.ts";
-import type { LoginCode } from "./loginCode.ts";
 import { makeProxyEntrance } from "./proxySignOn.ts";
 import { makeSessions } from "./sessions.sql.ts";
 import type { Sessions } from "./sessions.sql.ts";
@@ -25,14 +24,12 @@ export interface LoginDeps {
   /** Without any password or sign-on, programs on this machine are the operator. */
   readonly localTrust: boolean;
   /** Logs the first operator in; undefined: passwords only. */
-  readonly loginCode?: LoginCode | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
 const WRONG = "Wrong password.";
-const SPENT = "This link has been used or has expired. Log in with the password.";
 const BLOCKED = "Too many wrong passwords. Try again in a minute.";
 const OVERVIEW = "/ops";
 
@@ -46,14 +43,14 @@ const OVERVIEW = "/ops";
  * of it, and they would attach it to requests that other sites trigger.
  */
 export function makeLogin(deps: LoginDeps): Router {
-  const { pool, passwords, signOn, localTrust, loginCode } = deps;
+  const { pool, passwords, signOn, localTrust } = deps;
   const router = Router();
   const hasPasswords = passwords.operator !== null || passwords.viewer !== null;
   if (!hasPasswords && signOn === null) return router.use(localTrust ? letInThisMachine : refuseAll);
 
   const sessions = makeSessions(pool, passwords);
   const tryPassword = makePasswordTrial(deps);
-  router.use(makeLoginRoutes({ sessions, tryPassword, loginCode, hasPasswords }));
+  router.use(makeLoginRoutes({ sessions, tryPassword, hasPasswords }));
   const letInByOwn = makeOwnEntrance({ sessions, tryPassword });
   return router.use(signOn === null ? letInByOwn : makeProxyEntrance({ ...deps, signOn }, letInByOwn));
 }
@@ -111,24 +108,14 @@ type TryPassword = (
 interface RouteDeps {
   readonly sessions: Sessions;
   readonly tryPassword: TryPassword;
-  readonly loginCode: LoginCode | undefined;
   readonly hasPasswords: boolean;
 }
 
 /** The login form, its target, and the logout. A wrong password shows the form again, with status 401. */
-function makeLoginRoutes({ sessions, tryPassword, loginCode, hasPasswords }: RouteDeps): Router {
+function makeLoginRoutes({ sessions, tryPassword, hasPasswords }: RouteDeps): Router {
   const router = Router();
-  router.get("/login", async (request, response) => {
-    const next = readTarget(request.query["next"]);
-    const { code } = request.query;
-    if (typeof code !== "string") {
-      showLogin(response, 200, { next, hasPasswords });
-    } else if (loginCode?.redeem(code) === true) {
-      await sessions.begin(request, response, "operator");
-      response.redirect(303, next);
-    } else {
-      showLogin(response, 401, { next, trouble: SPENT, hasPasswords });
-    }
+  router.get("/login", (request, response) => {
+    showLogin(response, 200, { next: readTarget(request.query["next"]), hasPasswords });
   });
   router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
     const fields = readForm(request);

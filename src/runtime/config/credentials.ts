@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync
 import path from "node:path";
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { LockUnwritableError, withProcessLock } from "../lifecycle/processLock.ts";
 import type { Config } from "./config.ts";
 import { describeReadError } from "./environment.ts";
 import { shellWord } from "../../domain/shellWord.ts";
@@ -29,14 +30,24 @@ export type MadeCredentials = Partial<Stored> & Required<Pick<Stored, "apiTokens
  * file that only this account can read. So nothing is open by default. With LOCAL_TRUST nothing is created. Throws
  * ConfigurationError if the file cannot be written or others can read it.
  */
-export function provideCredentials(config: Config): {
+export async function provideCredentials(config: Config): Promise<{
   config: Config;
   /** Undefined: nothing was missing, or all of it was created at an earlier start. */
   made: MadeCredentials | undefined;
   file: string;
-} {
+}> {
   const file = path.resolve(config.dataDir, FILE);
   if (config.localTrust || !isLacking(config)) return { config, made: undefined, file };
+  makeFolder(file);
+  // Several processes may start in one new folder: the second finds what the first has created.
+  return withProcessLock(`${file}-lock`, () => Promise.resolve(readOrMake(config, file))).catch(
+    (error: unknown) => {
+      throw error instanceof LockUnwritableError ? refuseStoring(file, error) : error;
+    },
+  );
+}
+
+function readOrMake(config: Config, file: string) {
   const stored = readStored(file);
   const made = makeMissing(config, stored);
   const hasMade = Object.keys(made).length > 1 || Object.keys(made.apiTokens).length > 0;
@@ -112,15 +123,26 @@ function readStored(file: string): Stored {
 function store(file: string, stored: Stored): void {
   const draft = `${file}.${process.pid}`;
   try {
-    mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(draft, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
     // A draft left by an interrupted start keeps its mode when it is overwritten.
     chmodSync(draft, 0o600);
     renameSync(draft, file);
   } catch (error) {
-    throw new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
-      cause: error,
-      fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
-    });
+    throw refuseStoring(file, error);
   }
+}
+
+function makeFolder(file: string): void {
+  try {
+    mkdirSync(path.dirname(file), { recursive: true });
+  } catch (error) {
+    throw refuseStoring(file, error);
+  }
+}
+
+function refuseStoring(file: string, cause: unknown): ConfigurationError {
+  return new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
+    cause,
+    fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
+  });
 }

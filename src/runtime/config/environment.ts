@@ -93,6 +93,7 @@ export function readSecretFile(file: string): { text: string } | { problem: stri
 
 /** Permission bit of accounts that are neither the owner of the file nor in its group. */
 const OTHERS_READ = 0o004;
+const OTHERS_ENTER = 0o001;
 /** Files with secrets, in addition to `.env` and those in NAME_FILE variables. */
 const LISTS_WITH_SECRETS = ["SOURCES_FILE", "OUTGOING_WEBHOOKS_FILE"] as const;
 /** Docker mounts secrets here, readable by everybody in the container, which is only us. */
@@ -117,7 +118,12 @@ function isReadableByOthers(file: string): boolean {
   if (process.platform === "win32" || file.startsWith(MOUNTED_SECRETS)) return false;
   // Kubernetes mounts secrets this way, readable by everybody in the container.
   if (existsSync(path.join(path.dirname(file), "..data"))) return false;
-  return ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS_READ) !== 0;
+  if (((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS_READ) === 0) return false;
+  // Nobody reaches a file below a folder that they may not enter.
+  for (let folder = path.dirname(file); ; folder = path.dirname(folder)) {
+    if ((statSync(folder).mode & OTHERS_ENTER) === 0) return false;
+    if (folder === path.dirname(folder)) return true;
+  }
 }
 
 /** Why a file could not be read, worded to follow "the file …". */

@@ -4,6 +4,7 @@ import { makeSecretReader, readListFile } from "./listFile.ts";
 import { trimAddress } from "./providerAddress.ts";
 import { MODES } from "./sources.ts";
 import type { NamedSource } from "./sources.ts";
+import { list } from "./variableSchemas.ts";
 import type { Values } from "./variables.ts";
 
 const NAME_LENGTH_MAX = 64;
@@ -45,7 +46,7 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
       organization: source.organization,
       baseUrl: trimAddress(baseUrl),
       apiKey: apiKey ?? null,
-      webhookSecrets: source.webhookSecrets ?? secretLines?.split(/[,\s]+/) ?? [],
+      webhookSecrets: source.webhookSecrets ?? list.parse(secretLines ?? ""),
       webhookScheme: schemeText(source) ?? values.WEBHOOK_SCHEME,
       names: {
         baseUrl: `${place} baseUrl`,

@@ -62,13 +62,14 @@ export function seconds(min: number, max: number) {
     .refine((value) => value >= min && value <= max, message);
 }
 
+/** A key in PEM, with its line breaks, or whatever stands between commas and lines. */
+const LIST_ENTRY = /-----BEGIN [^-]+-----[^-]+-----END [^-]+-----|[^,\n]+/g;
+
 /** Values separated by commas or lines: files with secrets often have one per line. */
-export const list = z.string().transform((value) =>
-  value
-    .split(/[,\n]/)
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== ""),
-);
+export const list = z.string().transform((value) => {
+  const entries = value.match(LIST_ENTRY) ?? [];
+  return entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
+});
 
 const isUrl = (value: string, protocols: readonly string[]) =>
   URL.canParse(value) && protocols.includes(new URL(value).protocol);

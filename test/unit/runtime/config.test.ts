@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -437,6 +438,33 @@ describe("secrets in files", () => {
       opsViewerPassword: "viewer's word",
       sources: [{ apiKey: "dos_live_file", webhookSecrets: [SECRET, OTHER_SECRET] }],
     });
+  });
+
+  it("may be keys in PEM with their line breaks, several in one file", () => {
+    const scheme = JSON.stringify({ header: "x-sig", algorithm: "ed25519", secretFormat: "spki" });
+    const keys = [1, 2].map(() =>
+      generateKeyPairSync("ed25519").publicKey.export({ type: "spki", format: "pem" }).toString().trim(),
+    );
+    const file = write(`${keys.join("\n")}\n`);
+    const config = load({ ...LIVE, WEBHOOK_SCHEME: scheme, DELIVERY_LIVE_WEBHOOK_SECRETS_FILE: file });
+    expect(config.sources[0]?.webhookSecrets).toEqual(keys);
+    const sources = write(
+      JSON.stringify([
+        {
+          sourceId: "shop",
+          mode: "live",
+          organization: "o",
+          webhookSecretsFile: path.basename(file),
+          apiKey: "dos_live_0123456789",
+        },
+      ]),
+    );
+    const listed = load({
+      DELIVERY_BASE_URL: "https://api.example.com",
+      WEBHOOK_SCHEME: scheme,
+      SOURCES_FILE: sources,
+    });
+    expect(listed.sources[0]?.webhookSecrets).toEqual(keys);
   });
 
   it("are reported when they cannot be read, and not again as a missing key", () => {

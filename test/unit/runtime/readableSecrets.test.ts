@@ -5,7 +5,10 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { listReadableSecrets } from "../../../src/runtime/config/environment.ts";
 
 let folder: string;
-beforeEach(() => (folder = mkdtempSync(path.join(tmpdir(), "order-mirror-files-"))));
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), "order-mirror-files-"));
+  chmodSync(folder, 0o755);
+});
 afterEach(() => rmSync(folder, { recursive: true }));
 
 function write(name: string, text: string, mode: number): string {
@@ -26,6 +29,14 @@ it("lists exactly the files with secrets that every account can read", () => {
   chmodSync(secret, 0o600);
   expect(listReadableSecrets({}, secret)).toEqual([]);
   expect(listReadableSecrets({}, path.join(folder, "missing"))).toEqual([]);
+});
+
+it("ignores files below a folder that only this account may enter", () => {
+  mkdirSync(path.join(folder, "secrets"));
+  const env = { OPS_PASSWORD_FILE: write("secrets/password", "a word", 0o644) };
+  expect(listReadableSecrets(env, null)).toEqual([env.OPS_PASSWORD_FILE]);
+  chmodSync(folder, 0o700);
+  expect(listReadableSecrets(env, null)).toEqual([]);
 });
 
 it("ignores files that Kubernetes mounts", () => {
