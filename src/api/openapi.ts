@@ -13,7 +13,6 @@ import {
 } from "../wire/api.ts";
 import { envelopeSchema } from "../wire/envelope.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
-import { reconciledSchema, reconcileSchema } from "../wire/reconcile.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
@@ -68,8 +67,6 @@ export const SCHEMAS = {
       .describe("What holds at `next`; null while not everything that is proved has been given."),
     request_id: z.string(),
   }),
-  ReaderRanges: reconcileSchema,
-  RangeDifferences: reconciledSchema.extend({ request_id: z.string() }),
   TestMessage: z.object({
     type: z.literal("test"),
     timestamp: z.string(),

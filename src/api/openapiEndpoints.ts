@@ -129,22 +129,6 @@ const FEED: readonly ApiEndpoint[] = [
   }),
 ];
 
-const RECONCILIATION: readonly ApiEndpoint[] = [
-  endpoint(["reconcile", "post", "/v1/reconcile"], "Changes", "Find what differs from a copy of the orders", {
-    description:
-      "For readers that lost their place: compares fingerprints of ranges, and lists the differences of small ones. States of orders are sorted by updatedAt and then by hash; the digest of a state is the first half of the SHA-256 of salt and hash. All of an answer is of one instant. The client does the whole exchange.",
-    body: "ReaderRanges",
-    answers: {
-      200: { description: "The ranges that differ.", schema: "RangeDifferences" },
-      400: refusal("The body has another form: invalid_request; the message names the first mistake."),
-      413: refusal("The body is larger than 1 MiB: payload_too_large."),
-      415: refusal("The content encoding of the body is not supported: invalid_request."),
-      ...READ_REFUSALS_OF_WAITS,
-      422: refusal("X-Source names another source: unknown_source."),
-    },
-  }),
-];
-
 function exported(
   [id, path, type]: readonly [id: string, path: string, type: string],
   summary: string,
@@ -172,10 +156,4 @@ const EXPORTS: readonly ApiEndpoint[] = [
 ];
 
 /** All endpoints for programs, in the order in which people meet them. */
-export const ENDPOINTS: readonly ApiEndpoint[] = [
-  ...READS,
-  ...FEED,
-  ...RECONCILIATION,
-  ...EXPORTS,
-  ...WRITES,
-];
+export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES];

@@ -17,7 +17,6 @@ import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
 import type { Middleware, RoutedRequest } from "../http/route.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
-import { makeReconcile } from "./reconcileRoute.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
@@ -65,7 +64,6 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
-  v1.post("/reconcile", makeReconcile(feedDeps));
   v1.use(refuseAddress);
   if (writes === undefined) v1.use(refuseWrite);
   else

@@ -14,18 +14,11 @@ import { followChanges } from "./follow.ts";
 import type { ChangesOptions } from "./follow.ts";
 import { listOrders } from "./orderList.ts";
 import type { OrderList, OrdersQuery } from "./orderList.ts";
-import type { OrderStore } from "./orderStore.ts";
-import { reconcile } from "./reconcile.ts";
-import type { Reconciliation } from "./reconcile.ts";
 
 // The package's entry point for readers of a mirror: it exports a name for every type that its functions accept or return.
 export { compareTimes, toDate } from "./answers.ts";
 export { fileStore } from "./cursorStore.ts";
-export { memoryOrders, stateOf } from "./orderStore.ts";
-export { postgresOrders } from "./postgresOrders.sql.ts";
 export { postgresStore } from "./postgresStore.sql.ts";
-export { StoreDiffersError } from "./reconcile.ts";
-export { digestState } from "../wire/stateRange.ts";
 export { verifyWebhook, WebhookRefusedError } from "./webhook.ts";
 export type { Freshness, Order, Time } from "./answers.ts";
 export type { Change, CompleteRecord, OnComplete } from "./change.ts";
@@ -33,10 +26,6 @@ export type { ConnectionOptions } from "./connection.ts";
 export type { CursorStore } from "./cursorStore.ts";
 export type { ChangesOptions, FollowState } from "./follow.ts";
 export type { OrderList, OrdersPage, OrdersQuery } from "./orderList.ts";
-export type { OrderState } from "../domain/order/order.ts";
-export type { OrderStore, StoredOrder } from "./orderStore.ts";
-export type { Reconciliation } from "./reconcile.ts";
-export type { RangeSum, StateBound, StateRange } from "../wire/stateRange.ts";
 export type { PostgresClient } from "./postgresStore.sql.ts";
 export type { WebhookMessage, WebhookRequest } from "./webhook.ts";
 
@@ -74,8 +63,6 @@ export interface MirrorClient {
   branches(options?: Abortable): Promise<BranchesResult>;
   /** Every change of every order: `for await (const change of mirror.changes({ store }))`. See ChangesOptions. */
   changes(options?: ChangesOptions): AsyncGenerator<Change, void, void>;
-  /** Makes a copy of the orders equal to the mirror by reading only what differs. Throws StoreDiffersError. */
-  reconcile(store: OrderStore, options?: Abortable): Promise<Reconciliation>;
 }
 
 /** The order did not change in time. */
@@ -99,7 +86,6 @@ export function createMirrorClient(options: ConnectionOptions): MirrorClient {
       return { branches: data, ...readFreshness(answer) };
     },
     changes: (changes = {}) => followChanges(connection, changes),
-    reconcile: (store, { signal } = {}) => reconcile(connection, store, { signal }),
   };
 }
 

@@ -103,7 +103,7 @@ function pauseMs(waiters: ReadonlySet<Waiter>): number {
 }
 
 /** The refusal of one more request that would have to wait. */
-export function refuseWait(): RefusedRequestError {
+function refuseWait(): RefusedRequestError {
   const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
   const message = "Too many requests are waiting.";
   return new RefusedRequestError({ status: 503, code: "too_many_waits", message, headers });

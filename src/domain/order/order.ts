@@ -36,12 +36,3 @@ export interface Snapshot {
   /** The JSON text of the order object, unchanged. */
   readonly raw: string;
 }
-
-/** What identifies a state of an order: copies of readers are compared by it. */
-export interface OrderState {
-  readonly reference: string;
-  /** `updatedAt` in nanoseconds since 1970. */
-  readonly version: Instant;
-  /** SHA-256 of the canonical JSON (RFC 8785), in hexadecimal. */
-  readonly hash: string;
-}

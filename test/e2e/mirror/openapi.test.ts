@@ -75,10 +75,6 @@ describe("the document matches the answers", () => {
     expect((await ask("GET", "/v1/branches")).status).toBe(200);
     const changes = await ask("GET", "/v1/changes");
     expect(changes).toMatchObject({ status: 200, value: { data: [{ cause: { via: "write" } }] } });
-    const body = { salt: "00".repeat(16), ranges: [{ fingerprint: `0.${"0".repeat(32)}`, states: [] }] };
-    const ranges = await ask("POST", "/v1/reconcile", { body });
-    expect(ranges).toMatchObject({ status: 200, value: { differing: [{ range: 0, gone: [], next: null }] } });
-    expect((await ask("POST", "/v1/reconcile", { body: {} })).status).toBe(400);
     expect((await ask("GET", "/v1/orders.csv")).status).toBe(200);
     expect((await ask("GET", "/v1/orders.ndjson")).status).toBe(200);
   });

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createMirrorClient, memoryOrders, stateOf } from "../../../src/client/mirrorClient.ts";
+import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
 import type {
   Change,
   ChangesOptions,
@@ -259,7 +259,6 @@ it("follows no redirect with its token, and names the setting that is wrong", as
     () => list(),
     () => follow(),
     () => follow({ follow: false }),
-    () => client.reconcile(memoryOrders()),
   ];
   for (const read of reads) {
     const error: unknown = await read().catch((thrown: unknown) => thrown);
@@ -294,38 +293,4 @@ it("waits between requests while a mirror answers too early", async () => {
     name: "WaitTimeoutError",
   });
   expect(asked.length).toBeLessThan(6);
-});
-
-describe("a reconciliation", () => {
-  const stored = () => [stateOf(CHANGE.after as unknown as Order)];
-  const POSITION = "0123456789ab.1";
-  const ZERO = `0.${"0".repeat(32)}`;
-  const differ = (...differing: unknown[]) => json({ position: POSITION, differing });
-
-  it.each([
-    ["about a range that was not asked for", [{ range: 7, fingerprint: ZERO }]],
-    ["about a range before the first", [{ range: -1, fingerprint: ZERO }]],
-    ["twice about one range", [0, 0].map((range) => ({ range, fingerprint: ZERO, gone: ["DO-1"] }))],
-    ["that goes back", [{ range: 0, fingerprint: ZERO, next: "-9223372036854775808" }]],
-    ["that leaves the range", [{ range: 0, fingerprint: ZERO, next: "9223372036854775807.ff" }]],
-    ["with a bound that is none", [{ range: 0, fingerprint: ZERO, next: "elsewhere" }]],
-    [
-      "with an order without a time",
-      [
-        {
-          range: 0,
-          fingerprint: ZERO,
-          orders: [{ hash: "00", order: { reference: "DO-2", updatedAt: SECRET } }],
-        },
-      ],
-    ],
-  ])("ends with an error at an answer %s, and writes nothing", async (_name, differing) => {
-    answer = differ(...differing);
-    const store = memoryOrders(stored());
-    const error: unknown = await client.reconcile(store).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable" });
-    expect(showAll(error)).not.toContain("Lovelace");
-    expect([...store.orders.keys()]).toEqual(["DO-1"]);
-    expect(asked).toHaveLength(1);
-  });
 });

@@ -21,7 +21,7 @@ export interface Deviation {
 const words = (text: string) => text.split(" ");
 const isOrderPage = ({ target }: CorpusRequest) => /^\/v1\/orders(?:\?|$)/.test(target);
 const isWrite = ({ method }: CorpusRequest) => ["POST", "PUT", "PATCH", "DELETE"].includes(method);
-const OUR_ADDRESS = /^\/v1\/(?:changes|reconcile|orders\.)/;
+const OUR_ADDRESS = /^\/v1\/(?:changes|orders\.)/;
 const always = () => true;
 const nothing = (): ComparedAnswer => ({ status: 0, headers: {}, body: "" });
 const without =
@@ -100,7 +100,7 @@ export const DEVIATIONS: readonly Deviation[] = [
     }),
   },
   {
-    what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/reconcile`, `/v1/orders.csv`, `/v1/orders.ndjson`",
+    what: "addresses of our own: `/v1/changes`, `/v1/changes/stream`, `/v1/orders.csv`, `/v1/orders.ndjson`",
     why: "the provider has nothing there",
     concerns: ({ target }) => OUR_ADDRESS.test(target),
     reduce: nothing,
