@@ -239,11 +239,16 @@ create index orders_by_pickup   on mirror.orders (source_id, pickup_time, refere
 create index orders_by_delivery on mirror.orders (source_id, delivery_time, reference);
 
 create function mirror.refuse_older_order() returns trigger language plpgsql as $$
+declare
+  -- As in the guard of the program: claims reach no further than a minute beyond their observation, and a horizon ahead
+  -- of the present counts as none. Without that minute here, because the guard has looked at the clock before.
+  trusted constant bigint := 60000000000;
+  known bigint := case when old.horizon <= mirror.nanos_of(clock_timestamp()) then old.horizon end;
 begin
-  if (coalesce(new.horizon, new.version), new.horizon is not null, new.gone_at is null,
-      new.version, new.settled, new.observed_at, new.rank, new.hash)
-    < (coalesce(old.horizon, old.version), old.horizon is not null, old.gone_at is null,
-      old.version, old.settled, old.observed_at, old.rank, old.hash) then
+  if (coalesce(new.horizon, case when new.version > new.observed_at + trusted then new.observed_at else new.version end),
+      new.horizon is not null, new.gone_at is null, new.version, new.settled, new.observed_at, new.rank, new.hash)
+    < (coalesce(known, case when old.version > old.observed_at + trusted then old.observed_at else old.version end),
+      known is not null, old.gone_at is null, old.version, old.settled, old.observed_at, old.rank, old.hash) then
     raise exception 'order %/% may not go back from version % to % without a later read', old.source_id, old.reference, old.version, new.version
       using errcode = 'integrity_constraint_violation';
   end if;
@@ -386,6 +391,8 @@ create table mirror.poll_state (
   safe_position         bigint,
   provider_clock        bigint,
   provider_clock_at     timestamptz,
+  clock_error_seconds   double precision,
+  clock_wrong_since     timestamptz,
   last_cycle_started_at timestamptz,
   last_cycle_ended_at   timestamptz,
   last_error            text,
@@ -401,8 +408,10 @@ comment on column mirror.poll_state.history_since is 'Start of the period that s
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked completely, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.safe_position         is 'Position in the change feed: every change before safe_through is at this position or an earlier one. Null until the first proof.';
-comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970.';
+comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970; while it disagrees with the database''s clock, the earlier of the two.';
 comment on column mirror.poll_state.provider_clock_at     is 'The same moment by the database''s clock.';
+comment on column mirror.poll_state.clock_error_seconds   is 'Seconds by which the provider''s clock was ahead of the database''s at the end of the last cycle, or behind it when negative; null while they agree to a minute. Nothing is proved meanwhile.';
+comment on column mirror.poll_state.clock_wrong_since     is 'When a cycle first ended with that disagreement; null while they agree.';
 comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';
 comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in one sentence; null when it did not fail.';
 comment on column mirror.poll_state.last_error_at         is 'When a cycle last failed.';

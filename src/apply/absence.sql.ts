@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
+import { unlessAhead } from "./applyBatch.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A single read that found no order. */
@@ -33,7 +34,8 @@ export interface AbsenceOutcome {
 const STATEMENT = `
 with known as materialized (
   select version, status, history_id, gone_at,
-    (coalesce(horizon, version), horizon is not null) < ($4::bigint, true) as is_beaten
+    coalesce((coalesce(${unlessAhead("horizon")}, version), ${unlessAhead("horizon")} is not null)
+      < (${unlessAhead("$4::bigint")}, true), false) as is_beaten
   from mirror.orders where source_id = $1 and reference = $2 for update
 ), moved as (
   update mirror.orders o set

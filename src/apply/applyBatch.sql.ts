@@ -1,4 +1,5 @@
 import type { Queryable } from "../database/database.ts";
+import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
 import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
 import { GIVEN_LENGTHS, GIVEN_ROWS, GIVEN_SEQS, packRows, ROW_COLUMNS } from "./batchRow.sql.ts";
@@ -11,20 +12,32 @@ const OVERWRITTEN = ["horizon", "version", "settled", "observed_at", "rank", "ha
 const unlessErased = (column: string) =>
   PERSONAL_COLUMNS.includes(column) ? `case when not erased then ${column} end` : column;
 
+const TRUST_NANOS = `${CLOCK_TRUST_SECONDS}000000000::bigint`;
+/** A horizon ahead of the present counts as none. The subquery is evaluated once, and only when a horizon is compared. */
+export const unlessAhead = (horizon: string) =>
+  `case when ${horizon} <= (select mirror.nanos_of(clock_timestamp()) + ${TRUST_NANOS}) then ${horizon} end`;
+
 /** Readers see no change: only the key moves. */
 const SAME_CONTENT = "o.hash = excluded.hash and o.gone_at is null";
 
 /** The place of an observation or an order in the total order: `compareKeys` of domain/order/observation.ts. */
-const keyOf = (row: string, present = `${row}.gone_at is null`) =>
-  `(coalesce(${row}.horizon, ${row}.version), ${row}.horizon is not null, ${present}, ${row}.version, ${row}.settled,
-      ${row}.observed_at, ${row}.rank, ${row}.hash)`;
+const keyOf = (row: string, { horizon, present = `${row}.gone_at is null` }: KeyParts) =>
+  `(coalesce(${horizon}, case when ${row}.version > ${row}.observed_at + ${TRUST_NANOS} then ${row}.observed_at else ${row}.version end),
+      ${horizon} is not null, ${present}, ${row}.version, ${row}.settled, ${row}.observed_at, ${row}.rank, ${row}.hash)`;
+interface KeyParts {
+  readonly horizon: string;
+  readonly present?: string | undefined;
+}
 
-/** Whether `incoming` writes anything to `stored`: the opposite of the verdict "none" of `decide`. */
+/**
+ * Whether `incoming`, whose horizon is not ahead of the present, writes anything to `stored`: the opposite of the verdict
+ * "none" of `decide`.
+ */
 const writes = (incoming: string, stored: string, present?: string) => `
-    ${keyOf(incoming, present)}
-      > ${keyOf(stored)}
+    ${keyOf(incoming, { horizon: `${incoming}.horizon`, present })}
+      > ${keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })}
     and not (${stored}.settled and ${stored}.gone_at is null and ${stored}.hash = ${incoming}.hash
-      and ${stored}.horizon is not distinct from ${incoming}.horizon)`;
+      and ${unlessAhead(`${stored}.horizon`)} is not distinct from ${incoming}.horizon)`;
 
 /** Whether the order as a read had shown it lacks a version that this read would have shown; null is no. */
 const refutes = (row: string, shown: string, horizon: string) =>
@@ -84,10 +97,10 @@ subject as materialized (
       when e.reference is null then convert_to(i.raw, 'UTF8')
       else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
     end as quarantined_raw,
-    b.version as b_version, b.horizon as b_horizon, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
+    b.version as b_version, ${unlessAhead("b.horizon")} as b_horizon, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
     i.greatest and (b.reference is null or (${writes("i", "b", "true")})) as contends
   from (
-    select (r.place - 1)::int as n, ${ROW_COLUMNS.map((column) => `r.${column}`).join(", ")},
+    select (r.place - 1)::int as n, ${ROW_COLUMNS.map((column) => (column === "horizon" ? `${unlessAhead("r.horizon")} as horizon` : `r.${column}`)).join(", ")},
       nextval('mirror.history_id') as history_id
     from ${GIVEN_ROWS}
     where r.inbox_seq is null or r.inbox_seq in (select seq from claimed)

@@ -19,6 +19,14 @@ const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
 const endSentence = (text: string) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
+function describeOffset(seconds: number): string {
+  const [size, place] = [Math.abs(seconds), seconds > 0 ? "ahead of" : "behind"];
+  if (size < 600) return `${Math.round(size)} s ${place}`;
+  return size < 48 * HOUR_SECONDS
+    ? `${Math.round(size / 60)} min ${place}`
+    : `${Math.round(size / 86_400)} days ${place}`;
+}
+
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   trouble: PollTrouble,
@@ -132,6 +140,20 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy: "`order-mirror doctor` tests the key and the provider; the poller's log has the whole error.",
     sentence: ({ sourceId }) => `Polls of ${sourceId} fail.`,
+  }),
+  perSource({
+    name: "OrderMirrorClocksDisagree",
+    severity: "critical",
+    area: "coverage",
+    measures: "the provider's clock and the database's differ by more than a minute, so nothing is proved",
+    noticedAfterSeconds: 0,
+    remedy:
+      "Compare both with a third clock: run a time service on the database's machine, or tell the provider that its Date header is wrong. Nothing is lost, and proofs go on when the clocks agree.",
+    page: "/ops/sources",
+    holds: ({ clockErrorSeconds, pausedAt }) => clockErrorSeconds !== null && pausedAt === null,
+    since: ({ clockWrongSince }) => clockWrongSince,
+    cause: ({ sourceId, clockErrorSeconds }) =>
+      `The provider's clock of ${sourceId} is ${describeOffset(clockErrorSeconds ?? 0)} the database's; nothing is verified meanwhile.`,
   }),
   perSource({
     name: "OrderMirrorIncomplete",

@@ -40,6 +40,9 @@ export interface Standing {
   /** Why the last cycle failed; null if it succeeded. */
   readonly lastError: string | null;
   readonly trouble: PollTrouble | null;
+  /** Seconds by which the provider's clock is ahead of the database's (positive) or behind; null while they agree. */
+  readonly clockErrorSeconds: number | null;
+  readonly clockWrongSince: Instant | null;
   /** Requests of the last 10 minutes that the provider answered with 429, and when the first was recorded. */
   readonly rateRefusals: number;
   readonly firstRateRefusalAt: Instant | null;
@@ -153,6 +156,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
   mirror.nanos_of(poll.last_cycle_ended_at) as "lastCycleEndedAt", mirror.nanos_of(poll.failing_since) as "failingSince",
   poll.last_error as "lastError", poll.trouble,
+  poll.clock_error_seconds as "clockErrorSeconds", mirror.nanos_of(poll.clock_wrong_since) as "clockWrongSince",
   coalesce(rate.refused, 0) as "rateRefusals", mirror.nanos_of(rate.first_at) as "firstRateRefusalAt",
   coalesce((select count(*) from unnest(proved.missing))::int, 0) as gaps,
   gap.since as "gapSince", gap.until as "gapUntil", mirror.nanos_of(gap.found_at) as "gapFoundAt",

@@ -38,8 +38,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/order/observation.ts",
-        find: "if (compareKeys(incoming, stored) <= 0) return",
-        replace: "if (compareKeys(incoming, stored) < 0) return",
+        find: "if (compareKeys(seen, known) <= 0) return",
+        replace: "if (compareKeys(seen, known) < 0) return",
       },
     ],
     caughtBy: {
@@ -52,12 +52,12 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "apply/applyBatch.sql.ts",
-        find: "    ${keyOf(incoming, present)}\n      > ${keyOf(stored)}",
-        replace: "    ${keyOf(incoming, present)}\n      >= ${keyOf(stored)}",
+        find: "      > ${keyOf(stored,",
+        replace: "      >= ${keyOf(stored,",
       },
       {
         file: "apply/applyBatch.sql.ts",
-        find: "and ${stored}.horizon is not distinct from ${incoming}.horizon)`",
+        find: "and ${unlessAhead(`${stored}.horizon`)} is not distinct from ${incoming}.horizon)`",
         replace: "and false)`",
       },
     ],
@@ -71,13 +71,55 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/order/observation.ts",
-        find: "  return horizon ?? version;",
-        replace: "  return horizon === null ? version : version;",
+        find: "  if (horizon !== null) return horizon;",
+        replace: "",
       },
     ],
     caughtBy: {
       file: "test/unit/domain/claimsAndReads.test.ts",
       test: "a read beyond the margin of every observation produces the state that the provider shows",
+    },
+  },
+  {
+    name: "a stored horizon ahead of the present counts",
+    edits: [
+      {
+        file: "apply/applyBatch.sql.ts",
+        find: "keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })",
+        replace: "keyOf(stored, { horizon: `${stored}.horizon` })",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/apply/apply.test.ts",
+      test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
+    },
+  },
+  {
+    name: "the provider's clock is believed whatever it says",
+    edits: [
+      {
+        file: "provider/rate/providerClock.ts",
+        find: "ours === undefined || distance(origin, ours) <= TRUST",
+        replace: "ours === undefined || origin !== undefined",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/proof/wrongClock.test.ts",
+      test: "a provider's clock that is a day ahead for two minutes proves and freezes nothing",
+    },
+  },
+  {
+    name: "what lost to a batch beside it is refuted",
+    edits: [
+      {
+        file: "apply/applyBatch.sql.ts",
+        find: "coalesce(${row}.horizon, ${row}.version) <= ${horizon}, false)",
+        replace: "(${horizon} is null or true), false)",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/apply/apply.test.ts",
+      test: "calls a true event that lost to a batch beside it stale: only a read refutes",
     },
   },
   {

@@ -22,7 +22,7 @@ export interface OrderKey {
   readonly version: Instant;
   /** True for a read that started later than `version` plus the settle time, by the provider's clock. */
   readonly settled: boolean;
-  /** Provider-clock instant at which the read's request started, or the event's `created`; never our own time. */
+  /** Provider-clock instant at which the read's request started, or the event was created; never our own time. */
   readonly observedAt: Instant;
   readonly rank: number;
   /** Hex. It only makes the order total. */
@@ -40,9 +40,25 @@ export interface Observation {
 /** From a read's request to its horizon, at least: the slowest change that we expect of a provider. */
 export const HORIZON_SECONDS_MIN = 900;
 
-/** How far an observation reaches: a read up to its horizon, a claim up to its own version. */
-function reachOf({ horizon, version }: Pick<OrderKey, "horizon" | "version">): Instant {
-  return horizon ?? version;
+/** Clocks that differ by less are trusted: the provider's and our database's. */
+export const CLOCK_TRUST_SECONDS = 60;
+
+/**
+ * How far an observation reaches: a read up to its horizon, a claim up to its own version. A claim that is dated ahead of
+ * its own observation reaches only to that: nobody can know what will be.
+ */
+function reachOf({ horizon, version, observedAt }: OrderKey): Instant {
+  if (horizon !== null) return horizon;
+  return version > addSeconds(observedAt, CLOCK_TRUST_SECONDS) ? observedAt : version;
+}
+
+/**
+ * A horizon ahead of the present, by our database's clock, counts as none: whatever clock it came from was wrong, and
+ * believed until then, it would outlive every true read.
+ */
+function withoutFuture(key: OrderKey, present: Instant): OrderKey {
+  const limit = addSeconds(present, CLOCK_TRUST_SECONDS);
+  return key.horizon !== null && key.horizon > limit ? { ...key, horizon: null } : key;
 }
 
 /**
@@ -73,7 +89,7 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
  *   key is written;
  * - `none`: nothing is written.
  *
- * A settled version that is read again by a read of the same horizon, or none, writes nothing, however often: its content
+ * `present` is our database's time. A settled version that is read again by a read of the same horizon, or none, writes nothing, however often: its content
  * can only be the same. The product decides by the guard in apply/applyBatch.sql.ts, which tests hold against this.
  *
  * @internal
@@ -81,12 +97,14 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
 export function decide(
   stored: OrderKey | undefined,
   incoming: OrderKey,
+  present: Instant,
 ): "apply" | "correct" | "confirm" | "none" {
   if (stored === undefined) return "apply";
-  if (compareKeys(incoming, stored) <= 0) return "none";
-  if (incoming.version !== stored.version || incoming.hash !== stored.hash || stored.gone)
-    return incoming.version < stored.version ? "correct" : "apply";
-  return stored.settled && incoming.horizon === stored.horizon ? "none" : "confirm";
+  const [known, seen] = [withoutFuture(stored, present), withoutFuture(incoming, present)];
+  if (compareKeys(seen, known) <= 0) return "none";
+  if (seen.version !== known.version || seen.hash !== known.hash || known.gone)
+    return seen.version < known.version ? "correct" : "apply";
+  return known.settled && seen.horizon === known.horizon ? "none" : "confirm";
 }
 
 /** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never settled. */
@@ -96,7 +114,9 @@ export function observeEvent(options: {
   created: Instant;
 }): Observation {
   const { sourceId, snapshot, created } = options;
-  const key = makeKey(snapshot, { horizon: null, settled: false, observedAt: created });
+  // Not before the version, whatever the provider means by `created`: only reads show that they are dated ahead.
+  const observedAt = created > snapshot.version ? created : snapshot.version;
+  const key = makeKey(snapshot, { horizon: null, settled: false, observedAt });
   return { sourceId, via: "webhook", snapshot, key };
 }
 

@@ -54,6 +54,10 @@ export interface SourceClock {
   providerNow(): Instant;
   /** False until an answer has shown the time. */
   isSynchronized(): boolean;
+  /** Our database's time at `atMs` of the local monotonic clock, a lower bound; from now on the earlier of both counts. */
+  compareWith(ours: Instant, atMs: number): void;
+  /** Seconds by which the source's clock is ahead of our database's (positive) or behind; null while they agree to a minute. */
+  disagreementSeconds(): number | null;
   /** Seconds by which the local clock is certainly ahead (positive) or behind; null while unknown. */
   skewSeconds(): number | null;
 }

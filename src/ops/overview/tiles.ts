@@ -43,6 +43,7 @@ const WORDS: Readonly<Record<Area, readonly [holds: string, begins: string]>> = 
 };
 /** The same for conditions about which their area says too little. */
 const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]>> = {
+  OrderMirrorClocksDisagree: ["Clocks disagree", "Clocks disagree"],
   OrderMirrorIncomplete: ["Behind", "Catching up"],
   OrderMirrorGaps: ["Not certain", "Closing a gap"],
   OrderMirrorEventsStopped: ["Webhooks stopped", ""],

@@ -50,6 +50,7 @@ export function makeCycle(deps: PollDeps): Cycle {
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
   const { runSweeps, tasks, tuner } = makeWork(deps, intervalMs);
+  const clockError = () => client.providerClock.disagreementSeconds();
   let begunTerm: Term | undefined;
 
   async function run(context: CycleRun): Promise<CycleResult> {
@@ -60,7 +61,9 @@ export function makeCycle(deps: PollDeps): Cycle {
       // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
       // counts.
       const failure = signal.aborted ? "cut_short" : describeFailure(error);
-      await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
+      await endCycle(pool, term.lease, { sourceId, failure, clockErrorSeconds: clockError() }).catch(
+        () => undefined,
+      );
       throw error;
     }
   }
@@ -69,7 +72,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     await synchronizeClock(client, signal);
     if (begunTerm !== term) {
       await tuner.resume();
-      await waitForQuiet(await readPollState(pool, sourceId), signal);
+      await waitForQuiet(deps, await readPollState(pool, sourceId), signal);
       await tasks.open({ term, signal });
       begunTerm = term;
     }
@@ -78,36 +81,49 @@ export function makeCycle(deps: PollDeps): Cycle {
     // Not before it is due by the database's clock, which has counted from a moment before this one.
     const dueMs = clock.monotonicMs() + intervalMs;
     const counts = await runSweeps({ term, signal, state: begun.state, dueMs });
-    const end = await endCycle(pool, term.lease, { sourceId, failure: null });
+    const end = await endCycle(pool, term.lease, {
+      sourceId,
+      failure: null,
+      clockErrorSeconds: clockError(),
+    });
     await tasks.run({ term, signal }, end);
     return { kind: "polled", counts, dueMs };
   }
 
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
   async function begin(term: Term, polledAs: string): Promise<CycleStart> {
-    const providerNow = client.providerClock.providerNow();
-    const begun = await beginCycle(pool, term.lease, { sourceId, polledAs, intervalMs, providerNow });
+    const { providerClock } = client;
+    const providerNow = providerClock.providerNow();
+    const { databaseNow, ...begun } = await beginCycle(pool, term.lease, {
+      sourceId,
+      polledAs,
+      intervalMs,
+      providerNow,
+    });
+    // In each cycle: either clock may be set meanwhile, and the database may be another server.
+    providerClock.compareWith(databaseNow, clock.monotonicMs());
     if (begun.kind !== "never_polled") return begun;
-    const now = floorTo(providerNow, BOUND_GRANULE);
+    const now = floorTo(providerClock.providerNow(), BOUND_GRANULE);
     const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
     const historySince = since < now ? since : now;
     await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
     return begin(term, polledAs);
   }
 
-  /** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
-  async function waitForQuiet(
-    state: { readonly idleMs: number | undefined } | undefined,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const idleMs = state?.idleMs;
-    const windowMs = deps.rateWindowMs ?? client.promises.rateWindowMs;
-    const quietMs = deps.pace === "request" ? intervalMs : windowMs;
-    const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
-    if (waitMs > 0) await clock.sleep(waitMs, signal);
-  }
-
   return { run };
+}
+
+/** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
+async function waitForQuiet(
+  { client, clock, pace, rateWindowMs, intervalSeconds }: PollDeps,
+  state: { readonly idleMs: number | undefined } | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const idleMs = state?.idleMs;
+  const windowMs = rateWindowMs ?? client.promises.rateWindowMs;
+  const quietMs = pace === "request" ? intervalSeconds * 1_000 : windowMs;
+  const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
+  if (waitMs > 0) await clock.sleep(waitMs, signal);
 }
 
 /** What is stored about an error that ended a cycle. */

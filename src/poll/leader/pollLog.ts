@@ -5,19 +5,18 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { CycleCounts } from "../cycle/runSweeps.ts";
 
 export interface PollLog {
-  succeeded(counts: CycleCounts, skewSeconds: number | null): void;
+  /** `clockErrorSeconds`: see disagreementSeconds of the source's clock. */
+  succeeded(counts: CycleCounts, clockErrorSeconds: number | null): void;
   failed(error: unknown, waitMs: number): void;
   /** Whether a person has paused the source. */
   pausedIs(paused: boolean): void;
 }
 
-const SKEW_SHOWN_SECONDS = 5;
-
 /** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
 export function makePollLog(logger: Logger): PollLog {
   const polling = makeChange();
   const spare = makeChange();
-  const skew = makeChange();
+  const clocks = makeChange();
   const pause = makeChange();
 
   function sayTrouble(error: unknown, waitMs: number): void {
@@ -34,20 +33,19 @@ export function makePollLog(logger: Logger): PollLog {
   }
 
   return {
-    succeeded(counts, skewSeconds) {
+    succeeded(counts, clockErrorSeconds) {
       const { requests, windows, orders, applied, unreadable, unproved, refetches, spareError } = counts;
       logger.debug({ requests, windows, orders, applied, unreadable, unproved, refetches }, "polled");
       if (polling.is("") === "changed") logger.info("polling works again");
       if (spare.is(nameOf(spareError)) === "changed" && spareError !== undefined) {
         logger.warn({ err: spareError }, "reading outside the fast sweep failed; it will be retried later");
       }
-      const skewed = skewSeconds !== null && Math.abs(skewSeconds) > SKEW_SHOWN_SECONDS;
-      if (skew.is(skewed ? "skewed" : "") === "changed" && skewed) {
-        logger.warn(
-          { skew_seconds: Math.round(skewSeconds) },
-          "the local clock differs from the provider's; the provider's is used",
-        );
-      }
+      if (clocks.is(clockErrorSeconds === null ? "" : "wrong") === "same") return;
+      if (clockErrorSeconds === null) return logger.info("the provider's clock is right again");
+      logger.warn(
+        { clock_error_seconds: Math.round(clockErrorSeconds) },
+        "the provider's clock differs from the database's; nothing is proved until they agree",
+      );
     },
     pausedIs(paused) {
       if (pause.is(paused ? "paused" : "") === "same") return;

@@ -175,7 +175,7 @@ function makeAttempt(deps: PollDeps, name: string) {
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
       failures = 0;
       nextMs = result.dueMs;
-      log.succeeded(result.counts, deps.client.providerClock.skewSeconds());
+      log.succeeded(result.counts, deps.client.providerClock.disagreementSeconds());
       return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
     } catch (error) {
       signal.throwIfAborted();

@@ -1,4 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import { CLOCK_TRUST_SECONDS } from "../../domain/order/observation.ts";
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
@@ -88,17 +89,19 @@ export type CycleBegin =
 
 /**
  * Starts a cycle and records the provider's clock, if the last cycle of any leader started at least `intervalMs` ago by
- * the database's clock, and the source is still as `polledAs` says. Throws LeaseLostError.
+ * the database's clock, and the source is still as `polledAs` says. Also returns the database's time. Throws
+ * LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
   cycle: { sourceId: string; polledAs: string; intervalMs: number; providerNow: Instant },
-): Promise<CycleBegin> {
+): Promise<CycleBegin & { readonly databaseNow: Instant }> {
   const { sourceId, polledAs, intervalMs, providerNow } = cycle;
   // A last start in the future means that the clock was set back; that must not stop polling until then.
   const { rows } = await pool.query<
     { [Key in keyof StateRow]: StateRow[Key] | null } & {
+      databaseNow: string;
       held: boolean;
       isSame: boolean;
       isPolled: boolean;
@@ -113,12 +116,13 @@ export async function beginCycle(
        from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
        update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
-         provider_clock = $6::bigint, provider_clock_at = clock_timestamp()
-       from held, same, pace
+         provider_clock = case when $6::bigint <= now + ${CLOCK_TRUST_SECONDS}000000000 then $6 else now end, provider_clock_at = clock_timestamp()
+       from held, same, pace, (select mirror.nanos_of(clock_timestamp()) as now) clock
        where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
        returning ${STATE}
      )
-     select exists (select from held) as held, exists (select from same) as "isSame",
+     select mirror.nanos_of(clock_timestamp()) as "databaseNow",
+       exists (select from held) as held, exists (select from same) as "isSame",
        exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
        array(select distinct kind from mirror.period_requests r
          where r.source_id = $4 and r.state in ('requested', 'running')) as "openRequests"
@@ -127,11 +131,15 @@ export async function beginCycle(
   );
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
-  if (!row.isSame) return { kind: "source_changed" };
-  if (!row.isPolled) return { kind: "never_polled" };
+  const databaseNow = BigInt(row.databaseNow);
+  if (!row.isSame) return { kind: "source_changed", databaseNow };
+  if (!row.isPolled) return { kind: "never_polled", databaseNow };
   const { historySince, polledThrough, safeThrough, waitMs, openRequests } = row;
-  if (historySince === null || polledThrough === null) return { kind: "not_due", waitMs: waitMs ?? 0 };
-  return { kind: "begun", state: { ...toState({ historySince, polledThrough, safeThrough }), openRequests } };
+  if (historySince === null || polledThrough === null) {
+    return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
+  }
+  const state = { ...toState({ historySince, polledThrough, safeThrough }), openRequests };
+  return { kind: "begun", state, databaseNow };
 }
 
 /** Why a cycle failed, as a sentence and by kind. */
@@ -161,7 +169,11 @@ export interface CycleEnd {
 export async function endCycle(
   pool: Pool,
   lease: Lease,
-  { sourceId, failure }: { sourceId: string; failure: CycleFailure | "cut_short" | null },
+  {
+    sourceId,
+    failure,
+    clockErrorSeconds = null,
+  }: { sourceId: string; failure: CycleFailure | "cut_short" | null; clockErrorSeconds?: number | null },
 ): Promise<CycleEnd> {
   const { sentence = null, trouble = null } = failure === "cut_short" ? {} : (failure ?? {});
   const { rows } = await pool.query<CycleEnd>(
@@ -170,13 +182,17 @@ export async function endCycle(
        select clock_timestamp() as at, $5::text as error, $6::text as trouble from held
      )
      insert into mirror.poll_state as state
-       (source_id, last_cycle_ended_at, last_error, trouble, last_error_at, failing_since)
-     select $4, at, error, trouble, case when error is not null then at end, case when error is not null then at end
+       (source_id, last_cycle_ended_at, last_error, trouble, last_error_at, failing_since, clock_error_seconds, clock_wrong_since)
+     select $4, at, error, trouble, case when error is not null then at end, case when error is not null then at end,
+       $8::double precision, case when $8 is not null then at end
      from ended
      on conflict (source_id) do update set
        last_cycle_ended_at = excluded.last_cycle_ended_at,
        last_error = case when $7::boolean then state.last_error else excluded.last_error end,
        trouble = case when $7 then state.trouble else excluded.trouble end,
+       clock_error_seconds = excluded.clock_error_seconds,
+       clock_wrong_since = case
+         when excluded.clock_wrong_since is not null then coalesce(state.clock_wrong_since, excluded.clock_wrong_since) end,
        last_error_at = coalesce(excluded.last_error_at, state.last_error_at),
        failing_since = case
          when $7 then state.failing_since
@@ -189,7 +205,7 @@ export async function endCycle(
        coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation",
        exists (select from mirror.quarantine q
          where q.source_id = $4 and q.state = 'open' and q.reason = 'dated_ahead') as "hasDatedAhead"`,
-    [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short"],
+    [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short", clockErrorSeconds],
   );
   const [end] = rows;
   if (end === undefined) throw makeLeaseLostError(lease);

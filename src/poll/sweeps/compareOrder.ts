@@ -1,4 +1,4 @@
-import { isChange, leavesClaim } from "../../apply/applySubjects.ts";
+import { leavesClaim } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { addFigures } from "../../domain/figures.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -36,24 +36,25 @@ interface ComparedOrders {
 }
 
 /**
- * Everything that had to be repaired was different: the kind says what the mirror had before. An older state than that
- * of a standing claim shows nothing, unless the claim dates from `knownBefore` on.
+ * What the provider shows and the mirror did not: the kind says what the mirror had before, or still has, where the key
+ * of the order did not allow the repair. An older state than that of a standing claim shows nothing, unless the claim
+ * dates from `knownBefore` on.
  */
 export function findDifferences(decisions: readonly Decision[], knownBefore: Instant): Difference {
   return decisions.reduce((sum, decision) => {
     if (leavesClaim(decision) && decision.storedVersion < knownBefore) return addDifference(sum, UNREADABLE);
-    if (!isChange(decision)) return sum;
-    const { verdict, previousStatus, conflict, reference } = decision;
-    const kind =
-      verdict === "corrected"
-        ? "contradicted"
-        : previousStatus === null
-          ? "missing"
-          : conflict
-            ? "differing"
-            : "stale";
-    return addDifference(sum, makeDifference(kind, reference));
+    const kind = kindOf(decision);
+    return kind === undefined ? sum : addDifference(sum, makeDifference(kind, decision.reference));
   }, NO_DIFFERENCE);
+}
+
+function kindOf(decision: Decision): keyof Findings | undefined {
+  const { verdict, previousStatus, conflict, version, storedVersion } = decision;
+  if (verdict === "corrected") return "contradicted";
+  if (verdict === "applied" && previousStatus === null) return "missing";
+  if (conflict) return "differing";
+  const isBehind = version !== null && storedVersion !== null && storedVersion < version;
+  return verdict === "applied" || isBehind ? "stale" : undefined;
 }
 
 export function makeDifference(kind: keyof Findings, reference: string | null): Difference {

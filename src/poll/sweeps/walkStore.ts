@@ -22,7 +22,7 @@ export interface CommittedWindow {
   readonly progress: CoverageProgress;
   /** Every order of the window was certainly on a page. */
   readonly whole: boolean;
-  /** The walk also began late enough to prove the window. */
+  /** The walk also began late enough to prove the window, by a clock that can be trusted. */
   readonly proved: boolean;
   /** The provider's time at which its first page was requested, a lower bound. */
   readonly begunAt: Instant;
@@ -48,7 +48,10 @@ interface WalkedPage {
   readonly term: Term;
 }
 
-type WalkStoreDeps = Pick<PollDeps, "source" | "pool" | "clock" | "settleSeconds" | "overlapSeconds">;
+type WalkStoreDeps = Pick<
+  PollDeps,
+  "source" | "client" | "pool" | "clock" | "settleSeconds" | "overlapSeconds"
+>;
 
 export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
   const { pool, clock } = deps;
@@ -93,7 +96,8 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
     const { window, proved: whole } = after.walk;
     const { requests, orders } = after.counts;
     const isLate = (seconds: number) => begunAt >= addSeconds(window.until, seconds);
-    const proved = whole && sweep.proves && isLate(lateSeconds(deps));
+    const clocksAgree = deps.client.providerClock.disagreementSeconds() === null;
+    const proved = whole && sweep.proves && clocksAgree && isLate(lateSeconds(deps));
     const progress = await commitWindow(client, term.lease, {
       ...window,
       ...key,

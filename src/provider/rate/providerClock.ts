@@ -1,11 +1,13 @@
 import { addSeconds, NANOS_PER_SECOND, parseHttpDate } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import { CLOCK_TRUST_SECONDS } from "../../domain/order/observation.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
-/** Without a `Date` header there is only the local clock; with a larger error than this, claims become false. */
+/** Without a `Date` header there is only a clock of ours; with a larger error than this, claims become false. */
 const LOCAL_CLOCK_ERROR_SECONDS = 30;
 /** A `Date` header has a resolution of one second; the provider may round instead of truncating. */
 const DATE_RESOLUTION = NANOS_PER_SECOND;
+const TRUST = BigInt(CLOCK_TRUST_SECONDS) * NANOS_PER_SECOND;
 /** Answers of the last two minutes, at most sixteen: the provider may have several machines with different clocks. */
 const SAMPLE_AGE_MAX_MS = 120_000;
 const SAMPLES_MAX = 16;
@@ -19,15 +21,25 @@ interface TimedAnswer {
   readonly receivedAtMs: number;
 }
 
-/** The provider's clock, as far as it can be known from outside: never later than it is. */
+/**
+ * The provider's clock, as far as it can be known from outside: never later than it is. It is trusted only while it agrees
+ * with our database's clock; otherwise the earlier of the two counts.
+ */
 export interface ProviderClock {
   /** Learns from an answer; one without a readable `Date` header is ignored. */
   observe(answer: TimedAnswer): void;
+  /** Our database's time at `atMs` of the local monotonic clock, a lower bound. */
+  compareWith(ours: Instant, atMs: number): void;
+  /**
+   * Seconds by which the provider's clock is ahead of our database's (positive) or behind it; null while the two agree, or
+   * one of them is unknown.
+   */
+  disagreementSeconds(): number | null;
   /** A lower bound of the provider's current time. */
   providerNow(): Instant;
   /** A lower bound of the provider's time at `monotonicMs` of the local monotonic clock. */
   instantAt(monotonicMs: number): Instant;
-  /** False until an answer had a `Date`; until then the bound is the local wall clock minus 30 s. */
+  /** False until an answer had a `Date`; until then the bound is our database's clock, or at first the local one, minus 30 s. */
   isSynchronized(): boolean;
   /**
    * Seconds by which the local wall clock is certainly ahead (positive) or behind (negative); a difference that network
@@ -45,30 +57,54 @@ interface Sample {
 export function makeProviderClock(clock: Clock): ProviderClock {
   let samples: readonly Sample[] = [];
   let skew: number | null = null;
+  /** Our database's time at monotonic zero; undefined until it was compared. */
+  let ours: Instant | undefined;
+
+  const agrees = (origin: Instant) => ours === undefined || distance(origin, ours) <= TRUST;
 
   function observe({ date, startedAtMs, receivedAtMs }: TimedAnswer): void {
     const sentAt = date === null ? null : parseHttpDate(date);
     if (sentAt === null) return;
     const origin = sentAt - DATE_RESOLUTION - nanos(receivedAtMs);
-    const recent = samples.filter((sample) => sample.receivedAtMs > receivedAtMs - SAMPLE_AGE_MAX_MS);
+    // One right answer is enough to forget the wrong ones.
+    const recent = samples.filter(
+      (sample) =>
+        sample.receivedAtMs > receivedAtMs - SAMPLE_AGE_MAX_MS && (agrees(sample.origin) || !agrees(origin)),
+    );
     samples = [...recent, { receivedAtMs, origin }].slice(-SAMPLES_MAX);
     const localReceivedAt = clock.now() - nanos(clock.monotonicMs() - receivedAtMs);
     const localStartedAt = localReceivedAt - nanos(receivedAtMs - startedAtMs);
     skew = provenSkewSeconds(sentAt, localStartedAt, localReceivedAt);
   }
 
-  function instantAt(monotonicMs: number): Instant {
-    const origin = samples.reduce<Instant | null>(
-      (least, sample) => (least === null || sample.origin < least ? sample.origin : least),
-      null,
+  /** The provider's time at monotonic zero, by what it said. */
+  function leastOrigin(): Instant | undefined {
+    return samples.reduce<Instant | undefined>(
+      (least, { origin }) => (least === undefined || origin < least ? origin : least),
+      undefined,
     );
-    if (origin !== null) return origin + nanos(monotonicMs);
-    const local = clock.now() - nanos(clock.monotonicMs() - monotonicMs);
-    return addSeconds(local, -LOCAL_CLOCK_ERROR_SECONDS);
+  }
+
+  function instantAt(monotonicMs: number): Instant {
+    const origin = leastOrigin();
+    if (origin === undefined) {
+      const local = ours ?? clock.now() - nanos(clock.monotonicMs());
+      return addSeconds(local + nanos(monotonicMs), -LOCAL_CLOCK_ERROR_SECONDS);
+    }
+    const bounded = ours === undefined || agrees(origin) || origin < ours ? origin : ours;
+    return bounded + nanos(monotonicMs);
+  }
+
+  function disagreementSeconds(): number | null {
+    const origin = leastOrigin();
+    if (origin === undefined || ours === undefined || agrees(origin)) return null;
+    return Number(origin - ours) / Number(NANOS_PER_SECOND);
   }
 
   return {
     observe,
+    compareWith: (instant, atMs) => void (ours = instant - nanos(atMs)),
+    disagreementSeconds,
     instantAt,
     providerNow: () => instantAt(clock.monotonicMs()),
     isSynchronized: () => samples.length > 0,
@@ -82,6 +118,10 @@ function provenSkewSeconds(sentAt: Instant, localStartedAt: Instant, localReceiv
   const behindBy = sentAt - localReceivedAt;
   if (aheadBy > 0n) return Number(aheadBy) / Number(NANOS_PER_SECOND);
   return behindBy > 0n ? -Number(behindBy) / Number(NANOS_PER_SECOND) : 0;
+}
+
+function distance(one: Instant, other: Instant): bigint {
+  return one > other ? one - other : other - one;
 }
 
 function nanos(millis: number): bigint {

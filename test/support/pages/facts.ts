@@ -28,6 +28,8 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     failingSince: null,
     lastError: null,
     trouble: null,
+    clockErrorSeconds: null,
+    clockWrongSince: null,
     rateRefusals: 0,
     firstRateRefusalAt: null,
     gaps: 0,

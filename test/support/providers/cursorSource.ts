@@ -112,7 +112,13 @@ export function makeCursorSource(now: () => Instant): CursorSource {
     return { page, next: rest.length > PAGE ? placeOf(page.at(-1) ?? "") : null };
   }
 
-  const clock = { providerNow: now, isSynchronized: () => true, skewSeconds: () => 0 };
+  const clock = {
+    providerNow: now,
+    isSynchronized: () => true,
+    skewSeconds: () => 0,
+    disagreementSeconds: () => null,
+    compareWith: () => undefined,
+  };
   return {
     promises: { pageRowsMax: PAGE, rateWindowMs: 0 },
     providerClock: clock,

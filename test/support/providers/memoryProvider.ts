@@ -88,6 +88,8 @@ export function makeMemoryProvider(): MemoryProvider {
       providerNow: now,
       isSynchronized: () => true,
       skewSeconds: () => 0,
+      disagreementSeconds: () => null,
+      compareWith: () => undefined,
     },
   };
   return provider;

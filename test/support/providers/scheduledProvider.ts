@@ -1,7 +1,9 @@
-import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, millisFromInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
+import { makeProviderClock } from "../../../src/provider/rate/providerClock.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { OrderNotFoundError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { readListed } from "../../../src/wire/page.ts";
@@ -31,6 +33,8 @@ export interface Make {
 export interface ScheduledProvider extends OrderSource {
   /** Its answers show its state of that long ago. */
   lagSeconds: number;
+  /** By how much the `Date` of its answers is ahead of its real clock. */
+  clockErrorSeconds: number;
   /** Orders that cannot be read singly. */
   readonly poisoned: Set<string>;
   /** Orders that lists show without a readable time. */
@@ -42,12 +46,25 @@ export interface ScheduledProvider extends OrderSource {
   goBack(seconds: number): void;
   /** Its current state, regardless of the lag. */
   truth(): Map<string, Shown>;
+  /** All states that an order has had. */
+  states(reference: string): readonly Shown[];
 }
 
 const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
 const SECOND = nanos(1);
 
-export function makeScheduledProvider(now: () => Instant, make: Make): ScheduledProvider {
+export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvider {
+  const { now } = clock;
+  const providerClock = makeProviderClock(clock);
+  /** Begins an exchange: returns when it was requested, as the answer's `Date` shows. */
+  const beginExchange = () => {
+    const startedAtMs = clock.monotonicMs();
+    return (): Instant => {
+      const date = new Date(millisFromInstant(now() + nanos(provider.clockErrorSeconds))).toUTCString();
+      providerClock.observe({ date, startedAtMs, receivedAtMs: clock.monotonicMs() });
+      return providerClock.instantAt(startedAtMs);
+    };
+  };
   let states = new Map<string, State[]>();
   let revision = 0;
 
@@ -85,6 +102,7 @@ export function makeScheduledProvider(now: () => Instant, make: Make): Scheduled
 
   const provider: ScheduledProvider = {
     lagSeconds: 0,
+    clockErrorSeconds: 0,
     poisoned: new Set(),
     garbled: new Set(),
     before: () => undefined,
@@ -103,13 +121,15 @@ export function makeScheduledProvider(now: () => Instant, make: Make): Scheduled
     },
     truth: () =>
       new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
+    states: (reference) => states.get(reference) ?? [],
     promises: { pageRowsMax: make.limit, rateWindowMs: 10_000 },
     async listWindow(query) {
-      const requestedAt = now();
+      const answer = beginExchange();
       await provider.before();
-      return { ...listPage(query), requestedAt, rate: "no headers" };
+      return { ...listPage(query), requestedAt: answer(), rate: "no headers" };
     },
     getOrder(reference) {
+      const requestedAt = beginExchange()();
       const facts = { status: 404, code: "order_not_found", requestId: null };
       if (provider.poisoned.has(reference)) {
         const failed = { ...facts, status: 500, code: null };
@@ -120,14 +140,13 @@ export function makeScheduledProvider(now: () => Instant, make: Make): Scheduled
       const one = shown().find((order) => order.reference === reference);
       if (one === undefined) return Promise.reject(new OrderNotFoundError("there is no such order", facts));
       const raw = write(one);
-      return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt: now() });
+      return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt });
     },
-    listBranches: () => Promise.resolve({ raws: [], hasMore: false }),
-    providerClock: {
-      providerNow: now,
-      isSynchronized: () => true,
-      skewSeconds: () => 0,
+    listBranches() {
+      beginExchange()();
+      return Promise.resolve({ raws: [], hasMore: false });
     },
+    providerClock,
   };
   return provider;
 }

@@ -201,7 +201,7 @@ function makeWorld(lane: {
   const { pool, backup, sourceId } = lane;
   const { clock } = lane.time;
   const now = () => clock.now();
-  const provider = makeScheduledProvider(now, lane.make);
+  const provider = makeScheduledProvider(clock, lane.make);
   const apply = makeApply({
     events: deliveryEvents,
     pool,

@@ -46,6 +46,8 @@ export interface VirtualWorld {
   /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
   readonly differences: (before: bigint) => Promise<string[]>;
   readonly steer: ReturnType<typeof speakTo>["steer"];
+  /** Makes the `Date` of every answer wrong by so much; what the orders say stays right. */
+  readonly skewDates: (ms: number) => void;
   /** Starts a poller as it starts by default: every 30 s, settle 5 s, overlap 60 s. */
   readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
 }
@@ -86,7 +88,12 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     },
   });
   const sent: SentRequest[] = [];
-  watchFetch(traffic, (request) => sent.push({ ...request, atMs: clock.monotonicMs() }));
+  let dateErrorMs = 0;
+  watchFetch(traffic, (request, headers) => {
+    sent.push({ ...request, atMs: clock.monotonicMs() });
+    const date = Date.parse(headers.get("date") ?? "");
+    if (dateErrorMs !== 0) headers.set("date", new Date(date + dateErrorMs).toUTCString());
+  });
   const plainPool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 60_000 });
   closePool.close = () => plainPool.end();
   const pool = watchPool(traffic, plainPool);
@@ -147,6 +154,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     sent,
     differences,
     steer,
+    skewDates: (ms) => void (dateErrorMs = ms),
     startPoller,
   };
 }
@@ -210,7 +218,10 @@ function makeTraffic(): Traffic {
 }
 
 /** Forwards complete answers, so that reading a body takes no uncounted time. */
-function watchFetch(traffic: Traffic, note: (request: { url: URL; status: number }) => void): void {
+function watchFetch(
+  traffic: Traffic,
+  note: (request: { url: URL; status: number }, headers: Headers) => void,
+): void {
   const plain = globalThis.fetch;
   vi.stubGlobal("fetch", (input: string, init?: RequestInit) =>
     traffic.track(
@@ -218,8 +229,9 @@ function watchFetch(traffic: Traffic, note: (request: { url: URL; status: number
         const answer = await plain(input, init);
         const body = await answer.arrayBuffer();
         const url = new URL(input);
-        if (url.pathname.startsWith("/v1/")) note({ url, status: answer.status });
-        return new Response(body, { status: answer.status, headers: answer.headers });
+        const headers = new Headers(answer.headers);
+        if (url.pathname.startsWith("/v1/")) note({ url, status: answer.status }, headers);
+        return new Response(body, { status: answer.status, headers });
       })(),
     ),
   );

@@ -72,7 +72,7 @@ function observe(of: World): Observation[] {
 
 const settleState = (observations: readonly Observation[]) =>
   observations.reduce<OrderKey | undefined>(
-    (stored, { key }) => (decide(stored, key) === "none" ? stored : key),
+    (stored, { key }) => (decide(stored, key, nanos(10 * END)) === "none" ? stored : key),
     undefined,
   );
 
@@ -84,11 +84,15 @@ function stateByDefinition(observations: readonly Observation[]): OrderKey | und
     .map(horizonOf)
     .reduce((most, one) => (most === null || (one !== null && one > most) ? one : most), null);
   return observations
-    .filter((one) => greatest === null || horizonOf(one) === greatest || one.key.version > greatest)
+    .filter((one) => greatest === null || horizonOf(one) === greatest || reach(one.key) > greatest)
     .map(({ key }) => key)
     .toSorted(compareClaims)
     .at(-1);
 }
+
+/** Nobody can know what will be: a claim dated more than a minute ahead of its observation reaches only to that. */
+const reach = ({ version, observedAt }: OrderKey) =>
+  version > observedAt + nanos(60) ? observedAt : version;
 
 function compareClaims(left: OrderKey, right: OrderKey): number {
   const withoutHorizon = (key: OrderKey) => ({ ...key, horizon: null });

@@ -1,14 +1,23 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fold } from "../../../src/domain/order/fold.ts";
-import { compareKeys, decide, observeEvent, observeRead } from "../../../src/domain/order/observation.ts";
+import {
+  compareKeys,
+  decide as decideAt,
+  observeEvent,
+  observeRead,
+} from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { isFinal, lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
 
 const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));
-const instant = fc.bigInt({ min: 0n, max: 3n });
+/** More than a minute apart, so that some claims are dated ahead of their own observation. */
+const instant = fc.bigInt({ min: 0n, max: 3n }).map((minutes) => minutes * 61n * NANOS_PER_SECOND);
+const PRESENT = 3_600n * NANOS_PER_SECOND;
+const decide = (stored: OrderKey | undefined, incoming: OrderKey, present = PRESENT) =>
+  decideAt(stored, incoming, present);
 const key: fc.Arbitrary<OrderKey> = fc
   .record({
     ahead: fc.option(instant),
@@ -113,6 +122,23 @@ describe("decide", () => {
         },
       ),
     );
+  });
+
+  it("lets one good read heal what a read with a wrong clock had shown, and a newer claim too", () => {
+    const day = 86_400n * NANOS_PER_SECOND;
+    const frozen = { ...low, horizon: PRESENT + day, settled: true };
+    expect(decide(frozen, { ...low, version: 2n, horizon: 3n, settled: true })).toBe("apply");
+    expect(decide(frozen, { ...low, version: 0n, horizon: 3n, settled: true })).toBe("correct");
+    expect(decide(frozen, { ...low, horizon: 3n, settled: true })).toBe("confirm");
+    expect(decide(frozen, { ...low, version: 2n })).toBe("apply");
+    expect(decide(frozen, { ...low, version: 0n })).toBe("none");
+    expect(decide(frozen, { ...low, version: 2n }, PRESENT + day)).toBe("none");
+  });
+
+  it("lets a claim reach no further than its observation when it is dated ahead of that", () => {
+    const ahead = { ...low, version: PRESENT };
+    expect(decide(ahead, { ...low, version: 2n, observedAt: 2n })).toBe("correct");
+    expect(decide({ ...low, version: 2n, observedAt: 2n }, ahead)).toBe("none");
   });
 
   it("writes nothing for a repeated read of a settled version, unless its horizon moves", () => {

@@ -45,6 +45,11 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   ],
   ["OrderMirrorNoSecret", { ...called, withoutSecret: 2 }, { ...called, withoutSecret: 3 }],
   ["OrderMirrorPollFailing", failing("other", 599), failing("other", 600)],
+  [
+    "OrderMirrorClocksDisagree",
+    { clockErrorSeconds: null, clockWrongSince: null },
+    { clockErrorSeconds: 86_400, clockWrongSince: ago(0) },
+  ],
   ["OrderMirrorIncomplete", { safeThrough: ago(3_899) }, { safeThrough: ago(3_900) }],
   [
     "OrderMirrorIncomplete",

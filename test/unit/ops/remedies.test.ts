@@ -27,6 +27,7 @@ const ELSEWHERE = [
   "ClaimsRefuted",
   "EventsRefused",
   "SlowAnswers",
+  "ClocksDisagree",
   "EventsStopped",
   "EventsLost",
   "EventsLate",

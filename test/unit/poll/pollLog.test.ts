@@ -22,7 +22,7 @@ describe("the log of polling", () => {
 
   it("reports a problem once, again when it changes, and once when it is over", () => {
     const { log, said } = makeSut();
-    log.succeeded(counts, 0);
+    log.succeeded(counts, null);
     expect(said()).toEqual([]);
     log.failed(limited, 1);
     log.failed(limited, 2);
@@ -34,21 +34,21 @@ describe("the log of polling", () => {
     ]);
     log.failed(new TypeError("a bug"), 3);
     expect(said()).toEqual(["error: polling failed unexpectedly"]);
-    log.succeeded(counts, 0);
-    log.succeeded(counts, 0);
+    log.succeeded(counts, null);
+    log.succeeded(counts, null);
     expect(said()).toEqual(["info: polling works again"]);
   });
   it("reports a failing sweep while the fast sweep works, and a wrong clock", () => {
     const { log, said } = makeSut();
-    log.succeeded({ ...counts, spareError: limited }, 5);
-    log.succeeded({ ...counts, spareError: limited }, -5.1);
-    log.succeeded({ ...counts, spareError: limited }, -7);
+    log.succeeded({ ...counts, spareError: limited }, null);
+    log.succeeded({ ...counts, spareError: limited }, -61);
+    log.succeeded({ ...counts, spareError: limited }, -62);
     expect(said()).toEqual([
       "warn: reading outside the fast sweep failed; it will be retried later",
-      "warn: the local clock differs from the provider's; the provider's is used",
+      "warn: the provider's clock differs from the database's; nothing is proved until they agree",
     ]);
     log.succeeded(counts, null);
-    log.succeeded(counts, 6);
-    expect(said()).toHaveLength(1);
+    log.succeeded(counts, null);
+    expect(said()).toEqual(["info: the provider's clock is right again"]);
   });
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { millisFromInstant, NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
+import type { ProviderClock } from "../../../src/provider/rate/providerClock.ts";
 import { makeProviderClock } from "../../../src/provider/rate/providerClock.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
@@ -62,6 +63,37 @@ describe("with Date headers", () => {
     expect(providerClock.providerNow()).toBe(NOON - 9n * NANOS_PER_SECOND);
     observe(NOON);
     expect(providerClock.providerNow()).toBe(NOON - NANOS_PER_SECOND);
+  });
+});
+
+describe("compared with our database's clock", () => {
+  const HOUR = 3_600n * NANOS_PER_SECOND;
+  const answer = (providerClock: ProviderClock, provider: Instant) =>
+    providerClock.observe({ date: dateHeader(provider), startedAtMs: 0, receivedAtMs: 0 });
+  it.each([
+    ["ahead", HOUR, 0n, 3_599],
+    ["behind", -HOUR, -HOUR - NANOS_PER_SECOND, -3_601],
+    ["a minute ahead", 60n * NANOS_PER_SECOND, 59n * NANOS_PER_SECOND, null],
+  ])("is the earlier of the two when it is %s by more than a minute", (_, error, bound, disagreement) => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    answer(providerClock, NOON + error);
+    expect(providerClock.disagreementSeconds()).toBeNull();
+    providerClock.compareWith(NOON, 0);
+    expect(providerClock.providerNow() - NOON).toBe(bound);
+    expect(providerClock.disagreementSeconds()).toBe(disagreement);
+  });
+  it.each([HOUR, -HOUR])("is right again with the first right answer after an error of %d ns", (error) => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    providerClock.compareWith(NOON, 0);
+    answer(providerClock, NOON + error);
+    answer(providerClock, NOON);
+    expect(providerClock.disagreementSeconds()).toBeNull();
+    expect(providerClock.providerNow()).toBe(NOON - NANOS_PER_SECOND);
+  });
+  it("is replaced by it without a Date header", () => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    providerClock.compareWith(NOON + HOUR, 0);
+    expect(providerClock.providerNow()).toBe(NOON + HOUR - 30n * NANOS_PER_SECOND);
   });
 });
 
