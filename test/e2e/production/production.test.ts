@@ -282,10 +282,3 @@ it.runIf(has("docker-compose"))("Compose understands docker-compose.yml", LONG, 
     "worker",
   ]);
 });
-
-it("names each migration in docs/upgrading.md", async () => {
-  const upgrading = await readFile(path.join(ROOT, "docs/upgrading.md"), "utf8");
-  const named = [...upgrading.matchAll(/^\| `(\d{4}_\w+)` /gm)].map(([, name]) => name);
-  const files = (await readdir(path.join(ROOT, "migrations"))).filter((name) => name.endsWith(".sql"));
-  expect(named).toEqual(files.map((name) => path.basename(name, ".sql")).sort());
-});
