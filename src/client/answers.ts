@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseInstant, millisFromInstant } from "../domain/order/instant.ts";
-import type { ProviderAnswer } from "../provider/http/request.ts";
+import type { ProviderAnswer } from "../provider/exchange.ts";
 import type { WireOrder } from "../wire/order.ts";
 
 /** An order object as the provider sent it, unknown fields included. Times are ISO 8601 text. */

@@ -2,10 +2,10 @@ import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
 import type { z } from "zod";
 import { tryParseJson } from "../domain/parseJson.ts";
-import { toUnavailable } from "../provider/http/exchange.ts";
-import { BODY_BYTES_MAX } from "../provider/http/readBody.ts";
-import { ProviderUnavailableError } from "../provider/errors.ts";
-import type { Unavailability } from "../provider/errors.ts";
+import { toUnavailable } from "../provider/exchange.ts";
+import { BODY_BYTES_MAX } from "../provider/exchange.ts";
+import type { SourceFailure } from "../domain/source/errors.ts";
+import { ProviderError } from "../provider/errors.ts";
 import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import type { OnComplete } from "./change.ts";
 import { get } from "./connection.ts";
@@ -59,10 +59,10 @@ export async function* streamChanges(
     const reader = response.body.getReader();
     for (;;) {
       const chunk = await unlessLate(reader.read(), silenceMaxMs).catch((error: unknown) => {
-        throw toUnavailable(request, { status: null, error, signal: abort.signal });
+        throw toUnavailable(request, { error, signal: abort.signal });
       });
       if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");
-      if (chunk.done) throw makeFailure("ended", "network");
+      if (chunk.done) throw makeFailure("ended", "unavailable");
       parser.feed(decoder.decode(chunk.value, { stream: true }));
       for (const { event, data } of messages.splice(0)) {
         if (event === "change") yield readEvent(changeSchema, data);
@@ -90,7 +90,6 @@ function readEvent<Schema extends z.ZodType>(schema: Schema, text: string): z.in
 const isEventStream = ({ headers }: Response) =>
   (headers.get("content-type") ?? "").startsWith("text/event-stream");
 
-function makeFailure(what: string, reason: Unavailability): ProviderUnavailableError {
-  const facts = { status: null, code: null, requestId: null };
-  return new ProviderUnavailableError(`GET ${ROUTE} ${what}`, facts, { reason });
+function makeFailure(what: string, failure: SourceFailure): ProviderError {
+  return new ProviderError(`GET ${ROUTE} ${what}`, { failure });
 }

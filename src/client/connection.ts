@@ -1,13 +1,13 @@
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { makePrepare } from "../provider/http/address.ts";
-import { readRefused, readRetryAfterMs, toUnavailable } from "../provider/http/exchange.ts";
-import type { ProviderRequest, SendRequest } from "../provider/http/request.ts";
-import { DEADLINE_MS, makeTransport } from "../provider/http/transport.ts";
-import { makeBudget } from "../provider/rate/budget.ts";
-import { NO_LIMITS } from "../provider/rate/policies.ts";
+import { makePrepare } from "../provider/exchange.ts";
+import { readRefused, readRetryAfterMs, toUnavailable } from "../provider/exchange.ts";
+import type { ProviderRequest } from "../provider/exchange.ts";
+import type { SendRequest } from "../provider/transport.ts";
+import { DEADLINE_MS, makeTransport } from "../provider/transport.ts";
+import { makeBudget } from "../provider/budget.ts";
 import { makeProviderClock } from "../provider/rate/providerClock.ts";
-import { makeRetrying } from "../provider/rate/retrying.ts";
+import { makeRetrying } from "../provider/transport.ts";
 
 export interface ConnectionOptions {
   /** Of the mirror's web process, such as `http://127.0.0.1:3000`. */
@@ -38,7 +38,7 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
   const headers = source === undefined ? {} : { "x-source": source };
   const target = { baseUrl, apiKey: token ?? null, headers };
   const prepare = makePrepare(target);
-  const budget = makeBudget({ clock, limits: NO_LIMITS });
+  const budget = makeBudget({ clock, limits: null });
   const logger = { debug: () => undefined };
   const sendOnce = makeTransport({ ...target, budget, clock, providerClock, logger, deadlineMs });
 
@@ -51,7 +51,7 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
       const retryAfterMs = readRetryAfterMs(response, providerClock);
       throw await readRefused(request, response, { retryAfterMs, refused: [] });
     } catch (error) {
-      throw toUnavailable(request, { status: null, error, signal: abort.signal });
+      throw toUnavailable(request, { error, signal: abort.signal });
     } finally {
       clearTimeout(late);
     }

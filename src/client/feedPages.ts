@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ProviderAnswer, ProviderRequest } from "../provider/http/request.ts";
-import { makeUnreadable, parseAnswer } from "../provider/orderAnswer.ts";
+import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
+import { makeUnreadable, parseAnswer } from "../provider/exchange.ts";
 import { looseOrder, NO_PROGRESS } from "./answers.ts";
 import type { Change } from "./change.ts";
 import { get } from "./connection.ts";

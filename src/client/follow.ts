@@ -1,6 +1,6 @@
 import { ProviderError } from "../provider/errors.ts";
-import type { ProviderRequest, ProviderAnswer } from "../provider/http/request.ts";
-import { backoffMs } from "../provider/rate/retrying.ts";
+import type { ProviderRequest, ProviderAnswer } from "../provider/exchange.ts";
+import { backoffMs } from "../provider/transport.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Change, OnComplete } from "./change.ts";
 import { streamChanges } from "./changeStream.ts";
@@ -62,8 +62,8 @@ interface Reading {
  * The position is saved when the caller asks for the next change, and first of all with `latest`: a program that ends in
  * between gets the last one again. A loop that began with a snapshot saves none before it has caught up with the changes made meanwhile, so until
  * then a restart begins with a new snapshot. If the mirror can no longer tell what a reader has missed (410), there is a
- * new snapshot, too; a reader that wants none gets a ProviderRefusedError with the code `feed_restarted`. Throws other
- * refusals, such as InvalidApiKeyError, and errors of the store.
+ * new snapshot, too; a reader that wants none gets a ProviderError with the code `feed_restarted`. Throws other
+ * refusals, such as that of the token, and errors of the store.
  */
 export async function* followChanges(
   connection: Connection,

@@ -1,7 +1,7 @@
 import { OrderMirrorError } from "../domain/errors.ts";
-import { OrderNotFoundError } from "../provider/errors.ts";
-import type { ProviderAnswer } from "../provider/http/request.ts";
-import { parseAnswer } from "../provider/orderAnswer.ts";
+import { failureOf } from "../domain/source/errors.ts";
+import type { ProviderAnswer } from "../provider/exchange.ts";
+import { parseAnswer } from "../provider/exchange.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { listBranchesResponseSchema } from "../wire/api.ts";
 import type { ListBranchesResponse } from "../wire/api.ts";
@@ -16,6 +16,7 @@ import { listOrders } from "./orderList.ts";
 import type { OrderList, OrdersQuery } from "./orderList.ts";
 
 // The package's entry point for readers of a mirror: it exports a name for every type that its functions accept or return.
+export { ProviderError } from "../provider/errors.ts";
 export { compareTimes, toDate } from "./answers.ts";
 export { fileStore } from "./cursorStore.ts";
 export { postgresStore } from "./postgresStore.sql.ts";
@@ -49,13 +50,13 @@ export interface WaitOptions extends Abortable {
 }
 
 /**
- * Reads one source of a mirror. Reads are retried after network and server failures; errors are the classes of
- * `order-mirror/errors`.
+ * Reads one source of a mirror. Reads are retried after network and server failures; what stays refused or
+ * unanswered is a ProviderError.
  */
 export interface MirrorClient {
   /** All orders of a query: `for await (const order of mirror.orders({ status: "created" }))`. */
   orders(query?: OrdersQuery, options?: Abortable): OrderList;
-  /** `reference` may be an externalOrderId. Throws OrderNotFoundError. */
+  /** `reference` may be an externalOrderId. Throws a ProviderError with the failure `not_found`. */
   order(reference: string, options?: Abortable): Promise<OrderResult>;
   /** The order, as soon as it has changed. Throws WaitTimeoutError. */
   waitFor(reference: string, options?: WaitOptions): Promise<OrderResult>;
@@ -121,7 +122,7 @@ async function waitFor(
       if (answer.headers.get("x-waited") === "newer") return readOrder(answer);
     } catch (error) {
       // The mirror may learn of it yet.
-      if (!(error instanceof OrderNotFoundError)) throw error;
+      if (failureOf(error) !== "not_found") throw error;
     }
     const nowMs = performance.now();
     if (nowMs >= untilMs) throw new WaitTimeoutError(`the order did not change within ${timeoutMs} ms`);

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { SendRequest } from "../provider/http/request.ts";
-import { makeUnreadable, parseAnswer } from "../provider/orderAnswer.ts";
+import type { SendRequest } from "../provider/transport.ts";
+import { makeUnreadable, parseAnswer } from "../provider/exchange.ts";
 import { looseOrder, NO_PROGRESS, readFreshness, writeParameters } from "./answers.ts";
 import type { Freshness, Order, Time } from "./answers.ts";
 import { get } from "./connection.ts";
@@ -31,7 +31,7 @@ export interface OrdersQuery {
   /** Orders per request, 1 to 200; default 200. */
   readonly limit?: number | undefined;
   /**
-   * Each page has every change before this time, except for the orders in `exceptions`. Otherwise a ProviderRefusedError
+   * Each page has every change before this time, except for the orders in `exceptions`. Otherwise a ProviderError
    * with the code `not_complete` is thrown.
    */
   readonly complete?: Time | undefined;

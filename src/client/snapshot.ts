@@ -1,6 +1,7 @@
 import { addSeconds, parseInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { ProviderAnswer, ProviderRequest, SendRequest } from "../provider/http/request.ts";
+import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
+import type { SendRequest } from "../provider/transport.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Change } from "./change.ts";
 import { readPages } from "./orderList.ts";

@@ -1,7 +1,7 @@
 import { Router } from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
 import { UnavailableError } from "../domain/errors.ts";
-import type { RateRule } from "../domain/window/budget.ts";
+import type { RateRule } from "../domain/window/rate.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
 import { makeHealthReader } from "../health/health.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { millisFromInstant } from "../domain/order/instant.ts";
-import { parseRetryAfter } from "../provider/rate/retryAfter.ts";
+import { parseRetryAfter } from "../provider/rateHeaders.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import type { SendMessage } from "./outgoingDelivery.ts";

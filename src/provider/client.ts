@@ -2,6 +2,7 @@ import type { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
+import type { Snapshot } from "../domain/order/order.ts";
 import type {
   OrderSource,
   SourcePromises,
@@ -9,6 +10,7 @@ import type {
   WindowPage,
 } from "../domain/source/orderSource.ts";
 import type { WalkRequest } from "../domain/window/walk.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import {
@@ -27,26 +29,73 @@ import type {
   WireAddress,
 } from "../wire/api.ts";
 import type { listParametersSchema } from "../wire/listParameters.ts";
+import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
+import type { WireOrder } from "../wire/order.ts";
 import { readListed, readPage } from "../wire/page.ts";
 import type { RawPage } from "../wire/page.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
-import type { Budget } from "./rate/budget.ts";
-import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } from "./orderAnswer.ts";
-import type { OrderAnswer } from "./orderAnswer.ts";
+import { makeBudget, SPEC_LIMITS } from "./budget.ts";
+import type { Budget } from "./budget.ts";
+import type { RawAnswer } from "./errors.ts";
+import { makeUnreadable, parseAnswer } from "./exchange.ts";
+import type { ProviderAnswer, ProviderRequest } from "./exchange.ts";
 import { makeProviderClock } from "./rate/providerClock.ts";
 import type { ProviderClock } from "./rate/providerClock.ts";
-import { SPEC_LIMITS } from "./rate/policies.ts";
-import type { RateAnswer } from "./rate/rateHeaders.ts";
-import { makeRetrying } from "./rate/retrying.ts";
+import type { RateAnswer } from "./rateHeaders.ts";
+import { makeRetrying, makeTransport } from "./transport.ts";
+import type { Answered, RequestOptions, SendRequest } from "./transport.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
-import { makeTransport } from "./http/transport.ts";
-import type {
-  ProviderAnswer,
-  Answered,
-  ProviderRequest,
-  RequestOptions,
-  SendRequest,
-} from "./http/request.ts";
+
+/*
+ * The typed client of the provider: every endpoint of the spec. `createClient` is for programs that use this package
+ * (`order-mirror/provider`), `makeProviderClient` for the mirror's own processes, which share a budget. Below it:
+ * transport (turn, deadline, retries), exchange (one HTTP request), budget (rates), safeWrites (writes that are repeated
+ * only after a look-up), and writes forwarded for others in forward.
+ */
+
+// A name for every type that the package's functions accept or return.
+export { formatInstant, parseInstant } from "../domain/order/instant.ts";
+export type { Instant } from "../domain/order/instant.ts";
+export type { Snapshot } from "../domain/order/order.ts";
+export type { OrderFields } from "../domain/order/orderColumns.ts";
+export type {
+  CreateOrderRequest,
+  ListBranchesResponse,
+  ListOrdersResponse,
+  QuoteResponse,
+  UpdateOrderRequest,
+  ValidateAddressResponse,
+  WireAddress,
+} from "../wire/api.ts";
+export type { WireOrder } from "../wire/order.ts";
+export { ProviderError } from "./errors.ts";
+export type { RequestOptions } from "./transport.ts";
+
+export interface ClientOptions {
+  /** Of the provider or of a mirror. */
+  readonly baseUrl: string;
+  /** The provider's key, or a mirror's token. */
+  readonly apiKey: string;
+  /** Default true: the rates of the spec. False for a mirror, whose reads have no limits. */
+  readonly paced?: boolean;
+  /** Per request, in milliseconds, excluding the wait for its turn; default 15,000. */
+  readonly deadlineMs?: number;
+}
+
+/** A client's errors say everything; the log, with its package, is for processes. */
+const logger = { debug: () => undefined };
+
+/**
+ * The typed client of the provider's API, for programs that use this package. Make one per organization and mode: it
+ * counts the requests.
+ *
+ * Instants are nanoseconds since 1970 as bigint (`parseInstant` and `formatInstant`). Its requests throw a ProviderError;
+ * createClient throws ConfigurationError for an address or key that cannot be used in a request.
+ */
+export function createClient({ paced = true, ...options }: ClientOptions): ProviderClient {
+  const budget = makeBudget({ clock: systemClock, limits: paced ? SPEC_LIMITS : null });
+  return makeProviderClient({ ...options, budget, clock: systemClock, logger });
+}
 
 type ListParameters = z.output<typeof listParametersSchema>;
 
@@ -63,7 +112,7 @@ export interface OrdersPage extends RawPage {
   readonly requestId: string | null;
   /** The limits in its headers; empty if the provider sends no `RateLimit-Policy`. */
   readonly rates: RateAnswer["declared"];
-  /** Parses the page as strictly as the spec describes it. Throws ProviderUnavailableError if it deviates. */
+  /** Parses the page as strictly as the spec describes it. Throws a ProviderError if it deviates. */
   readonly readOrders: () => ListOrdersResponse;
 }
 
@@ -229,4 +278,47 @@ function encodeQuery(query: ListOrdersQuery): URLSearchParams {
     parameters.set(name, typeof value === "bigint" ? formatInstant(value) : String(value));
   }
   return parameters;
+}
+
+export interface OrderAnswer {
+  /** Parsed as leniently as the mirror reads, with the exact text. */
+  readonly snapshot: Snapshot;
+  /** The provider's time at which the request started, a lower bound. */
+  readonly requestedAt: Instant;
+  readonly requestId: string | null;
+  /** Status, headers and text, unchanged. */
+  readonly answer: RawAnswer;
+  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
+  readonly subscriptionState: string | null;
+  /** Parses the order as strictly as the spec describes it. Throws a ProviderError if it deviates. */
+  readonly readOrder: () => WireOrder;
+}
+
+/** Throws a ProviderError if the answer is not an order. `endpoint` is for example `POST /v1/orders`. */
+export function readOrderAnswer(endpoint: string, answer: ProviderAnswer): OrderAnswer {
+  return {
+    snapshot: readSnapshotOf(endpoint, answer),
+    requestedAt: answer.requestedAt,
+    requestId: answer.requestId,
+    answer,
+    subscriptionState: readSubscriptionState(answer),
+    readOrder: () => parseAnswer(orderResponseSchema, endpoint, answer),
+  };
+}
+
+function readSubscriptionState({ headers }: ProviderAnswer): string | null {
+  return headers.get("service-subscription-state");
+}
+
+function readSnapshotOf(endpoint: string, answer: ProviderAnswer): Snapshot {
+  // readOrderResponse expects the text of an object.
+  if (typeof answer.value !== "object" || answer.value === null || Array.isArray(answer.value)) {
+    throw makeUnreadable(endpoint, answer, "not an object");
+  }
+  try {
+    return readOrderResponse(answer.text);
+  } catch (error) {
+    if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
+    throw error;
+  }
 }

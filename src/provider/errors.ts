@@ -1,4 +1,4 @@
-import { OrderMirrorError } from "../domain/errors.ts";
+import { z } from "zod";
 import type { Retry } from "../domain/errors.ts";
 import { SourceError } from "../domain/source/errors.ts";
 import type { SourceFailure } from "../domain/source/errors.ts";
@@ -10,34 +10,58 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** What is known about the answer behind an error. Status and code are null if there was none. */
-export interface AnswerFacts {
-  readonly status: number | null;
-  readonly code: string | null;
-  readonly requestId: string | null;
+interface ProviderErrorFacts {
+  readonly failure: SourceFailure;
+  readonly status?: number | null;
+  readonly code?: string | null;
+  readonly requestId?: string | null;
+  readonly policy?: string | null;
+  /** By default `later` when nobody answered or the answer was unusable, and `never` after a refusal. */
+  readonly retry?: Retry;
+  readonly fix?: string | undefined;
+  readonly cause?: unknown;
   /** Only if there was an answer with a JSON body. */
   readonly answer?: RawAnswer | undefined;
 }
 
 /**
- * Base class of everything that the provider client throws for a request. The message contains the endpoint, the status
- * and the code, but no text from a body and no reference: those may be personal data.
+ * Everything that the provider's client throws for a request. The message has the endpoint, the status and the code, but
+ * no text from a body and no reference: those may be personal data. `failure` says what kind of failure it is:
+ *
+ * - `key_refused`: 401; `not_found`: 404 or 410 for one order, whatever the body;
+ * - `rate_limited`: 429, or not sent because its turn is too far away; `retry.afterMs` and `policy` say more;
+ * - `timeout`, `unavailable` (no answer, one that was cut off, or a 5xx), `unreadable` (a success that is not JSON, too
+ *   large, or not as in the spec): whether the provider did what was asked is unknown;
+ * - `refused`: everything else, by `status` and `code`.
  */
-export abstract class ProviderError extends SourceError {
-  readonly failure: SourceFailure = "refused";
-  readonly retry: Retry = "never";
+export class ProviderError extends SourceError {
+  override readonly name = "ProviderError";
+  readonly failure: SourceFailure;
+  readonly retry: Retry;
+  /** Null if there was no answer. */
   readonly status: number | null;
+  /** The provider's code; null if only the status says it, which a proxy may also do. */
   readonly code: string | null;
   readonly requestId: string | null;
+  /** The exceeded policy of a 429; null if it is unknown. */
+  readonly policy: string | null;
   /** Private, so that no log or inspection shows it. */
   readonly #answer: RawAnswer | undefined;
 
-  constructor(message: string, facts: AnswerFacts, options: { cause?: unknown; fix?: string } = {}) {
-    super(message, options);
+  constructor(message: string, facts: ProviderErrorFacts) {
+    super(message, facts);
+    this.failure = facts.failure;
+    this.status = facts.status ?? null;
+    this.code = facts.code ?? null;
+    this.requestId = facts.requestId ?? null;
+    this.policy = facts.policy ?? null;
+    this.retry = facts.retry ?? (this.isOutcomeUnknown() ? "later" : "never");
     this.#answer = facts.answer;
-    this.status = facts.status;
-    this.code = facts.code;
-    this.requestId = facts.requestId;
+  }
+
+  /** Nobody knows whether the provider did what was asked. */
+  isOutcomeUnknown(): boolean {
+    return ["timeout", "unavailable", "unreadable"].includes(this.failure);
   }
 
   /** The provider's refusal, including personal data: forward it to the caller, but never log it. */
@@ -46,114 +70,115 @@ export abstract class ProviderError extends SourceError {
   }
 }
 
-/** 401: the key is missing or unknown. */
-export class InvalidApiKeyError extends ProviderError {
-  override readonly name = "InvalidApiKeyError";
-  override readonly failure = "key_refused";
+/** The parts of an error body that are read; null if missing or invalid. */
+export interface ProviderRefusal {
+  readonly code: string | null;
+  /** Identifies the policy of a 429 (spec, "Limits"); never shown. */
+  readonly message: string | null;
+  readonly requestId: string | null;
 }
 
-/** 402: the subscription is unpaid or canceled; reads still work. */
-export class SubscriptionInactiveError extends ProviderError {
-  override readonly name = "SubscriptionInactiveError";
-}
-
-/** 403: the plan lacks the feature. */
-export class FeatureNotAvailableError extends ProviderError {
-  override readonly name = "FeatureNotAvailableError";
-}
-
-/**
- * 404 or 410 for one order, whatever the body: unknown, removed, of the other mode or of another organization. `code`
- * is null if only the status says so, which a proxy may also do.
- */
-export class OrderNotFoundError extends ProviderError {
-  override readonly name = "OrderNotFoundError";
-  override readonly failure = "not_found";
-}
-
-/** 409: an order with this externalOrderId exists already. */
-export class DuplicateExternalOrderIdError extends ProviderError {
-  override readonly name = "DuplicateExternalOrderIdError";
-}
-
-/** 422: the branch has no primary connection to a fleet zone. */
-export class BranchNotConnectedError extends ProviderError {
-  override readonly name = "BranchNotConnectedError";
-}
-
-/** 422: past the last status in which the business can cancel, or already cancelled. */
-export class OrderNotCancellableError extends ProviderError {
-  override readonly name = "OrderNotCancellableError";
-}
-
-/** No courier shift covers the order. */
-export class NoShiftCoverageError extends ProviderError {
-  override readonly name = "NoShiftCoverageError";
-}
-
-/** `address_not_found`, `address_ambiguous` or `address_low_confidence`: see `code`. */
-export class AddressRefusedError extends ProviderError {
-  override readonly name = "AddressRefusedError";
-}
-
-/** 429, or not sent because its turn is too far away. `policy` is the exceeded policy, null if it is unknown. */
-export class RateLimitedError extends ProviderError {
-  override readonly name = "RateLimitedError";
-  override readonly failure = "rate_limited";
-  override readonly retry: Retry;
-  readonly retryAfterMs: number;
+/** A refused request: its answer, and the endpoint in words, for example `POST /v1/orders`. */
+export interface RefusedAnswer {
+  readonly endpoint: string;
+  /** The path names one order, so "not found" refers to that order. */
+  readonly namesOrder: boolean;
+  readonly status: number;
+  readonly refusal: ProviderRefusal;
+  /** Of a 429, or of a 5xx with Retry-After, bounded; null for any other answer. */
+  readonly retryAfterMs: number | null;
   readonly policy: string | null;
-
-  constructor(
-    message: string,
-    facts: AnswerFacts,
-    { retryAfterMs, policy }: { retryAfterMs: number; policy: string | null },
-  ) {
-    super(message, facts);
-    this.retryAfterMs = retryAfterMs;
-    this.policy = policy;
-    this.retry = { afterMs: retryAfterMs };
-  }
+  readonly answer?: RawAnswer | undefined;
 }
 
-/** Any other 4xx, or one whose body has no readable code. */
-export class ProviderRefusedError extends ProviderError {
-  override readonly name = "ProviderRefusedError";
+/** The body was missing or unreadable. */
+export const NO_REFUSAL: ProviderRefusal = { code: null, message: null, requestId: null };
+
+// Short plain words only: they are shown, and other text might be personal data.
+const code = z
+  .string()
+  .regex(/^[a-z0-9_]{1,64}$/)
+  .nullable()
+  .catch(null);
+const requestId = z
+  .string()
+  .regex(/^[\w.:-]{1,128}$/)
+  .nullable()
+  .catch(null);
+const message = z.string().nullable().catch(null);
+
+/** Assumed format `{ error: { code, message }, request_id }`; code and message are also read at the top level. */
+const refusalBody = z.object({
+  error: z.object({ code, message }).catch({ code: null, message: null }),
+  code,
+  message,
+  request_id: requestId,
+});
+
+/** What the business can do about a refusal (spec, "Errors"). */
+const FIXES: ReadonlyMap<string | null, string> = new Map([
+  ["invalid_api_key", "check the key: it is missing, unknown, or of the other mode"],
+  ["subscription_inactive", "pay the subscription; until then only reads work"],
+  ["feature_not_available", "this needs another plan of the provider"],
+  [
+    "branch_not_connected",
+    "set a primary connection of the branch to a fleet zone in the provider's dashboard",
+  ],
+  ["duplicate_external_order_id", "an order with this externalOrderId exists: read it"],
+]);
+
+/** Reads the body of a refused request; `value` is its JSON, or undefined if it was not JSON. */
+export function readRefusal(value: unknown): ProviderRefusal {
+  const result = refusalBody.safeParse(value);
+  if (!result.success) return NO_REFUSAL;
+  const body = result.data;
+  return {
+    code: body.error.code ?? body.code,
+    message: body.error.message ?? body.message,
+    requestId: body.request_id,
+  };
 }
 
-/** A 3xx: following it would hand the API key to another address. */
-export class ProviderRedirectError extends ProviderError {
-  override readonly name = "ProviderRedirectError";
+/** `request_id` of any answer, null if there is none. */
+export function readRequestId(value: unknown): string | null {
+  const named = (value as { request_id?: unknown } | null | undefined)?.request_id;
+  return named === undefined ? null : requestId.parse(named);
 }
 
 /**
- * Why there is no usable answer: `network` (none, or cut off), `timeout` (incomplete at the deadline), `server` (5xx),
- * `unreadable` (a success that is not JSON, too large, or not as in the spec).
+ * The error for an unsuccessful answer. The status decides if it is sufficient: 3xx, 401, 429, 5xx, and 404 or 410 for
+ * one order. Otherwise the code says what was refused; a 404 for another path may come from any web server.
  */
-export type Unavailability = "network" | "timeout" | "server" | "unreadable";
-
-/** The provider gave no usable answer. Whether it did what was asked is unknown. */
-export class ProviderUnavailableError extends ProviderError {
-  override readonly name = "ProviderUnavailableError";
-  override readonly retry: Retry;
-  override readonly failure: SourceFailure;
-  readonly reason: Unavailability;
-
-  constructor(
-    message: string,
-    facts: AnswerFacts,
-    options: { reason: Unavailability; retryAfterMs?: number; cause?: unknown },
-  ) {
-    super(message, facts, options);
-    this.reason = options.reason;
-    const { reason } = options;
-    this.failure = reason === "timeout" || reason === "unreadable" ? reason : "unavailable";
-    this.retry = options.retryAfterMs === undefined ? "later" : { afterMs: options.retryAfterMs };
+export function makeRefusalError(refused: RefusedAnswer): ProviderError {
+  const { endpoint, status, refusal, retryAfterMs, policy, answer } = refused;
+  const { code: named, requestId: id } = refusal;
+  const described = id === null ? `HTTP ${status}` : `HTTP ${status}, request ${id}`;
+  const facts = { status, code: named, requestId: id, policy, answer };
+  const asked: { retry?: Retry } = retryAfterMs === null ? {} : { retry: { afterMs: retryAfterMs } };
+  if (status < 400) {
+    return new ProviderError(`${endpoint} was redirected (${described})`, {
+      ...facts,
+      failure: "refused",
+      fix: "set the base address (the provider's is in DELIVERY_BASE_URL) to the one that answers by itself",
+    });
   }
+  if (status >= 500) {
+    return new ProviderError(`${endpoint} failed (${described})`, {
+      ...facts,
+      ...asked,
+      failure: "unavailable",
+    });
+  }
+  const failure = judgeRefusal(refused);
+  const text = `${endpoint} was refused: ${named ?? "no code"} (${described})`;
+  const fix = FIXES.get(failure === "key_refused" ? "invalid_api_key" : named);
+  return new ProviderError(text, { ...facts, ...asked, failure, fix });
 }
 
-/** A reference that cannot be part of a path: empty, `.`, `..`, or malformed text. Nothing was sent. */
-export class InvalidReferenceError extends OrderMirrorError {
-  override readonly name = "InvalidReferenceError";
-  override readonly retry = "never";
+function judgeRefusal({ status, namesOrder, refusal }: RefusedAnswer): SourceFailure {
+  if (status === 429) return "rate_limited";
+  if (status === 401) return "key_refused";
+  if (namesOrder && (status === 404 || status === 410)) return "not_found";
+  if (refusal.code === "order_not_found") return "not_found";
+  return refusal.code === "invalid_api_key" ? "key_refused" : "refused";
 }

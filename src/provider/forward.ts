@@ -1,17 +1,15 @@
 import type { Instant } from "../domain/order/instant.ts";
 import { tryDecode, tryParseJson } from "../domain/parseJson.ts";
-import { expectWaitMs } from "./rate/budget.ts";
-import type { ProviderClientDeps } from "./client.ts";
-import { RateLimitedError } from "./errors.ts";
+import { readOrderAnswer } from "./client.ts";
+import type { OrderAnswer, ProviderClientDeps } from "./client.ts";
+import type { PolicyName } from "./budget.ts";
+import { ProviderError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
-import { readOrderAnswer } from "./orderAnswer.ts";
-import type { OrderAnswer } from "./orderAnswer.ts";
-import type { PolicyName } from "./rate/policies.ts";
+import type { ProviderRequest } from "./exchange.ts";
 import { makeProviderClock } from "./rate/providerClock.ts";
-import type { ProviderRequest, RequestOptions } from "./http/request.ts";
-import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
-import { makeTransport } from "./http/transport.ts";
+import { makeRetrying, makeTransport } from "./transport.ts";
+import type { RequestOptions } from "./transport.ts";
 
 /** A request from a client, to be sent with our key. */
 export interface ForwardedRequest {
@@ -32,14 +30,14 @@ export interface ForwardedAnswer extends RawAnswer {
  * Sends the request within the budget, and returns the provider's unchanged answer if it is a success.
  *
  * After an unknown outcome, a creation with an `externalOrderId` and a cancellation are sent again only after a
- * look-up; quotes and address checks are repeated freely; everything else is sent once. Throws RateLimitedError without
- * an answer if its turn is too far away; every other ProviderError contains the provider's refusal, if there was one;
- * InvalidReferenceError for a path that leads elsewhere; the reason of `gone` if that is aborted before the request is sent.
+ * look-up; quotes and address checks are repeated freely; everything else is sent once. Throws a ProviderError: without an
+ * answer if its turn is too far away or the path leads elsewhere, otherwise with the provider's refusal, if there was
+ * one. Throws the reason of `gone` if that is aborted before the request is sent.
  */
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
 /** A caller has its own timeout, and often a person is waiting. */
-const WAIT_MAX_MS = 5_000;
+const DELAY_MAX_MS = 5_000;
 const CREATED = 201;
 
 /** Throws ConfigurationError for a base address or key that no request can carry. */
@@ -82,12 +80,12 @@ export function makeForward(deps: ProviderClientDeps): Forward {
   return async function forward({ method, path, bytes, gone }) {
     const recognized = recognize({ method, path, bytes });
     const { kind, route, policy } = recognized;
-    const refuse = (waitMs: number) => makeCrowdedError(`${method} ${route}`, policy, waitMs);
-    const waitMs = expectWaitMs(budget, policy);
-    if (waitMs > WAIT_MAX_MS) throw refuse(waitMs);
+    const refuse = (delayMs: number) => makeCrowdedError(`${method} ${route}`, policy, delayMs);
+    const delayMs = budget.expectDelayMs(policy);
+    if (delayMs > DELAY_MAX_MS) throw refuse(delayMs);
     const turn = new AbortController();
     const leave = () => turn.abort(gone.reason);
-    const timer = setTimeout(() => turn.abort(refuse(expectWaitMs(budget, policy))), WAIT_MAX_MS);
+    const timer = setTimeout(() => turn.abort(refuse(budget.expectDelayMs(policy))), DELAY_MAX_MS);
     gone.addEventListener("abort", leave);
     const options = { turnSignal: turn.signal };
     const request = { method, route, path, bytes, policy, safe: kind === "read" };
@@ -144,10 +142,8 @@ function readExternalOrderId(bytes: Uint8Array | undefined): string | undefined 
   return typeof id === "string" ? id : undefined;
 }
 
-function makeCrowdedError(endpoint: string, policy: PolicyName, waitMs: number): RateLimitedError {
-  const facts = { status: null, code: "rate_limit_exceeded", requestId: null };
-  return new RateLimitedError(`${endpoint} was not sent: its turn is too far away`, facts, {
-    retryAfterMs: waitMs,
-    policy,
-  });
+function makeCrowdedError(endpoint: string, policy: PolicyName, delayMs: number): ProviderError {
+  const text = `${endpoint} was not sent: its turn is too far away`;
+  const retry = { afterMs: delayMs };
+  return new ProviderError(text, { failure: "rate_limited", code: "rate_limit_exceeded", policy, retry });
 }

@@ -1,17 +1,11 @@
 import { isFinal } from "../domain/order/order.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { CreateOrderRequest } from "../wire/api.ts";
-import {
-  DuplicateExternalOrderIdError,
-  OrderNotCancellableError,
-  OrderNotFoundError,
-  ProviderError,
-  ProviderUnavailableError,
-} from "./errors.ts";
-import type { OrderAnswer } from "./orderAnswer.ts";
+import type { OrderAnswer } from "./client.ts";
+import { ProviderError } from "./errors.ts";
 import type { ProviderClock } from "./rate/providerClock.ts";
-import { ATTEMPTS_MAX, backoffMs } from "./rate/retrying.ts";
-import type { RequestOptions } from "./http/request.ts";
+import { ATTEMPTS_MAX, backoffMs } from "./transport.ts";
+import type { RequestOptions } from "./transport.ts";
 
 /** The plain requests, each sent once (again after a 429). */
 export interface PlainOrderRequests<Creation = CreateOrderRequest> {
@@ -20,7 +14,7 @@ export interface PlainOrderRequests<Creation = CreateOrderRequest> {
   getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
 }
 
-const NOT_CREATED = "order_not_found";
+const hasCode = (error: unknown, code: string) => error instanceof ProviderError && error.code === code;
 
 interface SafeWritesDeps<Creation> {
   readonly plain: PlainOrderRequests<Creation>;
@@ -44,7 +38,7 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
       { clock, random, signal: options.signal },
       {
         write: () => plain.createOrder(body, options),
-        isDoneAlready: (error) => error instanceof DuplicateExternalOrderIdError,
+        isDoneAlready: (error) => hasCode(error, "duplicate_external_order_id"),
         lookUp: async () => {
           const found = await findCreated(externalOrderId, options);
           // An order from before our first attempt is not ours: the id was already in use.
@@ -59,7 +53,7 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
       { clock, random, signal: options.signal },
       {
         write: () => plain.cancelOrder(reference, options),
-        isDoneAlready: (error) => error instanceof OrderNotCancellableError,
+        isDoneAlready: (error) => hasCode(error, "order_not_cancellable"),
         lookUp: async () => {
           const found = await plain.getOrder(reference, options);
           return isFinal(found.snapshot.fields.status) ? found : null;
@@ -75,7 +69,7 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
       return found.snapshot.fields.externalOrderId === externalOrderId ? found : null;
     } catch (error) {
       // Only the provider's own code counts: after a proxy's 404, a second delivery would be created.
-      if (error instanceof OrderNotFoundError && error.code === NOT_CREATED) return null;
+      if (hasCode(error, "order_not_found")) return null;
       throw error;
     }
   }
@@ -104,11 +98,11 @@ async function insist(
     try {
       return await write();
     } catch (error) {
-      const isOpen = error instanceof ProviderUnavailableError;
+      const isOpen = error instanceof ProviderError && error.isOutcomeUnknown();
       if (!isOpen && !(attempt > 1 && isDoneAlready(error))) throw error;
       const done = await lookUpOr(error, signal, lookUp);
       if (done !== null) return done;
-      if (!isOpen || error.reason === "unreadable" || attempt === ATTEMPTS_MAX) throw error;
+      if (!isOpen || error.failure === "unreadable" || attempt === ATTEMPTS_MAX) throw error;
       await clock.sleep(backoffMs(attempt, random), signal);
     }
   }

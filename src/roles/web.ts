@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import express from "express";
-import { takeShare } from "../domain/window/budget.ts";
+import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
@@ -8,7 +8,7 @@ import { makeHealthRouter } from "../ops/health/healthRouter.ts";
 import { makeDocsRouter } from "../ops/docs/docsRouter.ts";
 import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
-import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import { SPEC_LIMITS } from "../provider/budget.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";

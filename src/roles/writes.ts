@@ -1,9 +1,8 @@
 import { makeApply } from "../apply/apply.ts";
-import { makeBudget } from "../provider/rate/budget.ts";
+import { makeBudget, WRITER_SHARES } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import { makeForward } from "../provider/forward.ts";
 import type { Forward } from "../provider/forward.ts";
-import { HALF_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { meterAnswers } from "./background/metering.ts";
 import { makeOwnerCheck } from "./background/ownerCheck.ts";
@@ -29,7 +28,8 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     if (apiKey === null) continue;
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
     const owner = JSON.stringify([organization, mode]);
-    const shared = budgets.get(owner) ?? makeBudget({ clock, limits: HALF_LIMITS, share: config.rateShare });
+    const shared =
+      budgets.get(owner) ?? makeBudget({ clock, shares: WRITER_SHARES, share: config.rateShare });
     budgets.set(owner, shared);
     const budget = trackUsage({ budget: shared, sourceId, purpose: "write" });
     const provider = { baseUrl, apiKey, budget, clock, logger, onAnswer: meterAnswers(metrics) };

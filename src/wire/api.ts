@@ -75,7 +75,8 @@ const branchSchema = z.looseObject({
 export const listBranchesResponseSchema = z.looseObject({
   data: z.array(branchSchema),
   hasMore: z.boolean(),
-  request_id: z.string(),
+  // The spec says that responses carry it, but shows it only for lists of orders and single ones.
+  request_id: z.string().optional(),
 });
 export type ListBranchesResponse = z.infer<typeof listBranchesResponseSchema>;
 

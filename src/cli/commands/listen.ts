@@ -12,8 +12,8 @@ import type { SendMessage, SendResult } from "../../outgoing/outgoingDelivery.ts
 import { SHOWN_ORDER, wrapChange } from "../../outgoing/outgoingMessage.ts";
 import type { OutgoingMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
-import { ProviderRefusedError } from "../../provider/errors.ts";
-import { backoffMs } from "../../provider/rate/retrying.ts";
+import { ProviderError } from "../../provider/errors.ts";
+import { backoffMs } from "../../provider/transport.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { namesThisMachine } from "../../runtime/http/loopback.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
@@ -78,7 +78,7 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
     }
   } catch (error) {
     if (signal.aborted && error === signal.reason) return;
-    if (!(error instanceof ProviderRefusedError) || error.code !== "feed_restarted") throw error;
+    if (!(error instanceof ProviderError) || error.code !== "feed_restarted") throw error;
     const message = "The mirror no longer has the changes after this position.";
     throw new ConfigurationError(message, {
       cause: error,

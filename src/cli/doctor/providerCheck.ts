@@ -2,10 +2,11 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "../../health/serverFacts.sql.ts";
 import { checkOrganization } from "../../poll/tasks/organization.ts";
-import { makeBudget } from "../../provider/rate/budget.ts";
+import { makeBudget } from "../../provider/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
-import { InvalidApiKeyError, OrderNotFoundError, ProviderError } from "../../provider/errors.ts";
+import { ProviderError } from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import { assertOurs } from "../../roles/start/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES } from "../../runtime/config/sources.ts";
@@ -78,13 +79,13 @@ async function readNewestOrder(
 
 function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Remark {
   if (error instanceof ConfigurationError) return problem(error.message, error.fix ?? "Check the key.");
-  if (error instanceof InvalidApiKeyError) {
+  if (failureOf(error) === "key_refused") {
     return problem(
       `${sourceId}: the provider does not know the key.`,
       `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${KEY_VARIABLES[mode]}.`,
     );
   }
-  if (error instanceof OrderNotFoundError) {
+  if (failureOf(error) === "not_found") {
     return problem(
       `${sourceId}: the key cannot see an order that the mirror holds, so it belongs to another organization or mode.`,
       `Put the ${mode} key of the same organization into ${KEY_VARIABLES[mode]}, or start with an empty database.`,

@@ -1,5 +1,5 @@
 import { readFailing } from "../../poll/ledger/refetches.sql.ts";
-import { InvalidApiKeyError, ProviderError } from "../../provider/errors.ts";
+import { ProviderError } from "../../provider/errors.ts";
 import { ok, warning } from "./check.ts";
 import type { Check, Remark } from "./check.ts";
 import { commandOn } from "../../domain/shellWord.ts";
@@ -36,7 +36,7 @@ export function judgeSingleRead(
   { sourceId, reference }: { sourceId: string; reference: string },
 ): Remark | undefined {
   if (!(error instanceof ProviderError)) return undefined;
-  if (error instanceof InvalidApiKeyError || error.code === NOT_FOUND_CODE) return undefined;
+  if (error.failure === "key_refused" || error.code === NOT_FOUND_CODE) return undefined;
   return warnOf(sourceId, reference, error.message);
 }
 

@@ -1,4 +1,4 @@
-import type { RateRule } from "../../domain/window/budget.ts";
+import type { RateRule } from "../../domain/window/rate.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";

@@ -60,6 +60,8 @@ export function makePollLog(logger: Logger): PollLog {
 function nameOf(error: unknown): string {
   if (error === undefined) return "";
   if (!(error instanceof Error)) return typeof error;
+  const failure = failureOf(error);
+  if (failure !== undefined) return failure;
   const { code } = error as { code?: unknown };
   return typeof code === "string" ? `${error.name} ${code}` : error.name;
 }

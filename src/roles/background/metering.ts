@@ -5,8 +5,8 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import type { Health, HealthReader } from "../../health/health.ts";
 import type { Standing } from "../../health/standing.sql.ts";
-import type { Budget } from "../../provider/rate/budget.ts";
-import type { Answered } from "../../provider/http/request.ts";
+import type { Budget } from "../../provider/budget.ts";
+import type { Answered } from "../../provider/transport.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import type { Receiver } from "../../receive/receiver.ts";
@@ -177,10 +177,10 @@ export function meterBudget(
 ): void {
   metrics.observe((observe) => {
     const now = Number(clock.now()) / Number(NANOS_PER_SECOND);
-    for (const { policy, requestsMax, used, spent, resetInMs } of budget.spent()) {
+    for (const { policy, requestsMax, remaining, spent, resetInMs } of budget.spent()) {
       const labels = { organization, mode, policy };
       observe("order_mirror_provider_ratelimit_limit", requestsMax, labels);
-      observe("order_mirror_provider_ratelimit_remaining", Math.max(0, requestsMax - used), labels);
+      observe("order_mirror_provider_ratelimit_remaining", remaining, labels);
       if (resetInMs !== null) {
         const resetsAt = now + resetInMs / 1_000;
         observe("order_mirror_provider_ratelimit_reset_timestamp_seconds", resetsAt, labels);

@@ -1,7 +1,7 @@
 import type { Pool } from "../../database/database.ts";
 import { recordRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { SpentRequests } from "../../poll/ledger/providerRequests.sql.ts";
-import type { Budget } from "../../provider/rate/budget.ts";
+import type { Budget } from "../../provider/budget.ts";
 import type { RoleDeps } from "../role.ts";
 import { makeTally, saveTally } from "./tally.ts";
 

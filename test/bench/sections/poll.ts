@@ -3,7 +3,7 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -59,7 +59,7 @@ const USE = `
     const made = await mirror.createOrder(JSON.parse(body));
     const { reference } = made.snapshot.fields;
     const texts = await Promise.all([provider, mirror].map(async (client) => (await client.getOrder(reference)).snapshot.raw));
-    const missing = await mirror.getOrder("none").catch((error) => error instanceof OrderNotFoundError);
+    const missing = await mirror.getOrder("none").catch((error) => error instanceof ProviderError && error.failure === "not_found");
     const { elements } = await mirror.listOrders({ limit: 1 });
     const branches = await mirror.listBranches();
     console.log(JSON.stringify({
@@ -71,18 +71,8 @@ const USE = `
 `;
 
 it.each([
-  [
-    "program.js",
-    `import { createClient } from "order-mirror";
-    import { OrderNotFoundError } from "order-mirror/errors";
-    import { formatInstant } from "order-mirror/instant";`,
-  ],
-  [
-    "program.cjs",
-    `const { createClient } = require("order-mirror");
-    const { OrderNotFoundError } = require("order-mirror/errors");
-    const { formatInstant } = require("order-mirror/instant");`,
-  ],
+  ["program.js", `import { createClient, formatInstant, ProviderError } from "order-mirror/provider";`],
+  ["program.cjs", `const { createClient, formatInstant, ProviderError } = require("order-mirror/provider");`],
 ])(
   "is loaded by its name in %s, and its client speaks to the provider and to the mirror",
   async (file, head) => {
@@ -100,10 +90,8 @@ it.each([
 );
 
 const TYPED = `
-  import { createClient } from "order-mirror";
-  import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror";
-  import { RateLimitedError } from "order-mirror/errors";
-  import { parseInstant } from "order-mirror/instant";
+  import { createClient, parseInstant, ProviderError } from "order-mirror/provider";
+  import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror/provider";
   import { createMirrorClient, fileStore, verifyWebhook } from "order-mirror/mirror";
   import type { Change, MirrorClient, Order, OrdersQuery, WebhookMessage } from "order-mirror/mirror";
   const mirror: MirrorClient = createMirrorClient({ baseUrl: "http://localhost:3000", token: "t" });
@@ -123,7 +111,8 @@ const TYPED = `
   export const status: Promise<string> = snapshot.then(({ fields }) => fields.status);
   export const create = (order: CreateOrderRequest) => client.createOrder(order);
   export const page = client.listOrders({ updatedSince: since, updatedUntil: since + 1n, status: "created" });
-  export const wait = (error: unknown): number => (error instanceof RateLimitedError ? error.retryAfterMs : 0);
+  export const wait = (error: unknown): number =>
+    error instanceof ProviderError && typeof error.retry === "object" ? error.retry.afterMs : 0;
   // @ts-expect-error a reference is text
   void client.getOrder(1);
 `;
@@ -183,7 +172,7 @@ it("reads a mirror with only its client's dependencies installed", async () => {
   await writeFile(
     path.join(reader, "program.mjs"),
     `import { createMirrorClient, verifyWebhook } from "order-mirror/mirror";
-    import { createClient } from "order-mirror";
+    import { createClient } from "order-mirror/provider";
     const [baseUrl, token] = process.argv.slice(2);
     const mirror = createMirrorClient({ baseUrl, token });
     const references = [];

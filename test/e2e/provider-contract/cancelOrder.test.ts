@@ -42,7 +42,6 @@ describe("POST /v1/orders/{reference}/cancel", () => {
     const { reference } = await create();
     await target.test.client.cancelOrder(reference);
     await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({
-      name: "OrderNotCancellableError",
       status: 422,
       code: "order_not_cancellable",
     });

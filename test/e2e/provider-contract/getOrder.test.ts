@@ -31,7 +31,7 @@ describe("GET /v1/orders/{reference}", () => {
 
   it("404 order_not_found for an unknown reference", async () => {
     await expect(target.test.client.getOrder("no-such-order")).rejects.toMatchObject({
-      name: "OrderNotFoundError",
+      failure: "not_found",
       status: 404,
       code: "order_not_found",
     });

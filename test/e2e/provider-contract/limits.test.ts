@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
+import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
 import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { Caller, ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
 
@@ -143,7 +143,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
 
   it("is parsed by the typed client, with policy and wait", async () => {
     await expect(target.test.client.listOrders({ limit: 1 })).rejects.toMatchObject({
-      name: "RateLimitedError",
+      failure: "rate_limited",
       status: 429,
       code: "rate_limit_exceeded",
       policy: "order-list",

@@ -178,7 +178,7 @@ describe("the update period", () => {
     expect(answer.status).toBe(422);
     await expect(
       target.test.client.listOrders({ [name]: parseInstant("2026-11-20T12:00:00Z") }),
-    ).rejects.toMatchObject({ name: "ProviderRefusedError", status: 422 });
+    ).rejects.toMatchObject({ failure: "refused", status: 422 });
   });
 
   it("refuses a value that is not a time with an offset", async () => {

@@ -6,7 +6,7 @@ import type { CycleEnd } from "../../../src/poll/ledger/pollState.sql.ts";
 import { WalkStalledError } from "../../../src/poll/cycle/errors.ts";
 import type { Term } from "../../../src/poll/leader/leadership.ts";
 import { makeMirrorBranches } from "../../../src/poll/tasks/mirrorBranches.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

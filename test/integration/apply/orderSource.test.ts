@@ -10,7 +10,7 @@ import type { EventReader, OrderSource } from "../../../src/domain/source/orderS
 import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { chooseEventId } from "../../../src/receive/admit.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { handOn, startBadGateway } from "../../support/providers/badGateway.ts";
 import { LIVE } from "../../support/providers/testSandbox.ts";

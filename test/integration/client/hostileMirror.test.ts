@@ -9,11 +9,6 @@ import type {
   MirrorClient,
   Order,
 } from "../../../src/client/mirrorClient.ts";
-import {
-  ProviderRedirectError,
-  ProviderRefusedError,
-  ProviderUnavailableError,
-} from "../../../src/provider/errors.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
@@ -131,8 +126,7 @@ describe("a stream of changes", () => {
     const error: unknown = await follow({ store, onComplete: () => undefined }).catch(
       (thrown: unknown) => thrown,
     );
-    expect(error).toBeInstanceOf(ProviderUnavailableError);
-    expect(error).toMatchObject({ reason: "unreadable", status: null });
+    expect(error).toMatchObject({ failure: "unreadable", status: null });
     expect(showAll(error)).not.toContain("Lovelace");
     expect([saved, asked.length]).toEqual([[], 1]);
   });
@@ -150,7 +144,7 @@ describe("a stream of changes", () => {
       response.on("drain", more);
       more();
     };
-    await expect(follow()).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(follow()).rejects.toMatchObject({ failure: "unreadable" });
     await closed;
     expect(sent).toBeLessThan(30_000_000);
   });
@@ -210,7 +204,7 @@ describe("pages", () => {
     const link = '<?cursor=same>; rel="next"';
     const page = { data: [], hasMore: true, next: "0123456789ab.1", limit: 200, offset: 0 };
     answer = json(page, { link });
-    await expect(read()).rejects.toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable" });
+    await expect(read()).rejects.toMatchObject({ failure: "unreadable" });
     expect(asked.length).toBeLessThan(4);
   });
 
@@ -231,12 +225,12 @@ describe("pages", () => {
       response.on("drain", more);
       more();
     };
-    await expect(client.order("DO-1")).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(client.order("DO-1")).rejects.toMatchObject({ failure: "unreadable" });
     await closed;
     answer = (_request, response) =>
       void response.writeHead(200, { "content-type": "text/html" }).end(SECRET);
     const error: unknown = await client.branches().catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ reason: "unreadable" });
+    expect(error).toMatchObject({ failure: "unreadable" });
     expect(showAll(error)).not.toContain("Lovelace");
   });
 
@@ -244,7 +238,7 @@ describe("pages", () => {
     for (const body of ["null", "[]", `{"data":[{"name":"${SECRET}"}]}`, `{"data":"${SECRET}"}`]) {
       answer = text(body);
       const error: unknown = await list().catch((thrown: unknown) => thrown);
-      expect(error).toMatchObject({ reason: "unreadable" });
+      expect(error).toMatchObject({ failure: "unreadable" });
       expect(showAll(error)).not.toContain("Lovelace");
     }
   });
@@ -262,7 +256,6 @@ it("follows no redirect with its token, and names the setting that is wrong", as
   ];
   for (const read of reads) {
     const error: unknown = await read().catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(ProviderRedirectError);
     expect(error).toMatchObject({ fix: expect.stringContaining("base address") as string });
     expect(showAll(error)).not.toContain(TOKEN);
   }
@@ -276,7 +269,7 @@ it("ends with a refusal when the stored position is of elsewhere", async () => {
       .end('{"error":{"code":"invalid_parameter","message":"after is not a position"}}');
   for (const position of ["latest", "\n", "../..", "0123456789ab.1&after=latest"]) {
     const store = { load: () => Promise.resolve(position), save: () => Promise.resolve() };
-    await expect(follow({ store })).rejects.toBeInstanceOf(ProviderRefusedError);
+    await expect(follow({ store })).rejects.toMatchObject({ failure: "refused" });
   }
   expect(asked).toHaveLength(4);
   expect(asked.every((address) => new URL(address, mirror.url).searchParams.size <= 2)).toBe(true);

@@ -26,11 +26,6 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { completeSchema } from "../../../src/orders/freshness.ts";
 import type { pageSchema } from "../../../src/orders/orderQuery.ts";
-import {
-  OrderNotFoundError,
-  ProviderRefusedError,
-  ProviderUnavailableError,
-} from "../../../src/provider/errors.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -218,7 +213,7 @@ describe("one order", () => {
     await see({ reference: "A", updatedAt: at(1) });
     const { order, exceptions } = await mirror.order("shop-A");
     expect([order.reference, exceptions, "request_id" in order]).toEqual(["A", 0, false]);
-    await expect(mirror.order("none")).rejects.toBeInstanceOf(OrderNotFoundError);
+    await expect(mirror.order("none")).rejects.toMatchObject({ failure: "not_found" });
   });
 
   it("can be awaited until it changes or exists", async () => {
@@ -251,7 +246,7 @@ it("reports network errors with their cause", async () => {
   const error = await createMirrorClient({ baseUrl: closed.url })
     .order("A")
     .catch((thrown: unknown) => thrown);
-  expect(error).toBeInstanceOf(ProviderUnavailableError);
+  expect(error).toMatchObject({ failure: "unavailable" });
   expect(String(error)).toContain("(ECONNREFUSED)");
 });
 
@@ -371,7 +366,6 @@ describe("changes", () => {
       expect(states).toContain("snapshot");
     }
     const refused = takeAll({ after: lost });
-    await expect(refused).rejects.toBeInstanceOf(ProviderRefusedError);
     await expect(refused).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
   });
 
@@ -386,8 +380,8 @@ describe("changes", () => {
     const other = await serve((_request, response) => void response.type("html").send("<p>hello"));
     onTestFinished(() => other.close());
     const lost = createMirrorClient({ baseUrl: other.url });
-    await expect(take(1, {}, lost)).rejects.toMatchObject({ reason: "unreadable" });
-    await expect(take(1, { after: "beginning" }, lost)).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(take(1, {}, lost)).rejects.toMatchObject({ failure: "unreadable" });
+    await expect(take(1, { after: "beginning" }, lost)).rejects.toMatchObject({ failure: "unreadable" });
   });
 });
 

@@ -13,7 +13,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeMetricsRouter } from "../../../src/ops/health/metricsRouter.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -6,7 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
 import { PollerClosedError } from "../../../src/poll/cycle/errors.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import { ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
@@ -127,11 +127,10 @@ describe("a requested backfill", () => {
     const cancelled = await world.ask({ since: daysAgo(9), until: daysAgo(8) });
     expect(await cancelRequest(world.pool, cancelled)).toBe(true);
     expect(await cancelRequest(world.pool, cancelled)).toBe(false);
-    const facts = { status: 503, code: null, requestId: null };
     world.provider.before = () => {
       const { query } = world.provider.reads.at(-1)!;
       if (query.since > daysAgo(2)) return;
-      throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
+      throw new ProviderError("the past is away", { failure: "unavailable" });
     };
     const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });
     world.startPoller({ intervalSeconds: 0.005 });

@@ -5,7 +5,7 @@ import { ConfigurationError, UnavailableError } from "../../../src/domain/errors
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
 import { composeWrites } from "../../../src/roles/writes.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";

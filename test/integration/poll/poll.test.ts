@@ -6,7 +6,7 @@ import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
 import { PollerClosedError, WalkStalledError } from "../../../src/poll/cycle/errors.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import { InvalidApiKeyError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -82,12 +82,7 @@ const pollUntilSafe = (poller: Poller) =>
     },
     { timeout: 60_000, interval: 1 },
   );
-const unavailable = () =>
-  new ProviderUnavailableError(
-    "GET /v1/orders failed",
-    { status: 503, code: null, requestId: null },
-    { reason: "server" },
-  );
+const unavailable = () => new ProviderError("GET /v1/orders failed", { failure: "unavailable" });
 
 describe("a new source", () => {
   it("is read from the latest changes to its history, and is then proved completely", async () => {
@@ -150,7 +145,7 @@ describe("a new source", () => {
     const first = makeSut({ intervalSeconds: 5 });
     expect(await poll(first)).toMatchObject({
       outcome: "polled",
-      spareError: expect.any(ProviderUnavailableError),
+      spareError: expect.any(ProviderError),
     });
     const some = await readReferences();
     expect(some.length).toBeGreaterThan(0);
@@ -405,7 +400,7 @@ describe("a provider that fails", () => {
       throw unavailable();
     };
     const failed = await poll(poller);
-    expect(failed).toMatchObject({ outcome: "failed", error: expect.any(ProviderUnavailableError) });
+    expect(failed).toMatchObject({ outcome: "failed", error: expect.any(ProviderError) });
     expect(failed.waitMs).toBeGreaterThanOrEqual(INTERVAL_SECONDS * 1_000);
     const after = await readState();
     expect(after["polled_through"]).toBe(before["polled_through"]);
@@ -422,12 +417,12 @@ describe("a provider that fails", () => {
   });
 
   it("from the first request on has its error stored and visible", async () => {
-    const facts = { status: 401, code: "invalid_api_key", requestId: null };
+    const refused = new ProviderError("GET /v1/branches was refused", { failure: "key_refused" });
     const unsynchronized = { ...provider.providerClock, isSynchronized: () => false };
     const client = {
       ...provider,
       providerClock: unsynchronized,
-      listBranches: () => Promise.reject(new InvalidApiKeyError("GET /v1/branches was refused", facts)),
+      listBranches: () => Promise.reject(refused),
     };
     expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "failed" });
     expect(await readState()).toMatchObject({
@@ -481,11 +476,7 @@ describe("a provider that fails", () => {
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
     const poller = makeSut({ logger, clock, leaseTtlMs: 3_600_000 });
     const refuse = () => {
-      throw new InvalidApiKeyError("GET /v1/orders was refused", {
-        status: 401,
-        code: "invalid_api_key",
-        requestId: null,
-      });
+      throw new ProviderError("GET /v1/orders was refused", { failure: "key_refused" });
     };
     provider.before = refuse;
     for (let attempt = 0; attempt < 3; attempt += 1) {

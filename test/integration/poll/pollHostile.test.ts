@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { changePage, handOn, ofLists, startBadGateway } from "../../support/providers/badGateway.ts";

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { ProviderUnavailableError, RateLimitedError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
@@ -112,11 +112,10 @@ it("skips no order of a sample when orders leave the period while it is compared
 });
 
 const limited = () =>
-  new RateLimitedError(
-    "GET /v1/orders/{reference} was refused",
-    { status: 429, code: "rate_limit_exceeded", requestId: null },
-    { retryAfterMs: 1, policy: null },
-  );
+  new ProviderError("GET /v1/orders/{reference} was refused", {
+    failure: "rate_limited",
+    retry: { afterMs: 1 },
+  });
 
 it("counts what a sample has repaired when the provider then refuses a read", async () => {
   const { provider, startPoller, ask, read, isDone } = await startWorld();
@@ -172,10 +171,9 @@ it("reports no difference for a change too recent for polling", async () => {
 
 it("fails after repeated failures", async () => {
   const { provider, startPoller, ask, read } = await startWorld();
-  const facts = { status: 503, code: null, requestId: null };
   provider.before = () => {
     if ((provider.reads.at(-1)?.query.since ?? 0n) > hoursAgo(15)) return;
-    throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
+    throw new ProviderError("the past is away", { failure: "unavailable" });
   };
   startPoller();
   const id = await ask();

@@ -63,7 +63,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
 
   it("does not create again when an unreadable success left no order", async () => {
     provider.script(text(201, "<html>", { "content-type": "text/html" }), notFound);
-    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ failure: "unreadable" });
     expect(asked()).toEqual([CREATE, LOOK]);
   });
 
@@ -71,7 +71,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     const old = json(200, { ...orderBody({ updatedAt: "2020-01-01T00:00:00Z" }), request_id: "req_old" });
     provider.script(hang, old, duplicate, old);
     await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({
-      name: "DuplicateExternalOrderIdError",
+      code: "duplicate_external_order_id",
     });
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK]);
   });
@@ -90,7 +90,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     ["is a 404 that the provider did not write", html],
   ])("creates nothing more when the look itself %s", async (_, failure) => {
     provider.script(hang, failure);
-    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "timeout", retry: "later" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ failure: "timeout", retry: "later" });
     expect(asked().filter((line) => line === CREATE)).toHaveLength(1);
   });
 
@@ -105,7 +105,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
       text(500, ""),
       notFound,
     );
-    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ reason: "server" });
+    await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({ failure: "unavailable" });
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK, CREATE, LOOK, CREATE, LOOK]);
   });
 
@@ -127,14 +127,16 @@ describe("other creations", () => {
     ["an empty one", { externalOrderId: "" }],
   ])("is sent once with %s, whatever becomes of it", async (_, fields) => {
     provider.script(text(500, ""), created);
-    await expect(client.createOrder({ ...NEW_ORDER, ...fields })).rejects.toMatchObject({ reason: "server" });
+    await expect(client.createOrder({ ...NEW_ORDER, ...fields })).rejects.toMatchObject({
+      failure: "unavailable",
+    });
     expect(asked()).toEqual([CREATE]);
   });
 
   it("reports a used id when the first answer says so", async () => {
     provider.script(duplicate, found);
     await expect(client.createOrder(NEW_ORDER)).rejects.toMatchObject({
-      name: "DuplicateExternalOrderIdError",
+      code: "duplicate_external_order_id",
     });
     expect(asked()).toEqual([CREATE]);
   });
@@ -179,18 +181,18 @@ describe("cancelling after an unknown outcome", () => {
   it("reports the refusal when the order has progressed meanwhile", async () => {
     const pickedUp = json(200, { ...orderBody({ status: "picked_up" }), request_id: "r" });
     provider.script(hang, found, tooLate, pickedUp);
-    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ name: "OrderNotCancellableError" });
+    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ code: "order_not_cancellable" });
   });
 
   it("reports a refusal of the first attempt immediately", async () => {
     provider.script(tooLate);
-    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ name: "OrderNotCancellableError" });
+    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ code: "order_not_cancellable" });
     expect(asked()).toEqual([CANCEL]);
   });
 
   it("reports that the outcome is unknown when the order cannot be read", async () => {
     provider.script(hang, html);
-    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ reason: "timeout" });
+    await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ failure: "timeout" });
     expect(asked()).toEqual([CANCEL, READ]);
   });
 });

@@ -1,11 +1,11 @@
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import type { RateRule } from "../../../src/domain/window/budget.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
-import type { Budget } from "../../../src/provider/rate/budget.ts";
+import type { RateRule } from "../../../src/domain/window/rate.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
+import type { Budget } from "../../../src/provider/budget.ts";
 import { makeForward } from "../../../src/provider/forward.ts";
-import type { PolicyName } from "../../../src/provider/rate/policies.ts";
+import type { PolicyName } from "../../../src/provider/budget.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

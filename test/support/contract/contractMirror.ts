@@ -6,7 +6,7 @@ import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
 import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
-import type { Budget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
+import type { Budget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
-import type { PolicyName } from "../../../src/provider/rate/policies.ts";
-import { readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
+import type { PolicyName } from "../../../src/provider/budget.ts";
+import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
@@ -211,6 +211,7 @@ function readForeignWorld(): World {
 /** Delays nothing: the sandbox of most files does not count, although its headers name the limits. */
 const UNLIMITED: Budget = {
   acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
+  expectDelayMs: () => 0,
   spent: () => [],
 };
 

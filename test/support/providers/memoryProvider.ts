@@ -2,7 +2,7 @@ import { formatInstant, parseInstant } from "../../../src/domain/order/instant.t
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
-import { OrderNotFoundError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { readListed } from "../../../src/wire/page.ts";
@@ -79,8 +79,7 @@ export function makeMemoryProvider(): MemoryProvider {
       const requestedAt = now();
       await provider.before(options.signal);
       const order = orders.get(reference);
-      const facts = { status: 404, code: "order_not_found", requestId: null };
-      if (order === undefined) throw new OrderNotFoundError("GET /v1/orders/{reference} was refused", facts);
+      if (order === undefined) throw new ProviderError("there is no such order", { failure: "not_found" });
       return { snapshot: readSnapshot(order.raw, JSON.parse(order.raw)), requestedAt };
     },
     listBranches: () => Promise.resolve({ raws: [], hasMore: false }),

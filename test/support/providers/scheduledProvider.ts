@@ -2,9 +2,9 @@ import { formatInstant, millisFromInstant } from "../../../src/domain/order/inst
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { makeProviderClock } from "../../../src/provider/rate/providerClock.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { OrderNotFoundError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { readListed } from "../../../src/wire/page.ts";
 import { makeOrder } from "../mirror/orders.ts";
@@ -130,15 +130,12 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     },
     getOrder(reference) {
       const requestedAt = beginExchange()();
-      const facts = { status: 404, code: "order_not_found", requestId: null };
       if (provider.poisoned.has(reference)) {
-        const failed = { ...facts, status: 500, code: null };
-        return Promise.reject(
-          new ProviderUnavailableError("this order cannot be read", failed, { reason: "server" }),
-        );
+        return Promise.reject(new ProviderError("this order cannot be read", { failure: "unavailable" }));
       }
       const one = shown().find((order) => order.reference === reference);
-      if (one === undefined) return Promise.reject(new OrderNotFoundError("there is no such order", facts));
+      if (one === undefined)
+        return Promise.reject(new ProviderError("there is no such order", { failure: "not_found" }));
       const raw = write(one);
       return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt });
     },

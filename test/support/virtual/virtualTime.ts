@@ -4,7 +4,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -1,10 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { CycleCounts } from "../../../src/poll/cycle/runSweeps.ts";
 import { makePollLog } from "../../../src/poll/leader/pollLog.ts";
-import { InvalidApiKeyError, RateLimitedError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-
-const facts = { status: 400, code: "x", requestId: null };
 
 describe("the log of polling", () => {
   const makeSut = () => {
@@ -14,11 +12,7 @@ describe("the log of polling", () => {
     return { log, said: () => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`) };
   };
   const counts = { spareError: undefined } as CycleCounts;
-  const limited = new RateLimitedError(
-    "429",
-    { ...facts, code: "rate_limit_exceeded" },
-    { retryAfterMs: 1, policy: null },
-  );
+  const limited = new ProviderError("429", { failure: "rate_limited", retry: { afterMs: 1 } });
 
   it("reports a problem once, again when it changes, and once when it is over", () => {
     const { log, said } = makeSut();
@@ -27,8 +21,8 @@ describe("the log of polling", () => {
     log.failed(limited, 1);
     log.failed(limited, 2);
     expect(said()).toEqual(["warn: polling failed; it resumes from the same place"]);
-    log.failed(new InvalidApiKeyError("401", facts), 3);
-    log.failed(new InvalidApiKeyError("401", facts), 3);
+    log.failed(new ProviderError("401", { failure: "key_refused" }), 3);
+    log.failed(new ProviderError("401", { failure: "key_refused" }), 3);
     expect(said()).toEqual([
       "error: the provider refuses the API key; nothing is polled until it is replaced",
     ]);

@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { synchronizeClock } from "../../../src/poll/cycle/synchronizeClock.ts";
-import { InvalidApiKeyError, ProviderRefusedError } from "../../../src/provider/errors.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
-
-const facts = { status: 400, code: "x", requestId: null };
 
 describe("the provider's clock", () => {
   const { signal } = new AbortController();
@@ -19,7 +17,7 @@ describe("the provider's clock", () => {
       },
     };
   };
-  const refused = () => Promise.reject(new ProviderRefusedError("refused", facts));
+  const refused = () => Promise.reject(new ProviderError("refused", { failure: "refused" }));
   it("is requested once, and also learned from a refusal", async () => {
     const client = makeClient(refused, true);
     await synchronizeClock(client, signal);
@@ -27,10 +25,11 @@ describe("the provider's clock", () => {
     expect(client.asked()).toBe(1);
   });
   it("prevents polling while it is unknown, as does a refused key", async () => {
-    await expect(synchronizeClock(makeClient(refused, false), signal)).rejects.toThrow(ProviderRefusedError);
-    const unauthorized = () => Promise.reject(new InvalidApiKeyError("refused", facts));
+    await expect(synchronizeClock(makeClient(refused, false), signal)).rejects.toThrow(ProviderError);
+    const unauthorized = () =>
+      Promise.reject(new ProviderError("the key is refused", { failure: "key_refused" }));
     await expect(synchronizeClock(makeClient(unauthorized, true), signal)).rejects.toThrow(
-      InvalidApiKeyError,
+      "the key is refused",
     );
   });
 });

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeBudget } from "../../../src/provider/rate/budget.ts";
-import type { Budget, Permit } from "../../../src/provider/rate/budget.ts";
+import { makeBudget } from "../../../src/provider/budget.ts";
+import type { Budget, Permit } from "../../../src/provider/budget.ts";
 import { PRIORITIES } from "../../../src/domain/source/orderSource.ts";
 import type { Priority } from "../../../src/domain/source/orderSource.ts";
-import type { PolicyName } from "../../../src/provider/rate/policies.ts";
-import type { RateLesson } from "../../../src/provider/rate/rateLedger.ts";
+import type { PolicyName } from "../../../src/provider/budget.ts";
+import type { RateLesson } from "../../../src/provider/budget.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 import type { SimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
@@ -92,20 +92,21 @@ async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyNam
 }
 
 describe("an hour of more requests than the provider accepts", () => {
-  it("lists at most 18 times in any ten seconds, evenly, and hardly less", async () => {
+  it("lists at most 18 times in any ten seconds, spaced from each answer", async () => {
     const clock = makeSimulatedClock();
     const requests: Request[] = Array.from({ length: 7_000 }, (_, index) => ({
       atMs: index,
       policy: "order-list",
       priority: PRIORITIES[index % PRIORITIES.length]!,
-      latencyMs: 50 + ((index * 37) % 900),
+      latencyMs: (index * 37) % 100,
       counted: (index % 11) / 10,
     }));
     const sent = play(clock, makeBudget({ clock }), requests);
     await clock.runUntil(HOUR_MS);
     const starts = sent.map(({ startedAtMs }) => startedAtMs);
-    expect(busiestWindow(sent.map(({ countedAtMs }) => countedAtMs))).toBe(18);
-    expect(busiestWindow(starts)).toBe(18);
+    const counted = sent.map(({ countedAtMs }) => countedAtMs);
+    expect(busiestWindow(counted)).toBeLessThanOrEqual(18);
+    expect(busiestWindow(counted, 1_000)).toBe(2);
     expect(busiestWindow(starts, 1_000)).toBe(2);
     expect(sent.length).toBeGreaterThan(0.9 * 1.8 * 3_600);
   });
@@ -199,45 +200,28 @@ describe("priorities", () => {
   it("does not delay refetches behind a waiting list read", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
-    await refuse(budget, "order-list", 60_000);
+    await refuse(budget, "order-list", 20_000);
     void budget.acquire({ policy: "order-list", priority: "poll" });
-    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([56, 112]);
-  });
-
-  it("lets a poll overtake a less urgent list when both wait for a shared policy", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const order: string[] = [];
-    const ask = async (policy: PolicyName, priority: Priority) => {
-      const permit = await budget.acquire({ policy, priority });
-      order.push(`${priority} ${policy}`);
-      permit.release();
-    };
-    await refuse(budget, "sustained", 5_000);
-    void ask("order-list", "backfill");
-    void ask("geocoding", "refetch");
-    void ask("sustained", "poll");
-    await clock.runUntil(HOUR_MS);
-    expect(order).toEqual(["poll sustained", "refetch geocoding", "backfill order-list"]);
+    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 0]);
   });
 
   it("reports request usage by purpose, and what waits", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
-    for (const priority of PRIORITIES) void budget.acquire({ policy: "order-list", priority });
+    for (const priority of PRIORITIES)
+      void budget.acquire({ policy: "order-list", priority }).then((permit) => permit.release());
     await clock.runUntil(600);
     const [sustained, list, geocoding] = budget.spent();
     expect(list).toMatchObject({
       policy: "order-list",
       requestsMax: 18,
       windowMs: WINDOW_MS,
-      used: 2,
+      remaining: 18,
       spent: { poll: 1, refetch: 1, backfill: 0, verify: 0 },
       waiting: { poll: 0, refetch: 0, backfill: 1, verify: 1 },
     });
-    expect(list!.waitMs).toBe(2 * 556 - 600);
-    expect(sustained).toMatchObject({ used: 2, spent: { poll: 1, refetch: 1 }, waiting: { poll: 0 } });
-    expect(geocoding).toMatchObject({ used: 0, spent: { poll: 0, refetch: 0 } });
+    expect(sustained).toMatchObject({ spent: { poll: 1, refetch: 1 }, waiting: { poll: 0 } });
+    expect(geocoding).toMatchObject({ spent: { poll: 0, refetch: 0 } });
   });
 });
 
@@ -325,6 +309,63 @@ describe("learning from answers", () => {
     permit.release();
     const times = await grantTimes(clock, budget, "order-list", 30);
     expect(busiestWindow([0, ...times])).toBe(9);
+  });
+
+  it("counts as long a window as the provider declares, however slow the answers are", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 20, windowMs: 60_000 }] }));
+    permit.release();
+    const requests: Request[] = Array.from({ length: 200 }, (_, index) => ({
+      atMs: 0,
+      policy: "order-list",
+      priority: "poll",
+      latencyMs: 12_000,
+      counted: (index % 2) * 0.999,
+    }));
+    const sent = play(clock, budget, requests);
+    await clock.runUntil(HOUR_MS);
+    const counted = [0, ...sent.map(({ countedAtMs }) => countedAtMs)];
+    expect(counted.length).toBeGreaterThan(150);
+    expect(busiestWindow(counted, 60_000)).toBeLessThanOrEqual(20);
+  });
+
+  it("refuses at once what the provider does not allow for long, and says until when", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    const waiting = budget.acquire({ policy: "order-list", priority: "poll" });
+    permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: 600_000 }] }));
+    permit.release();
+    for (const asked of [waiting, budget.acquire({ policy: "order-list", priority: "backfill" })]) {
+      await expect(asked).rejects.toMatchObject({
+        failure: "rate_limited",
+        policy: "order-list",
+        retry: { afterMs: 600_000 },
+        message: expect.stringContaining("before 2023-11-14T22:23:20Z") as string,
+      });
+    }
+    await clock.runUntil(600_000);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([600_000]);
+  });
+
+  it("takes another slot while an answer is slow, but only one list at a time", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const slow = await grantOne(clock, budget, "sustained");
+    const list = await grantOne(clock, budget, "order-list");
+    (await grantOne(clock, budget, "sustained")).release();
+    let grantedAtMs: number | null = null;
+    void budget.acquire({ policy: "order-list", priority: "poll" }).then(() => {
+      grantedAtMs = clock.monotonicMs();
+    });
+    await clock.runUntil(9_000);
+    expect(grantedAtMs).toBeNull();
+    slow.release();
+    list.release();
+    await clock.runUntil(HOUR_MS);
+    expect(grantedAtMs).toBe(9_000 + 556);
   });
 
   it("assigns an unknown policy to the endpoint that answered", async () => {

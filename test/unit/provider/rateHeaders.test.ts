@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { Token } from "structured-headers";
 import { describe, expect, it } from "vitest";
-import { parseNamedList, readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
+import { parseNamedList, readRateHeaders } from "../../../src/provider/rateHeaders.ts";
 
 const VECTORS = path.resolve(import.meta.dirname, "../../../../shared/vectors/structured-fields");
 const HAVE_VECTORS = existsSync(VECTORS);
@@ -114,6 +114,12 @@ describe("rate headers of an answer", () => {
   it("treats a missing t as an unknown reset", () => {
     expect(readRateHeaders(headers({ ratelimit: '"sustained";r=3' })).remaining).toEqual([
       { policy: "sustained", remaining: 3, resetMs: null },
+    ]);
+  });
+
+  it("cuts an absurd t as Retry-After is cut: one header must not stop polling for years", () => {
+    expect(readRateHeaders(headers({ ratelimit: '"order-list";r=0;t=999999999' })).remaining).toEqual([
+      { policy: "order-list", remaining: 0, resetMs: 600_000 },
     ]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseHttpDate, parseInstant } from "../../../src/domain/order/instant.ts";
-import { parseRetryAfter } from "../../../src/provider/rate/retryAfter.ts";
+import { parseRetryAfter } from "../../../src/provider/rateHeaders.ts";
 
 const SENT_AT = parseInstant("2026-11-20T12:00:00Z");
 

@@ -1,4 +1,6 @@
 import { parseList, Token } from "structured-headers";
+import { millisFromInstant, parseHttpDate } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
 
 /** An entry of the field `RateLimit`: `remaining` requests until `resetMs` from now (null: not given). */
 export interface RemainingEntry {
@@ -23,6 +25,33 @@ export interface RateAnswer {
 interface NamedEntry {
   readonly name: string;
   readonly params: ReadonlyMap<string, unknown>;
+}
+
+/** Shorter delays than this are taken for a mistake: they would turn a refusal into a hot loop. */
+const RETRY_AFTER_MIN_MS = 1_000;
+/** Longer delays than this are cut: one absurd header must not stop the mirror for days. */
+const DELAY_MAX_MS = 600_000;
+/** When Retry-After is missing or malformed: the measuring window of the spec, "Limits". */
+const RETRY_AFTER_DEFAULT_MS = 10_000;
+
+const SECONDS = /^\d{1,15}$/;
+
+/**
+ * How long to wait, from the receipt of the answer: RETRY_AFTER_MIN_MS to DELAY_MAX_MS.
+ *
+ * `field` is the value of Retry-After, in seconds or an HTTP date; `sentAt` the instant against which a date is
+ * measured: the answer's own Date, whose cut second makes the wait longer, never shorter.
+ */
+export function parseRetryAfter(field: string | null, sentAt: Instant): number {
+  const delayMs = readDelayMs(field?.trim() ?? "", sentAt);
+  if (delayMs === null) return RETRY_AFTER_DEFAULT_MS;
+  return Math.min(Math.max(delayMs, RETRY_AFTER_MIN_MS), DELAY_MAX_MS);
+}
+
+function readDelayMs(field: string, sentAt: Instant): number | null {
+  if (SECONDS.test(field)) return Number(field) * 1000;
+  const date = parseHttpDate(field);
+  return date === null ? null : millisFromInstant(date - sentAt);
 }
 
 /** Ignores malformed parts, as the draft requires; never throws. */
@@ -74,7 +103,8 @@ function readRemaining({ name, params }: NamedEntry): RemainingEntry[] {
   const remaining = readCount(params.get("r"));
   if (remaining === null) return [];
   const resetSeconds = readCount(params.get("t"));
-  return [{ policy: name, remaining, resetMs: resetSeconds === null ? null : resetSeconds * 1000 }];
+  const resetMs = resetSeconds === null ? null : Math.min(resetSeconds * 1000, DELAY_MAX_MS);
+  return [{ policy: name, remaining, resetMs }];
 }
 
 function readCount(value: unknown): number | null {

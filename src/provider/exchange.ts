@@ -1,0 +1,323 @@
+import type { z } from "zod";
+import { ConfigurationError } from "../domain/errors.ts";
+import { parseHttpDate } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
+import { readBytes } from "../runtime/http/readBytes.ts";
+import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { describeError } from "../runtime/telemetry/errorFields.ts";
+import { VERSION } from "../runtime/version.ts";
+import { describeMistakes } from "../wire/order.ts";
+import { policiesOf } from "./budget.ts";
+import type { Permit, PolicyName } from "./budget.ts";
+import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";
+import type { ProviderRefusal } from "./errors.ts";
+import type { ProviderClock } from "./rate/providerClock.ts";
+import { parseRetryAfter, readRateHeaders } from "./rateHeaders.ts";
+import type { RateAnswer } from "./rateHeaders.ts";
+
+// One HTTP request and its answer: the address and the key, the bounds of the body, and the error of every failure.
+
+export interface ProviderRequest {
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** The spec's form of the path, such as `/v1/orders/{reference}`: the only part that errors and log lines show. */
+  readonly route: string;
+  /** The value of `{reference}` in `route`. */
+  readonly reference?: string;
+  readonly query?: URLSearchParams;
+  readonly body?: unknown;
+  /** Sent instead of `route`: a foreign path and query, from `/v1/` on. */
+  readonly path?: string;
+  /** Sent unchanged instead of `body`; not on shared memory. No type argument: TypeScript has none before 5.7. */
+  readonly bytes?: Uint8Array | undefined;
+  readonly policy: PolicyName;
+  /** True if the request changes nothing at the provider, so that it may be repeated freely. */
+  readonly safe: boolean;
+}
+
+/** A success: 2xx with a JSON body. */
+export interface ProviderAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly value: unknown;
+  readonly requestId: string | null;
+  /** The limits in its headers. */
+  readonly rates: RateAnswer["declared"];
+  /** The provider's time at which the request started, a lower bound. */
+  readonly requestedAt: Instant;
+}
+
+/** Larger than any page of the spec's 200 orders; reading further would only fill the memory. */
+export const BODY_BYTES_MAX = 10 * 1024 * 1024;
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
+/** Visible ASCII: any other character makes `fetch` throw an error that quotes the whole header. */
+const SENDABLE_KEY = /^[\x21-\x7e]+$/;
+const TOO_MANY_REQUESTS = 429;
+const SERVER_ERROR_MIN = 500;
+
+export interface Target {
+  readonly baseUrl: string;
+  /** Null: nothing authorizes the requests; for a mirror that trusts its own machine. */
+  readonly apiKey: string | null;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The arguments for `fetch`. */
+export interface PreparedRequest {
+  readonly url: URL;
+  readonly init: RequestInit;
+}
+
+/**
+ * Makes the function that prepares requests, always for the one address that the key belongs to; it throws a
+ * ProviderError if the reference cannot be part of a path. Throws ConfigurationError for an unusable base address or
+ * key; the message shows neither.
+ */
+export function makePrepare({
+  baseUrl,
+  apiKey,
+  headers: more,
+}: Target): (request: ProviderRequest) => PreparedRequest {
+  if (apiKey !== null && !SENDABLE_KEY.test(apiKey)) {
+    throw new ConfigurationError("the API key is empty or holds characters that no key has", {
+      fix: "look for spaces or a line break in the value of the key",
+    });
+  }
+  const base = parseBaseUrl(baseUrl);
+  const prefix = base.origin + base.pathname.replace(/\/+$/, "");
+  return ({ method, route, reference, path, query, body, bytes }) => {
+    const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
+    const url = new URL(prefix + (path ?? own));
+    // Dot segments, even encoded, would let a foreign path leave the API.
+    if (!url.href.startsWith(`${prefix}/v1/`)) throw makeUnsendable("leads out of the provider's interface");
+    if (query !== undefined) url.search = query.toString();
+    const headers = {
+      ...more,
+      ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+      accept: "application/json",
+      "user-agent": `order-mirror/${VERSION}`,
+    };
+    // The key must never follow a redirect to another address, so redirects are not followed.
+    const init = { method, headers, redirect: "manual" } as const;
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
+    if (sent === undefined) return { url, init };
+    const typed = { ...headers, "content-type": "application/json" };
+    return { url, init: { ...init, headers: typed, body: sent } };
+  };
+}
+
+function parseBaseUrl(baseUrl: string): URL {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
+  const isHttp = url !== null && (url.protocol === "http:" || url.protocol === "https:");
+  if (!isHttp || url.username + url.password + url.search + url.hash !== "") {
+    throw new ConfigurationError("the base address is not a plain http or https address", {
+      fix: "write it like https://api.example.com; the provider's is in DELIVERY_BASE_URL",
+    });
+  }
+  return url;
+}
+
+/** `.` and `..` survive encoding and would select another endpoint; half a surrogate pair cannot be encoded. */
+function encodeReference(reference: string): string {
+  if (reference === "" || reference === "." || reference === ".." || /\p{Surrogate}/u.test(reference)) {
+    throw makeUnsendable("cannot be part of an address");
+  }
+  return encodeURIComponent(reference);
+}
+
+/** The code of a reference or path that cannot be sent. */
+export const UNSENDABLE = "unsendable_path";
+
+function makeUnsendable(why: string): ProviderError {
+  return new ProviderError(`nothing was sent: this reference ${why}`, {
+    failure: "refused",
+    code: UNSENDABLE,
+  });
+}
+
+export interface ExchangeRequest {
+  readonly request: ProviderRequest;
+  readonly prepared: PreparedRequest;
+  readonly permit: Permit;
+  readonly signal: AbortSignal;
+}
+
+/** Makes the function that sends a request once. It throws a ProviderError. */
+export function makeExchange(deps: {
+  clock: Clock;
+  providerClock: ProviderClock;
+}): (exchange: ExchangeRequest) => Promise<ProviderAnswer> {
+  const { clock, providerClock } = deps;
+
+  async function exchange({ request, prepared, permit, signal }: ExchangeRequest): Promise<ProviderAnswer> {
+    const startedAtMs = clock.monotonicMs();
+    const response = await fetch(prepared.url, { ...prepared.init, signal });
+    const { headers, status } = response;
+    providerClock.observe({ date: headers.get("date"), startedAtMs, receivedAtMs: clock.monotonicMs() });
+    const requestedAt = providerClock.instantAt(startedAtMs);
+    const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
+    const rate = readRateHeaders(headers);
+    const refused = permit.learn({
+      ...rate,
+      refusedForMs: status === TOO_MANY_REQUESTS ? retryAfterMs : null,
+    });
+    // Before the body, which may be slow: others wait for the end of this request.
+    permit.release();
+    if (!response.ok) throw await readRefused(request, response, { retryAfterMs, refused });
+    const { text, value } = await readJsonBody(response);
+    return {
+      status,
+      headers,
+      text,
+      value,
+      requestId: readRequestId(value),
+      rates: rate.declared,
+      requestedAt,
+    };
+  }
+
+  return async (parts) => {
+    try {
+      return await exchange(parts);
+    } catch (error) {
+      throw toUnavailable(parts.request, { error, signal: parts.signal });
+    }
+  };
+}
+
+/** The error for an unsuccessful answer. `refused` are the policies that a 429 may refer to. */
+export async function readRefused(
+  request: ProviderRequest,
+  response: Response,
+  { retryAfterMs, refused }: { retryAfterMs: number | null; refused: readonly PolicyName[] },
+): Promise<ProviderError> {
+  const { headers, status } = response;
+  const { refusal, text } = await readRefusalOf(response);
+  const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
+  const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
+  const answer = text === null ? undefined : { status, headers, text };
+  const endpoint = describeEndpoint(request);
+  const namesOrder = request.reference !== undefined;
+  return makeRefusalError({ endpoint, namesOrder, status, refusal, retryAfterMs, policy, answer });
+}
+
+/** Null if it is not applicable; a 5xx without the field requires no wait. */
+export function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
+  const field = headers.get("retry-after");
+  if (status !== TOO_MANY_REQUESTS && (status < SERVER_ERROR_MIN || field === null)) return null;
+  const sentAt = parseHttpDate(headers.get("date") ?? "") ?? providerClock.providerNow();
+  return parseRetryAfter(field, sentAt);
+}
+
+async function readRefusalOf(response: Response): Promise<{ refusal: ProviderRefusal; text: string | null }> {
+  const unread = { refusal: NO_REFUSAL, text: null };
+  if (response.status < 400) {
+    await discardBody(response);
+    return unread;
+  }
+  try {
+    const { text, value } = await readJsonBody(response);
+    return { refusal: readRefusal(value), text };
+  } catch {
+    // The status alone suffices, whatever happened to the body.
+    return unread;
+  }
+}
+
+/** An unusable body; `message` names the kind of error, never the text. */
+class UnreadableBodyError extends Error {
+  override readonly name = "UnreadableBodyError";
+  readonly status: number;
+
+  constructor({ status }: Response, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Read in chunks, up to BODY_BYTES_MAX after decompression. Throws UnreadableBodyError, or network errors. */
+async function readJsonBody(response: Response): Promise<{ text: string; value: unknown }> {
+  if (!JSON_TYPE.test(response.headers.get("content-type") ?? "")) {
+    await discardBody(response);
+    throw new UnreadableBodyError(response, "the content type is not JSON");
+  }
+  const bytes = await readBytes(response.body, BODY_BYTES_MAX);
+  if (bytes === undefined)
+    throw new UnreadableBodyError(response, `the body exceeds ${BODY_BYTES_MAX} bytes`);
+  const text = decode(bytes);
+  if (text === undefined) throw new UnreadableBodyError(response, "the body is not UTF-8");
+  const value = tryParseJson(text);
+  if (value === undefined) throw new UnreadableBodyError(response, "the body is not JSON");
+  return { text, value };
+}
+
+/** Releases the connection without reading further. */
+async function discardBody(response: Response): Promise<void> {
+  // A body that has already failed needs no release.
+  await response.body?.cancel().catch(() => undefined);
+}
+
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keeps a ProviderError; anything else means that there was no usable answer. */
+export function toUnavailable(
+  request: ProviderRequest,
+  { error, signal }: { error: unknown; signal: AbortSignal },
+): ProviderError {
+  if (error instanceof ProviderError) return error;
+  if (error instanceof UnreadableBodyError)
+    return makeUnreadable(describeEndpoint(request), error, error.message);
+  const endpoint = describeEndpoint(request);
+  if (signal.reason instanceof DeadlineReached) {
+    return new ProviderError(`${endpoint} was not answered in time`, { failure: "timeout" });
+  }
+  const text = `${endpoint} could not be sent, or its answer was cut off${nameCause(error)}`;
+  return new ProviderError(text, { failure: "unavailable", cause: error });
+}
+
+/** A success that cannot be used. `mistake` names paths, never values. */
+export function makeUnreadable(
+  endpoint: string,
+  { status, requestId = null }: { readonly status: number; readonly requestId?: string | null },
+  mistake: string,
+): ProviderError {
+  const text = `${endpoint} was answered unreadably: ${mistake}`;
+  return new ProviderError(text, { failure: "unreadable", status, requestId });
+}
+
+/** Parses the answer's value with `schema`. Throws a ProviderError that names paths, never values. */
+export function parseAnswer<Schema extends z.ZodType>(
+  schema: Schema,
+  endpoint: string,
+  answer: ProviderAnswer,
+): z.infer<Schema> {
+  const result = schema.safeParse(answer.value);
+  if (result.success) return result.data;
+  throw makeUnreadable(endpoint, answer, describeMistakes(result.error));
+}
+
+/** The system's or fetch's code, such as ` (ECONNREFUSED)`; fetch hides it in a cause. Codes only: texts may quote input. */
+function nameCause(error: unknown): string {
+  let cause = error;
+  while (cause instanceof Error) {
+    const { code } = describeError(cause);
+    if (code !== undefined) return ` (${code})`;
+    cause = cause.cause;
+  }
+  return "";
+}
+
+/** Such as `POST /v1/orders`. */
+export function describeEndpoint({ method, route }: ProviderRequest): string {
+  return `${method} ${route}`;
+}

@@ -1,0 +1,123 @@
+import type { Priority } from "../domain/source/orderSource.ts";
+import { withDeadline } from "../runtime/lifecycle/abort.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Budget } from "./budget.ts";
+import { ProviderError } from "./errors.ts";
+import { describeEndpoint, makeExchange, makePrepare } from "./exchange.ts";
+import type { ProviderAnswer, ProviderRequest, Target } from "./exchange.ts";
+import type { ProviderClock } from "./rate/providerClock.ts";
+
+// Sends requests: each waits for its turn in the budget, ends at its deadline, and is sent again only where that is safe.
+
+export interface RequestOptions {
+  /** Default `poll`, the most urgent. */
+  readonly priority?: Priority | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** The maximum number of attempts; default 4. For a caller that retries itself. */
+  readonly attemptsMax?: number | undefined;
+  /** Abandons the wait for a turn in the budget, but nothing that was sent. */
+  readonly turnSignal?: AbortSignal | undefined;
+}
+
+/** Sends a request. Throws a ProviderError, or the reason of the caller's signal. */
+export type SendRequest = (request: ProviderRequest, options: RequestOptions) => Promise<ProviderAnswer>;
+
+export interface Answered {
+  /** Such as `GET /v1/orders/{reference}`: the route, without the order's name. */
+  readonly endpoint: string;
+  /** Null when there was no answer. */
+  readonly status: number | null;
+}
+
+export interface TransportDeps extends Target {
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly providerClock: ProviderClock;
+  readonly logger: Pick<Logger, "debug">;
+  /** From the start of a request to the end of its body, excluding the wait for the budget; default DEADLINE_MS. */
+  readonly deadlineMs?: number;
+  /** Called when a request ends, unless the caller abandoned it; must not throw. */
+  readonly onAnswer?: ((answered: Answered) => void) | undefined;
+}
+
+export const DEADLINE_MS = 15_000;
+/** First sending included; RequestOptions may ask for fewer. */
+export const ATTEMPTS_MAX = 4;
+const BACKOFF_BASE_MS = 500;
+const BACKOFF_MAX_MS = 8_000;
+/** A provider that asks for a longer delay gets it, but from the caller's next attempt: nobody should hang here. */
+const DELAY_MAX_MS = 30_000;
+
+/** Sends once. Throws ConfigurationError for a base address or key that cannot be used in a request. */
+export function makeTransport(deps: TransportDeps): SendRequest {
+  const { budget, clock, logger, deadlineMs = DEADLINE_MS } = deps;
+  const prepare = makePrepare(deps);
+  const exchange = makeExchange(deps);
+
+  return async function send(request, options) {
+    const { priority = "poll", signal, turnSignal = signal } = options;
+    const prepared = prepare(request);
+    const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
+    const startedAtMs = clock.monotonicMs();
+    const note = (outcome: string, status: number | null) => {
+      const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
+      const { method, route } = request;
+      logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), status });
+    };
+    try {
+      const answer = await withDeadline({ deadlineMs, signal }, (abortable) =>
+        exchange({ request, prepared, permit, signal: abortable }),
+      );
+      note("answered", answer.status);
+      return answer;
+    } catch (error) {
+      // The caller gave up: not the provider's failure, and never retried.
+      signal?.throwIfAborted();
+      if (error instanceof ProviderError) note(error.code ?? error.failure, error.status);
+      throw error;
+    } finally {
+      permit.release();
+    }
+  };
+}
+
+/**
+ * Sends again, up to ATTEMPTS_MAX times: after a 429 anything, as it was not done; after a failed connection, a
+ * timeout or a 5xx only what is safe. Never after an abort, another refusal, or an unreadable success.
+ */
+export function makeRetrying(deps: { send: SendRequest; clock: Clock; random: () => number }): SendRequest {
+  const { send, clock, random } = deps;
+  return async function sendPersistently(request, options) {
+    const { attemptsMax = ATTEMPTS_MAX } = options;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await send(request, options);
+      } catch (error) {
+        const delayMs = retryDelayMs(error, { request, attempt, random });
+        if (delayMs === null || attempt >= attemptsMax) throw error;
+        await clock.sleep(delayMs, options.signal);
+      }
+    }
+  };
+}
+
+/** Half to all of a delay that doubles with each attempt (1, 2, ...); `random` yields [0, 1). */
+export function backoffMs(attempt: number, random: () => number): number {
+  const fullMs = Math.min(BACKOFF_BASE_MS * 2 ** (attempt - 1), BACKOFF_MAX_MS);
+  return fullMs * (0.5 + random() / 2);
+}
+
+function retryDelayMs(
+  error: unknown,
+  { request, attempt, random }: { request: ProviderRequest; attempt: number; random: () => number },
+): number | null {
+  if (!(error instanceof ProviderError)) return null;
+  const askedMs = typeof error.retry === "object" ? error.retry.afterMs : 0;
+  if (askedMs > DELAY_MAX_MS) return null;
+  // No delay here: the budget has learnt of the refusal and lets nobody pass before its end.
+  if (error.failure === "rate_limited") return 0;
+  const isTransient = error.failure === "timeout" || error.failure === "unavailable";
+  return isTransient && request.safe ? Math.max(askedMs, backoffMs(attempt, random)) : null;
+}
