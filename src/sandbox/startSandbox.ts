@@ -1,35 +1,49 @@
+/**
+ * A stand-in for the provider: the whole interface of the spec under /v1 (`api/`), signed events (`events/`), and a
+ * control interface with a page under /_sandbox (`control/`).
+ *
+ * It has its own database schema, its own clock and its own invented world (`world/`): a fleet that moves orders, a
+ * business that creates them, faults that a real provider may have. Everything random depends on the seed, so that the
+ * same requests give the same world. `taskLoop.ts` does what falls due. Start at `startSandbox`.
+ */
+import { createServer } from "node:http";
+import express from "express";
 import { millisFromInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
+import { listenOn, localUrl } from "../runtime/http/httpServer.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { silentLogger } from "../runtime/telemetry/logger.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeApiServer, makeUnreadableAnswer } from "./api/apiServer.ts";
-import type { ControlDeps } from "./control/control.ts";
-import { makeControlServer } from "./control/controlServer.ts";
-import { holdWorld, makeSandboxPool, makeWriter } from "./world/database.ts";
-import type { Pool, Write } from "./world/database.ts";
-import { makeDeliverer } from "./events/deliverer.ts";
-import { decide } from "./world/decisions.ts";
-import type { Decisions } from "./world/decisions.ts";
-import { makeDirectory } from "./world/directory.ts";
-import { makeEndpoints } from "./api/endpoints.ts";
-import { makeFaultSwitches } from "./control/faults.ts";
-import type { Faults, FaultsPatch } from "./control/faults.ts";
-import { makeFaultTimer } from "./control/faultTimer.ts";
-import { setFleetSpeed } from "./fleet/fleet.ts";
-import { makeJournal } from "./control/journal.ts";
-import { makePromises } from "./fleet/promises.ts";
-import { openServer } from "./http/openServer.ts";
+import { addApi, answerUnreadable, makeJournal } from "./api/app.ts";
 import { makeRateLimiter } from "./api/rateLimits.ts";
 import type { WindowKind } from "./api/rateLimits.ts";
-import { makeRealClock, makeVirtualClock, VIRTUAL_START } from "./world/sandboxClock.ts";
-import type { SandboxState } from "./world/sandboxState.ts";
-import { makeTraffic } from "./fleet/traffic.ts";
-import { setWebhook } from "./events/webhooks.ts";
-import { makeTaskLoop } from "./fleet/taskLoop.ts";
-import { saveClock, createWorld, readWorld } from "./world/world.sql.ts";
-import { releaseDeliveries } from "./events/delivery.sql.ts";
-import type { World } from "./world/world.sql.ts";
+import { addControls } from "./control/control.ts";
+import type { ControlDeps } from "./control/control.ts";
+import { makeOrderControls, makeWorldControls } from "./control/controls.ts";
+import { makeDashboardControls } from "./control/dashboard.ts";
+import { makeFaultSwitches } from "./control/faults.ts";
+import type { Faults, FaultsPatch } from "./control/faults.ts";
+import { renderPage } from "./control/page.ts";
+import { makeFaultTimer } from "./control/scenarios.ts";
+import { makeDeliverer } from "./events/deliverer.ts";
+import { setWebhook } from "./events/events.ts";
+import { releaseDeliveries } from "./events/events.sql.ts";
+import { makeTaskLoop } from "./taskLoop.ts";
+import { makeDirectory } from "./world/directory.ts";
+import { makeTraffic, setFleetSpeed } from "./world/fleet.ts";
+import { seedDirectory } from "./world/seedWorld.ts";
+import { makePromises } from "./world/schedule.ts";
+import { decide, makeRealClock, makeVirtualClock, VIRTUAL_START } from "./world/state.ts";
+import type { Decisions, SandboxState } from "./world/state.ts";
+import {
+  createWorld,
+  holdWorld,
+  makeSandboxPool,
+  makeWriter,
+  readWorld,
+  saveClock,
+} from "./world/world.sql.ts";
+import type { Pool, World, Write } from "./world/world.sql.ts";
 
 export interface SandboxOptions {
   readonly databaseUrl: string;
@@ -159,6 +173,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   };
 }
 
+/** Starts listening. Throws UnavailableError if the port is taken. */
 async function serve(
   options: SandboxOptions,
   parts: Pick<ControlDeps, "state" | "loop" | "traffic" | "faultTimer">,
@@ -172,16 +187,29 @@ async function serve(
     enforced: rateLimits,
     kind: rateWindow,
   });
-  const endpoints = makeEndpoints(state);
-  return openServer({
-    answerApi: makeApiServer({ state, endpoints, limiter, journal, systemClock, signal }),
-    answerUnreadable: makeUnreadableAnswer(state),
-    answerControl: makeControlServer({ ...parts, journal, limiter, mirrorPageOf }),
-    logger: state.logger,
-    signal,
-    host,
-    port,
+  const deps = { ...parts, journal, limiter, mirrorPageOf };
+  const app = express();
+  app.disable("x-powered-by");
+  app.enable("case sensitive routing");
+  app.enable("strict routing");
+  const controls = [...makeWorldControls(deps), ...makeDashboardControls(deps), ...makeOrderControls(deps)];
+  addControls(app, controls, { state, renderPage: (notice) => renderPage(deps, notice) });
+  addApi(app, { state, limiter, journal, systemClock, signal });
+  const server = createServer(app);
+  server.on("clientError", (error: Error & { code?: string }, socket) => {
+    if (socket.writable) socket.end(answerUnreadable(state, error.code));
+    else socket.destroy();
   });
+  const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
+  return {
+    url: localUrl(host, bound),
+    port: bound,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
 }
 
 async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {
@@ -232,6 +260,6 @@ async function openWorld(pool: Pool, write: Write, seed: number | undefined): Pr
     return known;
   }
   const fresh = seed ?? SEED_DEFAULT;
-  await write((connection) => createWorld(connection, fresh));
+  await write((connection) => createWorld(connection, fresh, seedDirectory(fresh)));
   return { seed: fresh, clockNow: null, fleetSpeed: null };
 }

@@ -44,7 +44,7 @@ export function matchEndpoint<Endpoint extends { readonly method: string; readon
 }
 
 /** The decoded `:name` segments; undefined if `path` does not match, or one is empty or malformed. */
-export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
+function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
   const wanted = pattern.split("/");
   const given = path.split("/");
   if (wanted.length !== given.length) return undefined;

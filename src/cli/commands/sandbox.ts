@@ -5,13 +5,19 @@ import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { describeProvider } from "../../api/openapiProvider.ts";
-import { DECISIONS, readDecision } from "../../sandbox/world/decisions.ts";
-import type { Decisions } from "../../sandbox/world/decisions.ts";
+import { DECISIONS, readDecision } from "../../sandbox/world/state.ts";
+import type { Decisions } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";
 import { printJson, printLine } from "../output/terminal.ts";
 
 /** The limit of the sandbox's control page. */
 const AMOUNT_MAX = 100_000;
+
+const HELP = `
+It sends events to the webhook endpoints that you add, here or on its page:
+  curl http://127.0.0.1:4010/_sandbox/webhooks -H 'content-type: application/json' \\
+    -d '{"mode":"live","url":"http://127.0.0.1:3000/webhooks/live","secret":"whsec_…"}'
+GET /_sandbox/help lists its other controls.`;
 
 /** `sandbox`: runs only the provider, to develop an integration against. */
 export function register(program: Command): void {
@@ -52,6 +58,7 @@ export function register(program: Command): void {
       addDecision,
       {},
     )
+    .addHelpText("after", HELP)
     .action(runSandbox);
   command
     .command("openapi")

@@ -1,8 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import type { ScenarioReport } from "../../sandbox/control/runScenario.ts";
+import type { ScenarioReport, Scenario } from "../../sandbox/control/scenarios.ts";
 import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
-import type { Scenario } from "../../sandbox/control/scenarios.ts";
 import { findRunningDemo } from "../demo/demoFolder.ts";
 import { askSandbox, findSandbox } from "../input/sandboxControl.ts";
 import { readConfig } from "../input/session.ts";

@@ -1,7 +1,7 @@
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
-import { MARK } from "../../sandbox/world/mark.ts";
+import { MARK } from "../../sandbox/world/state.ts";
 
 const ANSWER_TIMEOUT_MS = 15_000;
 const [MARK_HEADER] = Object.keys(MARK);

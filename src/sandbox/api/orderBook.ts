@@ -1,11 +1,10 @@
-import type { Instant } from "../../domain/order/instant.ts";
-import { NANOS_PER_MILLI } from "../../domain/order/instant.ts";
 import { chance } from "../world/chance.ts";
-import type { Connection } from "../world/database.ts";
-import { emitEvents } from "../events/emitEvents.ts";
-import type { DeliveryPlan } from "../events/emitEvents.ts";
-import type { describeRoute } from "../places/routeOrder.ts";
-import { planNextMove } from "../fleet/fleetPace.ts";
+import { addMillis, shownTime } from "../world/state.ts";
+import type { SandboxState } from "../world/state.ts";
+import { NANOS_PER_MILLI } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { emitEvents } from "../events/events.ts";
+import type { DeliveryPlan } from "../events/events.ts";
 import {
   insertCharges,
   insertLateChange,
@@ -15,14 +14,36 @@ import {
   readLateOrder,
   readOrder,
   takeOrderNumbers,
-} from "./order.sql.ts";
-import type { OrderName } from "./order.sql.ts";
+} from "./orders.sql.ts";
+import type { OrderName } from "./orders.sql.ts";
+import { cutTo } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
-import { addMillis } from "../world/sandboxClock.ts";
-import { shownTime } from "../world/sandboxState.ts";
-import type { SandboxState } from "../world/sandboxState.ts";
-import { cutTo } from "../world/times.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
+import type { Connection } from "../world/world.sql.ts";
+import type { describeRoute } from "../world/places.ts";
+
+/** How long an order stays in a status at speed 1. */
+const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
+  created: 600_000,
+  arrived_for_pickup: 180_000,
+  picked_up: 720_000,
+  arrived_for_delivery: 120_000,
+};
+/** The actual stay is 60 % to 140 % of that. */
+const STAY_SPREAD = 0.8;
+
+/** When the fleet takes the next step, at least `restMs` from now; null if it takes none. */
+function planNextMove(
+  row: OrderRow,
+  state: Pick<SandboxState, "clock" | "dials">,
+  restMs = 0,
+): Instant | null {
+  const stayMs = STAY_MS[row.status];
+  const { fleetSpeed, seed } = state.dials;
+  if (!row.livemode || stayMs === undefined || fleetSpeed <= 0) return null;
+  const factor = 1 + STAY_SPREAD * (chance(seed, "stay", row.number, row.status) - 0.5);
+  return addMillis(state.clock.now(), Math.max(restMs, (stayMs * factor) / fleetSpeed));
+}
 
 /** Deliberate treatment of one change, regardless of the shares in force. */
 export interface ChangePlan extends DeliveryPlan {

@@ -1,8 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Connection } from "../world/database.ts";
-import type { EventRow } from "../events/event.sql.ts";
+import type { Connection } from "../world/world.sql.ts";
+import type { EventRow } from "../events/events.sql.ts";
 import type { OrderRow } from "../api/orderRow.ts";
-import { ORDER_FIELDS } from "../api/order.sql.ts";
+import { ORDER_FIELDS } from "../api/orders.sql.ts";
 
 /** Orders as readers see them, by number, after `after`. */
 export async function readOrdersAfter(

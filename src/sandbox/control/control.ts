@@ -1,13 +1,29 @@
+/**
+ * The control interface under /_sandbox, on Express: JSON for programs, forms and a page for people.
+ *
+ * A control has a method, a path, a schema for what it is given and a function; `controls.ts` has those of the world and
+ * its orders, `dashboard.ts` those of the provider's dashboard. A form's POST is answered with a redirect to the page, so
+ * that it works without JavaScript. Requests that a browser marks as cross-site are refused: any page could otherwise
+ * control the sandbox.
+ */
+import express from "express";
+import type { Express, NextFunction, Request, Response } from "express";
 import { z } from "zod";
+import { tryParseJson } from "../../domain/parseJson.ts";
+import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import type { Journal } from "./journal.ts";
+import { readAsset, STYLE } from "../../html/style.ts";
+import { isLocalRequest } from "../../runtime/http/loopback.ts";
+import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
+import { readTarget } from "../../wire/endpoints.ts";
+import { RefusedRequestError } from "../../wire/refusal.ts";
+import type { Journal } from "../api/app.ts";
 import type { RateLimiter } from "../api/rateLimits.ts";
-import type { FaultTimer } from "./faultTimer.ts";
-import type { DirectoryContent } from "../world/directory.ts";
-import { readContent, saveContent } from "../world/world.sql.ts";
-import type { SandboxState } from "../world/sandboxState.ts";
-import type { Traffic } from "../fleet/traffic.ts";
-import type { TaskLoop } from "../fleet/taskLoop.ts";
+import type { TaskLoop } from "../taskLoop.ts";
+import type { Traffic } from "../world/fleet.ts";
+import { MARK, refused } from "../world/state.ts";
+import type { SandboxState } from "../world/state.ts";
+import type { FaultTimer } from "./scenarios.ts";
 
 export interface ControlDeps {
   readonly state: SandboxState;
@@ -21,39 +37,21 @@ export interface ControlDeps {
 }
 
 export interface Control {
-  readonly method: "GET" | "POST" | "DELETE";
-  /** Below /_sandbox; `:name` matches one path segment. */
+  readonly method: "get" | "post" | "delete";
+  /** Below /_sandbox. */
   readonly path: string;
   readonly summary: string;
   /** Called with the path's parameters and the unchecked body or query. */
-  readonly run: (input: { params: Readonly<Record<string, string>>; given: unknown }) => Promise<unknown>;
+  readonly run: (input: { params: Readonly<Record<string, string>>; given: unknown }) => unknown;
 }
 
 /** Defines an action; `schema` checks its input and refuses unknown fields. */
 export function control<Schema extends z.ZodType>(
   [method, path, summary]: [Control["method"], string, string],
   schema: Schema,
-  run: (given: z.infer<Schema>, params: Readonly<Record<string, string>>) => Promise<unknown>,
+  run: (given: z.infer<Schema>, params: Readonly<Record<string, string>>) => unknown,
 ): Control {
-  return {
-    method,
-    path,
-    summary,
-    run: ({ params, given }) => run(schema.parse(given ?? {}), params),
-  };
-}
-
-/** Applies a dashboard change, so that the next request and the next event see it. */
-export async function applyChange(
-  state: SandboxState,
-  change: (content: DirectoryContent) => Partial<DirectoryContent>,
-): Promise<void> {
-  await state.write(async (connection) => {
-    const content = await readContent(connection);
-    await saveContent(connection, { ...content, ...change(content) });
-  });
-  await state.directory.reload(state.pool);
-  state.wake();
+  return { method, path, summary, run: ({ params, given }) => run(schema.parse(given ?? {}), params) };
 }
 
 /** Fields shared by many actions. Numbers and flags may also arrive as the text of a form. */
@@ -67,4 +65,130 @@ export const fields = {
     .int()
     .min(0)
     .max(86_400_000 * 366),
+  none: z.strictObject({}),
 } as const;
+
+const PREFIX = "/_sandbox";
+const BODY_BYTES_MAX = 1_048_576;
+/** The design of the mirror's pages, and what only this page has. */
+const PAGE_STYLE = STYLE + readAsset("sandbox.css");
+const HEADERS = {
+  ...MARK,
+  "Cache-Control": "no-store",
+  // No scripts; forms only to this host.
+  "Content-Security-Policy":
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "Referrer-Policy": "no-referrer",
+};
+
+export function addControls(
+  app: Express,
+  controls: readonly Control[],
+  options: { state: SandboxState; renderPage: (notice: string | null) => Promise<string> },
+): void {
+  const router = express.Router({ caseSensitive: true });
+  app.use(PREFIX, router);
+  router.use((request, response, next) => {
+    response.set(HEADERS);
+    assertLocal(request);
+    next();
+  });
+  router.get("/", async (request, response) => {
+    response.type("html").send(await options.renderPage(readTarget(request.url).query.get("notice")));
+  });
+  router.get("/style.css", (_request, response) => void response.type("css").send(PAGE_STYLE));
+  router.get("/help", (_request, response) => void response.json(listControls(controls)));
+  router.use(assertSameSite, express.text({ type: () => true, limit: BODY_BYTES_MAX }));
+  for (const { method, path, run } of controls) {
+    router[method](path, async (request: Request<Record<string, string>>, response: Response) => {
+      const given =
+        method === "get" ? Object.fromEntries(readTarget(request.url).query) : parseGiven(request);
+      const result = await run({ params: request.params, given });
+      if (isForm(request)) redirect(response, describeResult(result));
+      else sendJson(response, 200, result);
+    });
+  }
+  router.use(() => {
+    throw refused(404, "not_found", "See GET /_sandbox/help.");
+  });
+  router.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    const { status, code, message } = explain(error);
+    if (status === 500) options.state.logger.error({ err: error }, "a control of the sandbox failed");
+    if (isForm(request)) redirect(response, message);
+    else sendJson(response, status, { error: { code, message } });
+  });
+}
+
+/** curl labels every body as a form; JSON is recognised by its brace. */
+function isForm(request: Request): boolean {
+  return request.is("urlencoded") === "urlencoded" && !textOf(request).startsWith("{");
+}
+
+const textOf = ({ body }: Request) => (typeof body === "string" ? body.trim() : "");
+
+/** An empty form field counts as absent. */
+function parseGiven(request: Request): unknown {
+  const text = textOf(request);
+  if (isForm(request))
+    return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
+  if (text === "") return {};
+  const value = tryParseJson(text);
+  if (value === undefined) throw refused(400, "invalid_json", "The body is not JSON.");
+  return value;
+}
+
+/** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */
+function assertLocal(request: Request): void {
+  if (isLocalRequest(request)) return;
+  throw refused(403, "not_local", "The control interface only answers direct requests from this machine.");
+}
+
+/** Browsers send `none` for an address typed by a person. */
+function assertSameSite(request: Request, _response: Response, next: NextFunction): void {
+  if (request.headers["sec-fetch-site"] !== "none" && !isSameOrigin(request))
+    throw refused(403, "cross_site", "The control interface does not answer other sites.");
+  next();
+}
+
+function explain(error: unknown): { status: number; code: string; message: string } {
+  if (error instanceof RefusedRequestError) return error;
+  if (error instanceof z.ZodError) {
+    const issues = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
+    return { status: 422, code: "invalid_request", message: issues.join("; ") };
+  }
+  if (error instanceof OrderMirrorError && error.retry === "never")
+    return { status: 422, code: "invalid_request", message: error.message };
+  // Express refuses a body that is too long and a path that it cannot decode.
+  const { status = 500, message } = error as Error & { status?: number };
+  return status < 500
+    ? { status, code: "invalid_request", message }
+    : { status: 500, code: "internal_error", message: "The sandbox failed; see its log." };
+}
+
+function describeResult(result: unknown): string {
+  const { scenario, reference, expect } = (result ?? {}) as Record<string, unknown>;
+  if (typeof scenario === "string")
+    return `${scenario}: order ${String(reference)}. Expected: ${String(expect)}`;
+  return "Done.";
+}
+
+function listControls(controls: readonly Control[]) {
+  return controls.map(({ method, path, summary }) => ({
+    method: method.toUpperCase(),
+    path: PREFIX + path,
+    summary,
+  }));
+}
+
+function redirect(response: Response, notice: string): void {
+  response.redirect(303, `${PREFIX}?notice=${encodeURIComponent(notice)}`);
+}
+
+/** Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
+function sendJson(response: Response, status: number, value: unknown): void {
+  const text = JSON.stringify(value ?? null, (_key, member: unknown) =>
+    typeof member === "bigint" ? String(member) : member,
+  );
+  response.status(status).type("json").send(text);
+}

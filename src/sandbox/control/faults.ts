@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { CONTRACT_ENDPOINTS } from "../../wire/endpoints.ts";
 
-/** Names of the endpoints, as used by faults and journal. @internal */
-export const ENDPOINT_NAMES = CONTRACT_ENDPOINTS.map(({ name }) => name);
+/** Names of the endpoints, as used by faults and journal. */
+const ENDPOINT_NAMES = CONTRACT_ENDPOINTS.map(({ name }) => name);
 
 /** Form values are text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1).default(0);

@@ -3,12 +3,10 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
 import { chance } from "../world/chance.ts";
-import { MARK } from "../world/mark.ts";
-import { addMillis } from "../world/sandboxClock.ts";
-import { shownTime } from "../world/sandboxState.ts";
-import { recordDelivery, takeDueDeliveries } from "./delivery.sql.ts";
-import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
-import type { SandboxState } from "../world/sandboxState.ts";
+import { MARK, addMillis, shownTime } from "../world/state.ts";
+import { recordDelivery, takeDueDeliveries } from "./events.sql.ts";
+import type { AttemptResult, DueSandboxDelivery } from "./events.sql.ts";
+import type { SandboxState } from "../world/state.ts";
 
 const DELIVERIES_AT_ONCE_MAX = 16;
 const RECORD_PAUSE_MS = 1_000;

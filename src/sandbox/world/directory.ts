@@ -1,9 +1,9 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
-import type { Coordinates } from "../places/geocode.ts";
-import type { Shift } from "../fleet/schedule.ts";
-import type { Connection } from "./database.ts";
+import type { Coordinates } from "./places.ts";
+import type { Shift } from "./schedule.ts";
+import type { Connection } from "./world.sql.ts";
 import { readContent } from "./world.sql.ts";
-import { refused } from "../api/errors.ts";
+import { refused } from "./state.ts";
 
 /** What the provider's dashboard sets; stored as one document. */
 export interface DirectoryContent {
@@ -71,6 +71,7 @@ export interface Caller {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
+/** @internal */
 export function isUuid(text: string): boolean {
   return UUID.test(text);
 }

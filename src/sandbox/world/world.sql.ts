@@ -1,8 +1,274 @@
+import pg from "pg";
+import { UnavailableError } from "../../domain/errors.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Connection } from "./database.ts";
-import { ORDER_INDEXES, SCHEMA_SQL, SCHEMA_VERSION } from "./schema.ts";
 import type { DirectoryContent } from "./directory.ts";
-import { seedDirectory } from "../seed/seedWorld.ts";
+import type { Geocoded } from "./places.ts";
+
+export type Pool = pg.Pool;
+/** What a statement runs on: the pool, or the connection of a transaction. */
+export type Connection = Pick<pg.ClientBase, "query">;
+
+/** One of them only holds the lock on the world. */
+const CONNECTIONS_MAX = 9;
+const INT8_OID = 20;
+
+/** It shares no code with the product that it tests. `bigint` columns are returned as bigint. */
+export function makeSandboxPool(databaseUrl: string): Pool {
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(INT8_OID, BigInt);
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    application_name: "order-mirror sandbox",
+    max: CONNECTIONS_MAX,
+    types,
+  });
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on("error", () => undefined);
+  return pool;
+}
+
+/** Runs one piece of work in a transaction; see makeWriter. */
+export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
+
+/** Serialises all changes: no two requests race for an externalOrderId, and a seeded run repeats exactly. */
+export function makeWriter(pool: Pool): Write {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(() => inTransaction(pool, work));
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
+
+async function inTransaction<Result>(
+  pool: Pool,
+  work: (connection: Connection) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect();
+  // The running statement rejects as well, but an error event without a listener would end the process.
+  client.on("error", ignore);
+  let broken: Error | undefined;
+  try {
+    await client.query("begin");
+    const result = await work(client);
+    await client.query("commit");
+    return result;
+  } catch (error) {
+    broken = await client.query("rollback").then(
+      () => undefined,
+      (reason: Error) => reason,
+    );
+    throw error;
+  } finally {
+    client.off("error", ignore);
+    client.release(broken);
+  }
+}
+
+const ignore = () => undefined;
+
+/** Any number that nothing else in the database locks. */
+const LOCK_KEY = 7_405_001;
+const LOCK_ATTEMPTS = 20;
+const LOCK_PAUSE_MS = 100;
+
+/**
+ * Locks the database for this sandbox, which holds parts of the world in memory. Resolves to a function that releases
+ * the lock and may be called twice. Throws UnavailableError if the database cannot be reached or another sandbox uses
+ * it. The lock of a killed sandbox ends as soon as the server notices.
+ */
+export async function holdWorld(pool: Pool, clock: Clock): Promise<() => void> {
+  const client = await connect(pool);
+  client.on("error", ignore);
+  let held = true;
+  const letGo = () => {
+    // Closed, not returned to the pool: the lock belongs to the connection.
+    if (held) client.release(true);
+    held = false;
+  };
+  for (let attempt = 1; attempt <= LOCK_ATTEMPTS; attempt += 1) {
+    const { rows } = await client.query<{ held: boolean }>("select pg_try_advisory_lock($1) as held", [
+      LOCK_KEY,
+    ]);
+    if (rows[0]?.held) return letGo;
+    await clock.sleep(LOCK_PAUSE_MS);
+  }
+  letGo();
+  throw new UnavailableError("Another sandbox uses this database.", {
+    fix: "Stop it, or give this one its own database.",
+  });
+}
+
+async function connect(pool: Pool): Promise<pg.PoolClient> {
+  try {
+    return await pool.connect();
+  } catch (error) {
+    throw new UnavailableError("The sandbox cannot reach its database.", {
+      cause: error,
+      fix: "Check that the server in DATABASE_URL is up and accepts this user.",
+    });
+  }
+}
+
+/** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
+const SCHEMA_VERSION = 6;
+
+/**
+ * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
+ * against a real provider must never create it. All times are bigint nanoseconds since 1970 (UTC).
+ */
+const SCHEMA_SQL = `
+create schema sandbox;
+comment on schema sandbox is 'State of the sandbox, a stand-in for the provider. Not part of the mirror.';
+
+create table sandbox.world (
+  one_row        boolean primary key default true check (one_row),
+  schema_version integer not null,
+  seed           integer not null,
+  clock_now      bigint,
+  fleet_speed    float8,
+  -- Not jsonb, which would change the order of members.
+  directory      json not null
+);
+
+create sequence sandbox.order_number as bigint;
+create sequence sandbox.event_number as bigint;
+
+create table sandbox.orders (
+  number            bigint primary key,
+  organization_id   text not null,
+  livemode          boolean not null,
+  reference         text not null,
+  external_order_id text,
+  origin            text not null,
+  status            text not null,
+  branch_id         uuid not null,
+  zone_code         text not null,
+  first_name        text not null,
+  phone             text not null,
+  street            text not null,
+  city              text not null,
+  postcode          text not null,
+  latitude          float8 not null,
+  longitude         float8 not null,
+  distance_km       float8 not null,
+  schedule_mode     text not null,
+  basis             text not null,
+  pickup_time       bigint not null,
+  delivery_time     bigint not null,
+  real_pickup       bigint,
+  real_delivery     bigint,
+  created_at        bigint not null,
+  updated_at        bigint not null,
+  next_move_at      bigint
+);
+create table sandbox.late_changes (
+  change_id  bigint generated always as identity primary key,
+  number     bigint not null,
+  visible_at bigint not null,
+  row        jsonb not null
+);
+create index late_changes_number on sandbox.late_changes (number, change_id);
+create index late_changes_visible_at on sandbox.late_changes (visible_at, change_id);
+
+create table sandbox.charges (
+  number          bigint primary key,
+  organization_id text not null,
+  recorded_at     bigint not null
+);
+
+create table sandbox.searches (
+  organization_id text not null,
+  search_key      text not null,
+  -- As above: the first answer must not differ from later ones.
+  result          json not null,
+  searched_at     bigint not null,
+  primary key (organization_id, search_key)
+);
+
+create table sandbox.endpoints (
+  endpoint_id     text primary key,
+  organization_id text not null,
+  livemode        boolean not null,
+  url             text not null,
+  secret          text not null,
+  scheme          text not null
+);
+
+create table sandbox.events (
+  event_number    bigint primary key,
+  event_id        text not null unique,
+  organization_id text not null,
+  livemode        boolean not null,
+  reference       text not null,
+  type            text not null,
+  created         bigint not null,
+  sent_as         text not null check (sent_as in ('event', 'lost', 'no_plan', 'no_endpoint')),
+  body            text not null
+);
+create index events_reference on sandbox.events (reference, event_number);
+
+create table sandbox.deliveries (
+  delivery_id bigint generated always as identity primary key,
+  event_id    text not null references sandbox.events (event_id) on delete cascade,
+  endpoint_id text not null references sandbox.endpoints on delete cascade,
+  reason      text not null check (reason in ('event', 'duplicate', 'resend')),
+  corrupt     boolean not null,
+  state       text not null check (state in ('pending', 'delivered', 'failed')),
+  due_at      bigint not null,
+  taken       boolean not null default false,
+  attempts    integer not null default 0
+);
+create index deliveries_event on sandbox.deliveries (event_id);
+create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where state = 'pending';
+
+create table sandbox.attempts (
+  attempt_id   bigint generated always as identity primary key,
+  delivery_id  bigint not null references sandbox.deliveries on delete cascade,
+  attempted_at bigint not null,
+  duration_ms  integer not null,
+  status       integer,
+  error        text
+);
+create index attempts_delivery on sandbox.attempts (delivery_id, attempt_id);
+
+-- Eight characters of base 32 that are different for every number below 2^40: each step can be undone.
+create function sandbox.make_reference(number bigint, seed integer) returns text
+  language plpgsql immutable strict parallel safe as $$
+declare
+  letters constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+  x bigint := (number * 2654435 + seed::bigint * 7919) & 1099511627775;
+begin
+  x := ((x # (x >> 19)) * 1540483) & 1099511627775;
+  x := x # (x >> 17);
+  return 'DO-'
+    || substr(letters, (x >> 35)::integer + 1, 1) || substr(letters, (x >> 30 & 31)::integer + 1, 1)
+    || substr(letters, (x >> 25 & 31)::integer + 1, 1) || substr(letters, (x >> 20 & 31)::integer + 1, 1)
+    || substr(letters, (x >> 15 & 31)::integer + 1, 1) || substr(letters, (x >> 10 & 31)::integer + 1, 1)
+    || substr(letters, (x >> 5 & 31)::integer + 1, 1) || substr(letters, (x & 31)::integer + 1, 1);
+end
+$$;
+`;
+
+/** Dropped before seeding many orders, and recreated afterwards. */
+export const ORDER_INDEXES: Readonly<Record<string, string>> = {
+  orders_reference: "create unique index orders_reference on sandbox.orders (reference)",
+  orders_external:
+    "create unique index orders_external on sandbox.orders (organization_id, livemode, external_order_id)",
+  orders_updated:
+    "create index orders_updated on sandbox.orders (organization_id, livemode, updated_at, number)",
+  orders_pickup:
+    "create index orders_pickup on sandbox.orders (organization_id, livemode, pickup_time, number)",
+  orders_delivery:
+    "create index orders_delivery on sandbox.orders (organization_id, livemode, delivery_time, number)",
+  orders_status:
+    "create index orders_status on sandbox.orders (organization_id, livemode, status, updated_at, number)",
+  orders_branch:
+    "create index orders_branch on sandbox.orders (organization_id, livemode, branch_id, updated_at, number)",
+  orders_moving:
+    "create index orders_moving on sandbox.orders (next_move_at, number) where next_move_at is not null",
+};
 
 export interface World {
   readonly seed: number;
@@ -29,14 +295,18 @@ export async function readWorld(connection: Connection): Promise<World | undefin
 }
 
 /** Replaces the schema's content with a new world from `seed`, in the caller's transaction. */
-export async function createWorld(connection: Connection, seed: number): Promise<void> {
+export async function createWorld(
+  connection: Connection,
+  seed: number,
+  directory: DirectoryContent,
+): Promise<void> {
   await connection.query("set local client_min_messages = warning");
   await connection.query("drop schema if exists sandbox cascade");
   await connection.query(`${SCHEMA_SQL}; ${Object.values(ORDER_INDEXES).join("; ")}`);
   await connection.query(`insert into sandbox.world (schema_version, seed, directory) values ($1, $2, $3)`, [
     SCHEMA_VERSION,
     seed,
-    JSON.stringify(seedDirectory(seed)),
+    JSON.stringify(directory),
   ]);
 }
 
@@ -61,4 +331,29 @@ export async function readContent(connection: Connection): Promise<DirectoryCont
 
 export async function saveContent(connection: Connection, content: DirectoryContent): Promise<void> {
   await connection.query("update sandbox.world set directory = $1", [JSON.stringify(content)]);
+}
+
+/** The stored result of an earlier search of the organization, if there is one. */
+export async function readSearch(
+  connection: Connection,
+  organizationId: string,
+  key: string,
+): Promise<Geocoded | undefined> {
+  const { rows } = await connection.query<{ result: Geocoded }>(
+    `select result from sandbox.searches where organization_id = $1 and search_key = $2`,
+    [organizationId, key],
+  );
+  return rows[0]?.result;
+}
+
+/** Stores a result; each row is one search that the organization paid for. */
+export async function insertSearch(
+  connection: Connection,
+  search: { organizationId: string; key: string; result: Geocoded; searchedAt: Instant },
+): Promise<void> {
+  await connection.query(
+    `insert into sandbox.searches (organization_id, search_key, result, searched_at)
+     values ($1, $2, $3, $4) on conflict do nothing`,
+    [search.organizationId, search.key, JSON.stringify(search.result), search.searchedAt],
+  );
 }

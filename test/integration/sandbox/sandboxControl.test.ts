@@ -190,7 +190,6 @@ describe("the control interface", () => {
         "/webhooks",
         { organization: "sandbox", mode: "live", url: "http://127.0.0.1:9/", secret: "whsec_AAAA" },
       ],
-      ["/keys", { organization: "sandbox", mode: "live" }],
       ["/faults", { loseShare: 1 }],
     ] as const) {
       const answer = await ask(`${world.url}/_sandbox${path}`, {
@@ -205,9 +204,9 @@ describe("the control interface", () => {
 
   it("lists itself, and refuses unknown paths, methods, bodies and fields", async () => {
     const help = await world.steer("GET", "/help");
-    expect(help.length).toBeGreaterThan(20);
+    expect(help).toContainEqual(expect.objectContaining({ method: "POST", path: "/_sandbox/webhooks" }));
     await expect(world.steer("GET", "/nothing")).rejects.toThrow("404");
-    await expect(world.steer("POST", "/state")).rejects.toThrow("405");
+    await expect(world.steer("POST", "/state")).rejects.toThrow("404");
     await expect(world.steer("POST", "/orders", { count: 1, colour: "red" })).rejects.toThrow(/422.*colour/);
     await expect(world.steer("POST", "/orders", { branch: "den-haag" })).rejects.toThrow("branch_not_found");
     await expect(world.steer("POST", "/organizations/nobody", { plan: "none" })).rejects.toThrow("404");
@@ -222,26 +221,6 @@ describe("the control interface", () => {
       headers: { "content-type": "application/x-www-form-urlencoded" },
     });
     expect(answer.json.references).toHaveLength(2);
-  });
-
-  it("adds and revokes keys", async () => {
-    const { apiKey } = await world.steer("POST", "/keys", { mode: "test", organization: "other" });
-    expect(apiKey).toMatch(/^dos_test_/);
-    expect((await world.ask("GET", "/v1/orders", { key: apiKey })).status).toBe(200);
-    await world.steer("DELETE", `/keys/${apiKey}`);
-    expect((await world.ask("GET", "/v1/orders", { key: apiKey })).status).toBe(401);
-    await expect(world.steer("POST", "/keys", { mode: "live", apiKey: "dos_test_x" })).rejects.toThrow(
-      "wrong_mode",
-    );
-  });
-
-  it("renames a branch, but not to a UUID or a taken name", async () => {
-    await world.steer("POST", "/branches/utrecht", { reference: "domstad" });
-    expect((await world.ask("GET", "/v1/orders?branch=domstad")).status).toBe(200);
-    expect((await world.ask("GET", "/v1/orders?branch=utrecht")).status).toBe(422);
-    const uuid = "00000000-0000-4000-8000-000000000000";
-    await expect(world.steer("POST", "/branches/domstad", { reference: uuid })).rejects.toThrow("422");
-    await expect(world.steer("POST", "/branches/domstad", { reference: "centrum" })).rejects.toThrow("409");
   });
 
   it("keeps only webhook endpoints across a reset", async () => {

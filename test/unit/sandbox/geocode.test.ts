@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { GAZETTEER } from "../../../src/sandbox/places/gazetteer.ts";
-import { geocode, searchKey } from "../../../src/sandbox/places/geocode.ts";
+import { GAZETTEER, geocode, searchKey } from "../../../src/sandbox/world/places.ts";
 
 const at = (street: string, city = "Amsterdam", postcode = "1054 HN") => geocode({ street, city, postcode });
 

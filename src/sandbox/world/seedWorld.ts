@@ -1,9 +1,9 @@
-import { makeUuid } from "../world/chance.ts";
-import type { Branch, DirectoryContent, Fleet, Organization, Zone } from "../world/directory.ts";
-import { geocode } from "../places/geocode.ts";
-import type { Shift } from "../fleet/schedule.ts";
+import { makeUuid } from "./chance.ts";
+import { geocode } from "./places.ts";
+import type { Branch, DirectoryContent, Fleet, Organization, Zone } from "./directory.ts";
+import type { Shift } from "./schedule.ts";
 
-export const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
+const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
 const EVENING: readonly Shift[] = [{ fromMinute: 17 * 60, untilMinute: 22 * 60 }];
 
 const ORGANIZATIONS: readonly Organization[] = [

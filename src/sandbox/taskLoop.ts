@@ -1,16 +1,16 @@
-import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../../runtime/lifecycle/loop.ts";
-import { putLateChanges } from "../api/order.sql.ts";
-import type { FaultTimer } from "../control/faultTimer.ts";
-import { readDueTimes } from "../events/delivery.sql.ts";
-import type { Deliverer } from "../events/deliverer.ts";
-import { addMillis } from "../world/sandboxClock.ts";
-import type { SandboxState } from "../world/sandboxState.ts";
-import { saveClock } from "../world/world.sql.ts";
-import { moveDueOrders } from "./fleet.ts";
-import type { Traffic } from "./traffic.ts";
+import { millisFromInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import { putLateChanges } from "./api/orders.sql.ts";
+import { readDueTimes } from "./events/events.sql.ts";
+import { addMillis } from "./world/state.ts";
+import type { SandboxState } from "./world/state.ts";
+import { saveClock } from "./world/world.sql.ts";
+import { moveDueOrders } from "./world/fleet.ts";
+import type { Traffic } from "./world/fleet.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { FaultTimer } from "./control/scenarios.ts";
+import type { Deliverer } from "./events/deliverer.ts";
 
 type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
 

@@ -1,0 +1,412 @@
+import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/api.ts";
+import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../wire/api.ts";
+import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
+import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts";
+import type { OrderPatch } from "./orderBook.ts";
+import { readLateOrder, readOrderByExternalId, readOrder, readOrders } from "./orders.sql.ts";
+import type { OrderName, SandboxOrderFilter } from "./orders.sql.ts";
+import {
+  describeRoute,
+  routeOrder,
+  ADDRESS_MESSAGES,
+  isStorable,
+  searchAddress,
+  searchKey,
+  TEXT_LENGTH_MAX,
+} from "../world/places.ts";
+import { formatTime, nextStatus, showOrder } from "./orderRow.ts";
+import type { OrderRow, Status } from "./orderRow.ts";
+import { refused } from "../world/state.ts";
+import type { SandboxState } from "../world/state.ts";
+import {
+  ORDER_STATUSES,
+  assertWholePeriod,
+  LIMIT_MAX,
+  listParametersSchema,
+  parseParameters,
+  refuseStatus,
+} from "../../wire/listParameters.ts";
+import type { z } from "zod";
+import type { Caller } from "../world/directory.ts";
+import type { Connection } from "../world/world.sql.ts";
+
+/** A request with a known key and budget left. */
+export interface ApiRequest {
+  readonly caller: Caller;
+  /** The decoded `{reference}` of the path; empty if the path has none. */
+  readonly reference: string;
+  readonly query: URLSearchParams;
+  /** The parsed JSON body; undefined if there is none. */
+  readonly body: unknown;
+}
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Answerer = (state: SandboxState, request: ApiRequest) => Promise<ApiAnswer>;
+
+const DEPTH_MAX = 16;
+
+/** Reads the body of POST /v1/orders. Throws invalid_request. */
+function readCreateOrder(body: unknown): CreateOrderRequest {
+  const order = read(createOrderSchema, body);
+  const { externalOrderId } = order;
+  if (externalOrderId === "") throw refuseParameter("externalOrderId must not be empty.");
+  // Clients remove such a segment from a path, so the order could never be named by it.
+  if (externalOrderId === "." || externalOrderId === "..")
+    throw refuseParameter("externalOrderId must not be a dot segment.");
+  return order;
+}
+
+/** Reads the body of POST /v1/orders/quote, where externalOrderId is ignored. */
+function readQuoteOrder(body: unknown): CreateOrderRequest {
+  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+  return read(createOrderSchema, isObject ? { ...body, externalOrderId: undefined } : body);
+}
+
+/** Reads the body of PATCH /v1/orders/{reference}, an assumed endpoint. */
+function readUpdateOrder(body: unknown): UpdateOrderRequest {
+  return read(updateOrderSchema, body);
+}
+
+/** Reads the body of POST /v1/addresses/validate, which answers 200 to every address. Throws invalid_request. */
+function readAddress(body: unknown): WireAddress {
+  return parse(addressSchema, body);
+}
+
+function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
+  const given = parse(schema, body);
+  assertStorable(given, "body", 0);
+  return given;
+}
+
+function parse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
+  const result = schema.safeParse(body);
+  if (!result.success) throw refuseParameter(describe(result.error));
+  return result.data;
+}
+
+/** Names the invalid fields, but not their content. */
+function describe(error: z.ZodError): string {
+  const fields = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.code}`);
+  return `The request is not valid (${fields.join("; ")}).`;
+}
+
+/** Text that the database can hold; addresses are left to the search, which has codes of its own for them. */
+function assertStorable(value: unknown, path: string, depth: number): void {
+  if (depth > DEPTH_MAX) throw refuseParameter(`${path} is nested too deeply.`);
+  if (typeof value === "string") {
+    if (!isStorable(value))
+      throw refuseParameter(`${path} must be text of at most ${TEXT_LENGTH_MAX} characters.`);
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, member] of Object.entries(value))
+      if (key !== "address") assertStorable(member, `${path}.${key}`, depth + 1);
+  }
+}
+
+/**
+ * POST /v1/orders. Assumed order of checks: subscription, body, duplicate, branch, zone, address, shifts; so a retry of
+ * a successful creation gets the duplicate error even if its branch has closed since. Assumed: no quota of orders is
+ * enforced, because the spec only invoices extra ones.
+ */
+export async function createOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const { organization, livemode } = request.caller;
+  const order = readCreateOrder(request.body);
+  const externalOrderId = order.externalOrderId ?? null;
+  const { organizationId } = organization;
+  await assertNotDuplicate(state.pool, { organizationId, livemode, externalOrderId });
+  const route = await routeOrder(state, organizationId, order);
+  const row = await state.write(async (connection) => {
+    // Checked again: two requests with the same identifier may both have passed the first check.
+    await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
+    const [created] = await addOrders(state, connection, [
+      {
+        organizationId,
+        livemode,
+        externalOrderId,
+        origin: "api",
+        firstName: order.customer.firstName,
+        phone: order.customer.phone,
+        scheduleMode: order.schedule.mode,
+        ...describeRoute(route),
+      },
+    ]);
+    return created;
+  });
+  if (!row) throw new TypeError("an order was added but none came back");
+  state.wake();
+  return showAnswer(state, row, 201);
+}
+
+/** POST /v1/orders/quote: routes an order without creating it. */
+export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const { organization } = request.caller;
+  if (organization.plan !== "advanced") {
+    throw refused(403, "feature_not_available", "The plan has no quotes.");
+  }
+  const order = readQuoteOrder(request.body);
+  const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order, {
+    isQuote: true,
+  });
+  const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
+  return {
+    status: 200,
+    body: {
+      fleet: { name: zone.fleetName },
+      zone: { code: zone.code, name: zone.name },
+      distance: distanceKm,
+      schedule: {
+        mode: order.schedule.mode,
+        resolved: {
+          pickupTime: show(times.pickupTime),
+          deliveryTime: show(times.deliveryTime),
+          basis: times.basis,
+        },
+      },
+    },
+  };
+}
+
+/** POST /v1/addresses/validate: answers 200 for every address. */
+export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const address = readAddress(request.body);
+  const found = await searchAddress(state, request.caller.organization.organizationId, address);
+  if (found.valid) {
+    return {
+      status: 200,
+      body: { valid: true, coordinates: found.coordinates, normalized: found.normalized },
+    };
+  }
+  return {
+    status: 200,
+    body: { valid: false, reason: found.reason, message: ADDRESS_MESSAGES[found.reason] },
+  };
+}
+
+/** Assumed: identifiers are unique per organization and mode, and those of cancelled orders stay taken. */
+async function assertNotDuplicate(
+  connection: Connection,
+  order: { organizationId: string; livemode: boolean; externalOrderId: string | null },
+): Promise<void> {
+  const { externalOrderId, ...owner } = order;
+  if (externalOrderId === null) return;
+  const name = { ...owner, name: externalOrderId };
+  const known = (await readOrderByExternalId(connection, name)) ?? (await readLateOrder(connection, name));
+  if (known?.externalOrderId === externalOrderId) {
+    throw refused(409, "duplicate_external_order_id", "The externalOrderId is already used.");
+  }
+}
+
+/** The last status in which each may cancel (spec, "States and transitions"). */
+const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
+
+/** GET /v1/orders/{reference}. */
+export async function getOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const name = nameOrder(request);
+  const row = await readOrder(state.pool, name);
+  if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  return showAnswer(state, row);
+}
+
+/** POST /v1/orders/{reference}/cancel. */
+export async function cancelOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const name = nameOrder(request);
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    // The organization that delivers its own orders is their fleet (spec, "States and transitions", rule 2).
+    const isOwnFleet = state.directory.zoneByCode(before.zoneCode).fleetOwnerId === before.organizationId;
+    assertCancellable(before, isOwnFleet ? "fleet" : "business");
+    const [cancelled] = await moveOrders(state, connection, [{ row: before, status: "cancelled" }]);
+    return cancelled ?? before;
+  });
+  state.wake();
+  return showAnswer(state, row);
+}
+
+/** Throws order_not_cancellable if `by` may no longer cancel the order. */
+export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_LIMITS): void {
+  const limit = CANCELLATION_LIMITS[by];
+  if (row.status !== "cancelled" && ORDER_STATUSES.indexOf(row.status) <= ORDER_STATUSES.indexOf(limit))
+    return;
+  const message =
+    row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
+  throw refused(422, "order_not_cancellable", message);
+}
+
+/** POST /v1/test/orders/{reference}/advance. Assumed: answers with the order; a live key gets 404. */
+export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const name = nameOrder(request);
+  if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    const [advanced] = await moveOrders(state, connection, [{ row: before, status: mustAdvance(before) }]);
+    return advanced ?? before;
+  });
+  state.wake();
+  return showAnswer(state, row);
+}
+
+/** The status after the order's own. Throws order_not_advanceable if there is none. */
+export function mustAdvance(row: OrderRow): Status {
+  const next = nextStatus(row.status);
+  if (next) return next;
+  // Assumed: the code; the spec shows none for this endpoint.
+  throw refused(422, "order_not_advanceable", `An order in ${row.status} has no next status.`);
+}
+
+/**
+ * PATCH /v1/orders/{reference}. Entirely assumed: the spec says that orders can be changed, but not how. It accepts any
+ * part of the body of a creation while the business could still cancel the order; a new branch, zone or address is
+ * checked, routed and scheduled again. Sends no event, like creation.
+ */
+export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const name = nameOrder(request);
+  const update = readUpdateOrder(request.body);
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    if (before.status !== "created" && before.status !== "arrived_for_pickup") {
+      throw refused(422, "order_not_changeable", `The order is ${before.status}.`);
+    }
+    const patch = await planPatch(state, before, update);
+    return Object.keys(patch).length === 0 ? before : patchOrder(state, connection, before, patch);
+  });
+  return showAnswer(state, row);
+}
+
+async function planPatch(
+  state: SandboxState,
+  before: OrderRow,
+  { branch, zoneCode, customer, schedule }: UpdateOrderRequest,
+): Promise<OrderPatch> {
+  const { firstName = before.firstName, phone = before.phone } = customer ?? {};
+  const who = customer === undefined ? {} : { firstName, phone };
+  const address = changeAddress(before, customer?.address ?? {});
+  if (branch === undefined && zoneCode === undefined && address === undefined && !schedule) return who;
+  const route = await routeOrder(state, before.organizationId, {
+    branch: branch ?? before.branchId,
+    // Another branch has other zones; the old zone is kept only for the old branch.
+    zoneCode: zoneCode === undefined && branch === undefined ? before.zoneCode : zoneCode,
+    schedule: schedule ?? { mode: before.scheduleMode },
+    customer: { address: address ?? keepAddress(before) },
+  });
+  return { ...who, ...describeRoute(route) };
+}
+
+/** The new address, with what was not given as before; undefined if it is the same place, however it is written. */
+function changeAddress(before: OrderRow, given: NonNullable<UpdateOrderRequest["customer"]>["address"] = {}) {
+  const { coordinates, street = before.street, city = before.city, postcode = before.postcode } = given;
+  const address = { street, city, postcode };
+  const isSameText = searchKey(address) === searchKey(before);
+  const isSamePlace =
+    coordinates === undefined ||
+    (coordinates.latitude === before.latitude && coordinates.longitude === before.longitude);
+  if (isSameText && isSamePlace) return undefined;
+  return coordinates === undefined ? address : { ...address, coordinates };
+}
+
+function keepAddress(row: OrderRow) {
+  const { street, city, postcode, latitude, longitude } = row;
+  return { street, city, postcode, coordinates: { latitude, longitude } };
+}
+
+/** The order object as an answer; the caller adds request_id. */
+function showAnswer(state: SandboxState, row: OrderRow, status = 200): ApiAnswer {
+  return { status, body: showOrder(state, row) };
+}
+
+function nameOrder({ caller, reference }: ApiRequest): OrderName {
+  // The database's text cannot hold NUL, so no order has such a name.
+  if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  return { organizationId: caller.organization.organizationId, livemode: caller.livemode, name: reference };
+}
+
+const BRANCHES_PER_PAGE = 2;
+
+/** GET /v1/orders. */
+export async function listOrders(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const filter = readFilter(state, request);
+  const faults = state.faults.current();
+  const limit = Math.min(filter.limit, faults.listLimitMax);
+  // Reads one row more than requested to see whether there are more.
+  const rows = await readOrders(state.pool, { ...filter, limit: limit + 1 }, faults);
+  const data = rows.slice(0, limit).map((row) => showOrder(state, row));
+  return { status: 200, body: { data, hasMore: rows.length > limit, limit, offset: filter.offset } };
+}
+
+/** GET /v1/branches. Assumed: all branches in one answer, without paging. */
+export async function listBranches(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+  const { directory } = state;
+  const open = directory
+    .branchesOf(request.caller.organization.organizationId)
+    .filter((branch) => !branch.closed);
+  const data = open.map((branch) => {
+    const connected = branch.connections.map(({ zoneCode, isPrimary }) => {
+      const zone = directory.zoneByCode(zoneCode);
+      return { code: zone.code, name: zone.name, isPrimary, fleetName: zone.fleetName };
+    });
+    const primary = connected.find((zone) => zone.isPrimary);
+    return {
+      id: branch.branchId,
+      reference: branch.reference,
+      name: branch.name,
+      address: {
+        street: branch.address.street,
+        city: branch.address.city,
+        postcode: branch.address.postcode,
+      },
+      routesTo: primary
+        ? { fleet: { name: primary.fleetName }, zone: { code: primary.code, name: primary.name } }
+        : null,
+      connectedZones: connected.map(({ code, name, isPrimary }) => ({ code, name, isPrimary })),
+    };
+  });
+  if (state.decisions.branchPages === "one")
+    return Promise.resolve({ status: 200, body: { data, hasMore: false } });
+  const offset = Number(request.query.get("offset") ?? 0) || 0;
+  const page = data.slice(offset, offset + BRANCHES_PER_PAGE);
+  return Promise.resolve({ status: 200, body: { data: page, hasMore: offset + page.length < data.length } });
+}
+
+function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
+  const {
+    status,
+    branch,
+    offset = 0,
+    ...asked
+  } = parseParameters(
+    listParametersSchema,
+    state.decisions.largeLimit === "capped" ? capLimit(query) : query,
+  );
+  assertWholePeriod(asked);
+  const { organizationId } = caller.organization;
+  return {
+    ...asked,
+    organizationId,
+    livemode: caller.livemode,
+    status: status === undefined ? undefined : readStatus(status),
+    branchId: branch === undefined ? undefined : findBranchId(state, organizationId, branch),
+    offset,
+  };
+}
+
+function capLimit(query: URLSearchParams): URLSearchParams {
+  const capped = new URLSearchParams(query);
+  if (/^\d+$/.test(query.get("limit") ?? "") && Number(query.get("limit")) > LIMIT_MAX)
+    capped.set("limit", String(LIMIT_MAX));
+  return capped;
+}
+
+function readStatus(text: string): Status {
+  const status = ORDER_STATUSES.find((each) => each === text);
+  if (!status) throw refuseStatus();
+  return status;
+}
+
+function findBranchId({ directory }: SandboxState, organizationId: string, name: string): string {
+  const branch = directory.findBranch(organizationId, name);
+  if (!branch) throw refuseBranch();
+  return branch.branchId;
+}

@@ -1,0 +1,375 @@
+/**
+ * The provider's interface under /v1, on Express: it answers as the spec says, in the order key, budget, path, body,
+ * endpoint, and keeps a journal of what it answered.
+ *
+ * `ANSWERS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for each
+ * request before anything else, from its number. Start at `serve`.
+ */
+import { randomBytes } from "node:crypto";
+import { STATUS_CODES } from "node:http";
+import express from "express";
+import type { Express, Request, Response } from "express";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Mode } from "../../domain/source/orderSource.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { CONTRACT_ENDPOINTS, readTarget } from "../../wire/endpoints.ts";
+import type { EndpointName } from "../../wire/endpoints.ts";
+import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
+import { hitsEndpoint } from "../control/faults.ts";
+import type { Faults } from "../control/faults.ts";
+import { chance } from "../world/chance.ts";
+import { modeOf } from "../world/directory.ts";
+import type { Caller } from "../world/directory.ts";
+import { MARK, refused, shownTime } from "../world/state.ts";
+import type { SandboxState } from "../world/state.ts";
+import {
+  advanceOrder,
+  cancelOrder,
+  createOrder,
+  getOrder,
+  listBranches,
+  listOrders,
+  quoteOrder,
+  updateOrder,
+  validateAddress,
+} from "./answers.ts";
+import type { Answerer, ApiAnswer } from "./answers.ts";
+import { untouchedHeaders } from "./rateLimits.ts";
+import type { Policy, RateLimiter } from "./rateLimits.ts";
+
+export interface ApiDeps {
+  readonly state: SandboxState;
+  readonly limiter: RateLimiter;
+  readonly journal: Journal;
+  /** The machine's clock: latency and durations are real even if the provider's clock is virtual. */
+  readonly systemClock: Clock;
+  readonly signal: AbortSignal;
+}
+
+interface Rules {
+  readonly policies: readonly Policy[];
+  /** Whether it creates orders or previews them: it needs a paid subscription, and warns while that is past due. */
+  readonly sells: boolean;
+  /** Other endpoints ignore the body. */
+  readonly readsBody: boolean;
+}
+
+const PLAIN: Rules = { policies: ["sustained"], sells: false, readsBody: false };
+const GEOCODES: Rules = { policies: ["sustained", "geocoding"], sells: false, readsBody: true };
+const ANSWERS: Readonly<Record<EndpointName, readonly [Answerer, Rules]>> = {
+  createOrder: [createOrder, { ...GEOCODES, sells: true }],
+  quoteOrder: [quoteOrder, { ...GEOCODES, sells: true }],
+  listOrders: [listOrders, { ...PLAIN, policies: ["sustained", "order-list"] }],
+  getOrder: [getOrder, PLAIN],
+  updateOrder: [updateOrder, { ...PLAIN, readsBody: true }],
+  cancelOrder: [cancelOrder, PLAIN],
+  advanceOrder: [advanceOrder, PLAIN],
+  validateAddress: [validateAddress, GEOCODES],
+  listBranches: [listBranches, PLAIN],
+};
+
+/** What a request asks for: an endpoint, or an address with other methods, or nothing. */
+type Asked =
+  | { readonly name: EndpointName; readonly reference: string }
+  | { readonly methods: readonly string[] };
+
+/** Assumed: /v1 is the only version. */
+export function addApi(app: Express, deps: ApiDeps): void {
+  for (const { name, method, path } of CONTRACT_ENDPOINTS) {
+    const route = app.route(path);
+    const verb = method.toLowerCase() as "get" | "post" | "patch";
+    route[verb]((request: Request<{ reference?: string }>, response: Response) =>
+      serve(deps, { request, response, asked: { name, reference: request.params.reference ?? "" } }),
+    );
+  }
+  for (const path of new Set(CONTRACT_ENDPOINTS.map((endpoint) => endpoint.path))) {
+    const methods = CONTRACT_ENDPOINTS.filter((each) => each.path === path).map(({ method }) => method);
+    app.all(path, (_request, { locals }, next) => {
+      locals["methods"] = [...new Set([...((locals["methods"] as string[] | undefined) ?? []), ...methods])];
+      next();
+    });
+  }
+  const serveOther = (request: Request, response: Response) =>
+    serve(deps, { request, response, asked: { methods: (response.locals["methods"] ?? []) as string[] } });
+  app.use(serveOther);
+  app.use((error: Error & { status?: number }, request: Request, response: Response, _next: unknown) => {
+    // A path that cannot be decoded names nothing.
+    if (error.status === 400) return serveOther(request, response);
+    // Aborted: the shutdown cut the injected latency short, or the client is gone.
+    if (!deps.signal.aborted) deps.state.logger.error({ err: error }, "a request could not be answered");
+    request.socket.destroy();
+    return undefined;
+  });
+}
+
+interface Exchange {
+  readonly request: Request;
+  readonly response: Response;
+  readonly asked: Asked;
+}
+
+async function serve(deps: ApiDeps, { request, response, asked }: Exchange): Promise<void> {
+  const { state, journal, systemClock, signal } = deps;
+  const { originalUrl } = request;
+  const { path } = readTarget(originalUrl);
+  const requestNumber = journal.next();
+  const startedMs = systemClock.monotonicMs();
+  const requestId = makeRequestId();
+  const plan = planRequestFaults(state, requestNumber, asked);
+  if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
+  const caller = findCaller(state, request.headers.authorization);
+  const answer = plan.dropBefore
+    ? undefined
+    : await answerOrFail(deps, { request, asked, caller, forced: plan.forced });
+  const dropped = plan.dropBefore || plan.dropAfter;
+  if (answer && !dropped) {
+    const whole = writeBody(state, answer, requestId);
+    const text = plan.truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
+    response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
+    response.end(text);
+  } else request.socket.destroy();
+  journal.record({
+    requestNumber,
+    at: state.clock.now(),
+    organizationId: caller?.organization.organizationId ?? null,
+    mode: caller ? modeOf(caller.livemode) : null,
+    method: request.method,
+    path,
+    query: originalUrl.slice(path.length),
+    endpoint: "name" in asked ? asked.name : "unknown",
+    status: dropped ? 0 : (answer?.status ?? 0),
+    code: (answer?.body as { error?: { code?: string } } | undefined)?.error?.code ?? null,
+    requestId,
+    durationMs: Math.round(systemClock.monotonicMs() - startedMs),
+    faults: Object.entries(plan).flatMap(([name, value]) => (value ? [name] : [])),
+  });
+}
+
+interface Asking {
+  readonly request: Request;
+  readonly asked: Asked;
+  readonly caller: Caller | undefined;
+  /** Answers instead of the endpoint, once key and budget are checked. */
+  readonly forced: ApiAnswer | undefined;
+}
+
+/** Never throws for a client's mistakes. */
+async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
+  const { state, limiter } = deps;
+  const { asked, caller } = asking;
+  const { policies, sells } = "name" in asked ? ANSWERS[asked.name][1] : PLAIN;
+  if (!caller) return { ...refuse(new RefusedRequestError(INVALID_API_KEY), untouchedHeaders(policies)) };
+  const allowance = limiter.take(accountOf(caller), policies);
+  const headers = { ...allowance.headers, ...(sells ? warnOf(caller) : {}) };
+  try {
+    if (allowance.refusal) throw refuseRate(allowance.refusal);
+    const answer = await answerAllowed(state, asking, caller);
+    return { ...answer, headers: { ...headers, ...answer.headers } };
+  } catch (error) {
+    if (error instanceof RefusedRequestError) return refuse(error, headers);
+    // A client that disconnected is not our failure; nobody reads this answer.
+    if (!asking.request.socket.destroyed) state.logger.error({ err: error }, "the sandbox failed");
+    const failure = refused(500, "internal_error", "The sandbox failed; see its log.");
+    return refuse(failure, untouchedHeaders(["sustained"]));
+  }
+}
+
+async function answerAllowed(
+  state: SandboxState,
+  { request, asked, forced }: Asking,
+  caller: Caller,
+): Promise<ApiAnswer> {
+  if (forced) return forced;
+  if (!("name" in asked))
+    throw asked.methods.length === 0 ? new RefusedRequestError(NO_SUCH_ADDRESS) : refuseMethod(asked.methods);
+  const [answer, { sells, readsBody }] = ANSWERS[asked.name];
+  const { plan, subscription } = caller.organization;
+  // The subscription is checked before the plan (spec, "Errors": 402, not 403); only endpoints that create orders need it.
+  if (sells && subscription !== "active" && subscription !== "past_due")
+    throw refused(402, "subscription_inactive", `The subscription is ${subscription}.`);
+  // Assumed: an organization without either plan may call nothing.
+  if (plan === "none") throw refused(403, "feature_not_available", "The organization's plan has no API.");
+  const body = readsBody ? await readBody(request) : undefined;
+  const { query } = readTarget(request.originalUrl);
+  return answer(state, { caller, reference: asked.reference, query, body });
+}
+
+/** Assumed: the spec shows no size limit for bodies. No Content-Type is needed. */
+const BODY_BYTES_MAX = 65_536;
+const parseBody = express.json({ limit: BODY_BYTES_MAX, strict: false, type: () => true });
+
+/** The JSON body. Throws payload_too_large and invalid_json. */
+async function readBody(request: Request): Promise<unknown> {
+  await new Promise<void>((resolve, reject) => {
+    parseBody(request, {} as Response, (error?: Error & { status?: number }) => {
+      if (error === undefined) resolve();
+      else if (error.status === 413) {
+        const message = `The body exceeds ${BODY_BYTES_MAX} bytes.`;
+        reject(refused(413, "payload_too_large", message, { Connection: "close" }));
+      } else
+        reject(error.status === undefined ? error : refused(400, "invalid_json", "The body is not JSON."));
+    });
+  });
+  return request.body;
+}
+
+/** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */
+function accountOf({ organization, livemode }: Caller): string {
+  return `${organization.organizationId} ${modeOf(livemode)}`;
+}
+
+function refuseRate({ policy, retryAfterSeconds }: { policy: Policy; retryAfterSeconds: number }) {
+  const message = `Rate limit of the policy "${policy}" exceeded; retry after ${retryAfterSeconds} s.`;
+  return refused(429, "rate_limit_exceeded", message, { "Retry-After": String(retryAfterSeconds) });
+}
+
+/** The body of a refusal. Assumed: the spec does not show its shape. */
+function refuse(error: RefusedRequestError, headers: Readonly<Record<string, string>>): ApiAnswer {
+  const { status, code, message } = error;
+  return { status, body: { error: { code, message } }, headers: { ...headers, ...error.headers } };
+}
+
+const BEARER = /^bearer +(\S+)$/i;
+
+/** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */
+function findCaller(state: SandboxState, authorization: string | undefined): Caller | undefined {
+  const key = BEARER.exec(authorization ?? "")?.[1];
+  return key === undefined ? undefined : state.directory.findCaller(key);
+}
+
+/** Only on creation and quote, and only while past_due (spec, "Limits"). */
+function warnOf({ organization }: Caller): Record<string, string> {
+  return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
+}
+
+const UNREADABLE = {
+  400: "The request cannot be read.",
+  408: "The request did not arrive in time.",
+  431: "The request's headers are too large.",
+} as const;
+
+/** Answers what Node could not read, with the headers and the request_id of every response (spec, "Limits"). */
+export function answerUnreadable(state: SandboxState, code: string | undefined): string {
+  const status = code === "HPE_HEADER_OVERFLOW" ? 431 : code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+  const answer = refuse(
+    refused(status, "invalid_request", UNREADABLE[status]),
+    untouchedHeaders(["sustained"]),
+  );
+  const text = writeBody(state, answer, makeRequestId());
+  const headers = { ...makeHeaders(state, text), ...answer.headers, Connection: "close" };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${text}`;
+}
+
+function writeBody({ decisions }: SandboxState, { body }: ApiAnswer, requestId: string): string {
+  const { error } = body as { error?: { code: string; message: string } };
+  const shapes = {
+    nested: () => body,
+    flat: () => ({ ...error }),
+    text: () => ({ error: error?.code, message: error?.message }),
+  };
+  const shaped = error === undefined ? body : shapes[decisions.errorShape]();
+  return JSON.stringify({ ...shaped, request_id: requestId });
+}
+
+const makeRequestId = () => `req_${randomBytes(12).toString("hex")}`;
+
+function makeHeaders(state: SandboxState, text: string) {
+  const now = shownTime(state.clock.now(), state.faults.current());
+  return {
+    ...MARK,
+    // By the provider's clock.
+    Date: new Date(millisFromInstant(now)).toUTCString(),
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(text),
+    "Cache-Control": "no-store",
+  };
+}
+
+/** Decides by the request's number, so that the same requests meet the same faults in every run. */
+function planRequestFaults(
+  { dials: { seed }, faults: switches }: SandboxState,
+  number: number,
+  asked: Asked,
+) {
+  const faults = switches.current();
+  const [endpoint, reference] = "name" in asked ? [asked.name, asked.reference] : ["unknown", ""];
+  const isBroken = endpoint === "getOrder" && chance(seed, "broken", reference) < faults.brokenOrderShare;
+  const spared = !hitsEndpoint(faults, endpoint);
+  const draw = (fault: string) => chance(seed, fault, number);
+  const isHit = (fault: string, share: number) => !spared && draw(fault) < share;
+  return {
+    latencyMs: spared ? 0 : faults.latencyMs + Math.floor(draw("jitter") * faults.latencyJitterMs),
+    dropBefore: isHit("dropBefore", faults.dropBeforeShare),
+    dropAfter: isHit("dropAfter", faults.dropAfterShare),
+    truncate: isHit("truncate", faults.truncateShare),
+    forced: forceAnswer(faults, (fault, share) => (fault === "fail" && isBroken) || isHit(fault, share)),
+  };
+}
+
+function forceAnswer(
+  faults: Faults,
+  isHit: (fault: string, share: number) => boolean,
+): ApiAnswer | undefined {
+  const answer = (status: number, code: string, message: string, headers = {}) => ({
+    status,
+    body: { error: { code, message } },
+    headers,
+  });
+  if (isHit("refuse", faults.refuseShare)) {
+    const message = 'Rate limit of the policy "sustained" exceeded (a storm of the sandbox).';
+    const headers = { "Retry-After": String(faults.refuseRetryAfterSeconds) };
+    return answer(429, "rate_limit_exceeded", message, headers);
+  }
+  return isHit("fail", faults.failShare)
+    ? answer(faults.failStatus, "internal_error", "A fault of the sandbox.")
+    : undefined;
+}
+
+/** One request and its answer; `status` 0: the connection was closed on purpose. */
+export interface JournalEntry {
+  readonly requestNumber: number;
+  readonly at: Instant;
+  readonly organizationId: string | null;
+  readonly mode: Mode | null;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly endpoint: string;
+  readonly status: number;
+  readonly code: string | null;
+  readonly requestId: string;
+  readonly durationMs: number;
+  readonly faults: readonly string[];
+}
+
+const ENTRIES_MAX = 2_000;
+
+export type Journal = ReturnType<typeof makeJournal>;
+
+/** The received requests, for tests and people: the newest entries, and counts of all. */
+export function makeJournal() {
+  let number = 0;
+  let entries: JournalEntry[] = [];
+  let counts: Record<string, number> = {};
+  return {
+    next: () => (number += 1),
+    record: (entry: JournalEntry) => {
+      entries.push(entry);
+      // Trimmed in batches: trimming at every entry would move the whole list each time.
+      if (entries.length > 2 * ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX);
+      const name = `${entry.endpoint} ${entry.status}`;
+      counts[name] = (counts[name] ?? 0) + 1;
+    },
+    /** The newest first. */
+    entries: () => entries.slice(-ENTRIES_MAX).reverse(),
+    /** How many requests per endpoint and status since the last clear: `listOrders 200`. */
+    counts: () => ({ ...counts }),
+    clear: () => {
+      number = 0;
+      entries = [];
+      counts = {};
+    },
+  };
+}

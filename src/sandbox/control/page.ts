@@ -1,0 +1,343 @@
+import { formatInstant } from "../../domain/order/instant.ts";
+import { readFigures, readEvents, readNewestOrders } from "./control.sql.ts";
+import type { EventView } from "./control.sql.ts";
+import { readEndpoints } from "../events/events.sql.ts";
+import { modeOf, PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
+import { listChanged, faultsSchema, NO_FAULTS } from "./faults.ts";
+import type { Faults } from "./faults.ts";
+import { renderAction } from "../../html/action.ts";
+import type { Sent } from "../../html/action.ts";
+import { renderFacts } from "../../html/fieldList.ts";
+import { renderInstant, renderGood, renderWarning } from "../../html/marks.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { nextStatus } from "../api/orderRow.ts";
+import type { OrderRow } from "../api/orderRow.ts";
+import { SCENARIOS } from "./scenarios.ts";
+import type { ControlDeps } from "./control.ts";
+import type { JournalEntry } from "../api/app.ts";
+
+/** The content of the control page and of GET /_sandbox/state. */
+export async function readOverview({ state, journal }: ControlDeps) {
+  const { pool, clock, dials, directory, faults } = state;
+  const organizationIds = directory.organizations().map(({ organizationId }) => organizationId);
+  const figures = await readFigures(pool, organizationIds);
+  const endpoints = await readEndpoints(pool);
+  return {
+    seed: dials.seed,
+    clock: { kind: clock.kind, now: formatInstant(clock.now()) },
+    speed: dials.fleetSpeed,
+    ordersPerMinute: dials.ordersPerMinute,
+    retryBaseMs: dials.retryBaseMs,
+    faults: Object.fromEntries(listChanged(faults.current()).map((name) => [name, faults.current()[name]])),
+    organizations: directory.organizations().map((organization) => ({
+      ...organization,
+      ...figures.find((each) => each.organizationId === organization.organizationId),
+      branches: directory.branchesOf(organization.organizationId),
+    })),
+    zones: directory.zones(),
+    webhooks: endpoints.map(({ endpointId, organizationId, livemode, url, scheme }) => ({
+      endpointId,
+      organizationId,
+      mode: modeOf(livemode),
+      url,
+      scheme,
+    })),
+    requests: journal.counts(),
+  };
+}
+
+const ORGANIZATION = "sandbox";
+const ORDERS_SHOWN = 15;
+const EVENTS_SHOWN = 15;
+const REQUESTS_SHOWN = 15;
+
+type MirrorPageOf = ControlDeps["mirrorPageOf"];
+
+/** The whole control page. It has no script: every button is a form. */
+export async function renderPage(deps: ControlDeps, notice: string | null): Promise<string> {
+  const { state, journal, mirrorPageOf } = deps;
+  const overview = await readOverview(deps);
+  const orders = await readNewestOrders(state.pool, ORGANIZATION, ORDERS_SHOWN);
+  const events = await readEvents(state.pool, { reference: null, limit: EVENTS_SHOWN });
+  const facts = { Seed: overview.seed, Clock: overview.clock.kind, Now: renderInstant(state.clock.now()) };
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex" />
+        <title>Sandbox · order-mirror</title>
+        <link rel="stylesheet" href="/_sandbox/style.css" />
+      </head>
+      <body>
+        <a class="skip" href="#main">Skip to content</a>
+        <header class="top">
+          <span class="name">order-mirror sandbox</span>
+          <span class="who"><a href="/_sandbox/help">Control interface</a></span>
+        </header>
+        <main id="main">
+          <p class="as-of">Times in UTC</p>
+          <h1>Sandbox: a fake delivery provider</h1>
+          <p class="dim">Nothing here reaches a courier.</p>
+          ${notice === null ? null : html`<p class="verdict-line neither" role="status">${notice}</p>`}
+          ${renderFacts(facts)}
+          <div class="halves">${renderWorld(overview)} ${renderScenarios()}</div>
+          ${renderOrders(orders, mirrorPageOf)} ${renderFaults(state.faults.current())}
+          ${renderDashboard(overview)} ${renderEvents(events, mirrorPageOf)}
+          ${renderRequests(journal.entries().slice(0, REQUESTS_SHOWN))}
+        </main>
+      </body>
+    </html> `.markup;
+}
+
+function renderOrders(orders: readonly OrderRow[], mirrorPageOf: MirrorPageOf): Html {
+  const title = "Latest changed orders";
+  const rows = orders.map((row) => [
+    renderReference(row, mirrorPageOf),
+    modeOf(row.livemode),
+    html`<span class="badge">${row.status}</span>`,
+    html`<span class="mono">${row.externalOrderId}</span>`,
+    renderInstant(row.updatedAt),
+    renderMoves(row),
+  ]);
+  const columns = ["Reference", "Mode", "Status", "External id", "Updated", "Next step"];
+  return html`<h2>${title} <span class="dim">of ${ORGANIZATION}</span></h2>
+    ${rows.length === 0 ? html`<p class="empty">No orders yet: order some above.</p>` : renderTable({ title, columns, rows, cards: true })}`;
+}
+
+/** An order of the business that the mirror follows links to its page there. */
+function renderReference(
+  order: { readonly organizationId: string; readonly livemode: boolean; readonly reference: string },
+  mirrorPageOf: MirrorPageOf,
+): Html {
+  const { organizationId, reference } = order;
+  if (mirrorPageOf === undefined || organizationId !== ORGANIZATION)
+    return html`<span class="mono">${reference}</span>`;
+  const address = mirrorPageOf({ mode: modeOf(order.livemode), reference });
+  return html`<a class="name" href="${address}" title="${reference} in the mirror">${reference}</a>`;
+}
+
+function renderMoves(row: OrderRow): Html {
+  const next = nextStatus(row.status);
+  if (!next) return html`<span class="dim">–</span>`;
+  const path = `/_sandbox/orders/${encodeURIComponent(row.reference)}`;
+  return html`<div class="actions">
+    ${renderAction(`${path}/step`, next)}
+    ${renderAction(`${path}/step`, `${next}, event lost`, { sent: { lose: "true" } })}
+    ${renderAction(`${path}/cancel`, "Fleet cancels")}
+  </div>`;
+}
+
+function renderEvents(events: readonly EventView[], mirrorPageOf: MirrorPageOf): Html {
+  const rows = events.map((event) => [
+    html`<span class="mono">${event.eventId}</span>`,
+    event.type,
+    renderReference(event, mirrorPageOf),
+    renderInstant(event.created),
+    renderDeliveries(event),
+    renderAction(`/_sandbox/events/${event.eventId}/resend`, "Resend"),
+  ]);
+  const columns = ["Event", "Type", "Order", "Created", "Deliveries", "Action"];
+  return html`<h2>Events</h2>
+    ${rows.length === 0 ? html`<p class="empty">No events yet: each change of an order makes one.</p>` : renderTable({ title: "Events", columns, rows, cards: true })}`;
+}
+
+const NOT_SENT: Readonly<Record<string, string>> = {
+  lost: "lost on purpose",
+  no_plan: "not sent: the plan has no webhooks",
+  no_endpoint: "not sent: no endpoint",
+};
+
+function renderDeliveries(event: EventView): Html {
+  if (event.deliveries.length === 0) {
+    return html`<span class="warn">${NOT_SENT[event.sentAs] ?? "none"}</span>`;
+  }
+  return html`<ul class="plain">
+    ${event.deliveries.map(({ state, reason, attempts, status, error }) => {
+      const outcome = status ?? error ?? "";
+      const look = state === "delivered" ? "good" : "alert";
+      const again = reason === "event" ? "" : ` (${reason})`;
+      return html`<li class="${look}">${state}${again} · ${attempts} × · ${outcome}</li>`;
+    })}
+  </ul>`;
+}
+
+function renderRequests(requests: readonly JournalEntry[]): Html {
+  const rows = requests.map((entry) => [
+    renderInstant(entry.at),
+    `${entry.organizationId ?? "unknown"} ${entry.mode}`,
+    html`<span class="mono">${entry.method} ${entry.path}${entry.query}</span>`,
+    html`<span class="${entry.status >= 200 && entry.status < 300 ? "good" : "alert"}"
+      >${entry.status === 0 ? "closed" : entry.status} ${entry.code}</span
+    >`,
+    String(entry.durationMs),
+    entry.faults.join(", ") || "–",
+  ]);
+  const columns = ["At", "Who", "Request", "Answer", numberColumn("ms"), "Faults"];
+  return html`<h2>Requests</h2>
+    ${rows.length === 0 ? html`<p class="empty">No requests yet: those to <code>/v1</code> are listed here.</p>` : renderTable({ title: "Requests", columns, rows, cards: true })}`;
+}
+
+const NAMES = SCENARIOS.map(({ name }) => name);
+
+type Overview = Awaited<ReturnType<typeof readOverview>>;
+
+function renderWorld(overview: Overview): Html {
+  const { speed, ordersPerMinute, clock, seed } = overview;
+  const mode = html`<label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>`;
+  return html`<section>
+    <h2>World</h2>
+    ${renderForm("dials", "Set", [
+      renderNumber("Fleet speed", "speed", speed, html`min="0" step="any"`),
+      renderNumber("Orders per minute", "ordersPerMinute", ordersPerMinute, html`min="0" step="any"`),
+    ])}
+    ${renderForm("orders", "Order", [renderNumber("New orders", "count", 5, html`min="1" max="100000"`), mode])}
+    ${renderForm("seed", "Add", [renderNumber("Orders of the last 30 days", "orders", 1_000, html`min="1"`)])}
+    ${clock.kind === "virtual" && renderForm("clock", "Advance", [renderNumber("Advance the clock, in ms", "advanceMs", 60_000)])}
+    ${renderForm("reset", "Reset the world (deletes all orders)", [renderNumber("Seed", "seed", seed)])}
+  </section>`;
+}
+
+function renderForm(action: string, label: string, fields: readonly Html[]): Html {
+  return html`<form class="row" method="post" action="/_sandbox/${action}">
+    ${fields}<button>${label}</button>
+  </form>`;
+}
+
+function renderNumber(label: string, name: string, value: number, limits = html`min="0"`): Html {
+  return html`<label>${label} <input name="${name}" type="number" ${limits} value="${value}" /></label>`;
+}
+
+function renderScenarios(): Html {
+  return html`<section>
+    <h2>Scenarios</h2>
+    <form class="row" method="post" action="/_sandbox/scenarios">
+      <label>Scenario ${renderChoice("scenario", NAMES, NAMES[0] ?? "", "", "Scenario")}</label>
+      <label>Reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
+      <button class="main">Trigger</button>
+    </form>
+    <details>
+      <summary>What each scenario does, and what to expect</summary>
+      <dl>
+        ${SCENARIOS.map(
+          ({ name, summary, expect }) =>
+            html`<dt>${name}</dt>
+              <dd>${summary} <span class="dim">${expect}</span></dd>`,
+        )}
+      </dl>
+    </details>
+  </section>`;
+}
+
+function renderFaults(faults: Faults): Html {
+  const changed = listChanged(faults);
+  return html`<h2>Faults</h2>
+    <p>
+      ${
+        changed.length === 0
+          ? renderGood("None are on.")
+          : renderWarning(`Changed: ${changed.map((name) => wordsOf(name)).join(", ")}`)
+      }
+      <span class="dim">Shares are between 0 and 1.</span>
+    </p>
+    <form class="row dials" method="post" action="/_sandbox/faults">
+      ${(Object.keys(NO_FAULTS) as (keyof Faults)[]).map((name) => renderFault(name, faults))}
+      <button class="main">Apply</button>
+    </form>`;
+}
+
+function renderDashboard({ organizations, webhooks }: Overview): Html {
+  const title = "Organizations";
+  const columns = [
+    "Organization",
+    ...["Orders", "Charges", "Address searches"].map(numberColumn),
+    "Plan and subscription",
+    "Branches",
+  ];
+  const endpoints = webhooks.map(({ endpointId, organizationId, mode, url }) => [
+    organizationId,
+    mode,
+    html`<span class="mono">${endpointId}</span>`,
+    html`<span class="mono">${url}</span>`,
+  ]);
+  return html`<h2>${title}</h2>
+    ${renderTable({ title, columns, rows: organizations.map(renderOrganization), cards: true })}
+    <h2>Webhook endpoints</h2>
+    ${
+      endpoints.length === 0
+        ? html`<p class="empty">No endpoints: no events are sent.</p>`
+        : renderTable({
+            title: "Webhook endpoints",
+            columns: ["Organization", "Mode", "Endpoint", "Address"],
+            rows: endpoints,
+            cards: true,
+          })
+    }`;
+}
+
+function renderOrganization(organization: Overview["organizations"][number]): Html[] {
+  const { organizationId, name, plan, subscription, orders, charges, searches, branches } = organization;
+  return [
+    html`<span>${name} <br /><span class="mono dim">${organizationId}</span></span>`,
+    ...[orders, charges, searches].map((count) => html`${count}`),
+    html`<form class="actions" method="post" action="/_sandbox/organizations/${organizationId}">
+      ${renderChoice("plan", PLANS, plan)} ${renderChoice("subscription", SUBSCRIPTIONS, subscription)}
+      <button>Set</button>
+    </form>`,
+    html`<ul class="plain">
+      ${branches.map((branch) => renderBranch(organizationId, branch))}
+    </ul>`,
+  ];
+}
+
+function renderBranch(
+  organizationId: string,
+  branch: Overview["organizations"][number]["branches"][number],
+): Html {
+  const primary = branch.connections.find((connection) => connection.isPrimary)?.zoneCode;
+  const path = `/_sandbox/branches/${branch.branchId}`;
+  const state = branch.closed ? "closed" : (primary ?? "not connected");
+  const act = (label: string, change: Sent) =>
+    renderAction(path, label, { sent: { organization: organizationId, ...change } });
+  return html`<li class="actions">
+    <span>${branch.name} <span class="badge">${state}</span></span>
+    ${act(branch.closed ? "Open" : "Close", { closed: String(!branch.closed) })}
+    ${primary !== undefined && act("Disconnect primary", { primary: "none" })}
+  </li>`;
+}
+
+const wordsOf = (name: keyof Faults) => faultsSchema.shape[name].description ?? name;
+
+function renderFault(name: keyof Faults, faults: Faults): Html {
+  return html`<label
+    ><span>${wordsOf(name)} <code>${name}</code></span> ${renderDial(name, faults)}</label
+  >`;
+}
+
+function renderDial(name: keyof Faults, faults: Faults): Html {
+  const value = String(faults[name]);
+  const look = faults[name] === NO_FAULTS[name] ? "" : "on";
+  const field = faultsSchema.shape[name].unwrap();
+  if ("options" in field && field.options.every((option) => typeof option === "string")) {
+    return renderChoice(name, field.options, value, look, wordsOf(name));
+  }
+  if (typeof NO_FAULTS[name] === "boolean")
+    return renderChoice(name, ["false", "true"], value, look, wordsOf(name));
+  return html`<input class="${look}" name="${name}" value="${value}" />`;
+}
+
+function renderChoice(
+  name: string,
+  choices: readonly string[],
+  chosen: string,
+  look = "",
+  label = name,
+): Html {
+  return html`<select class="${look}" name="${name}" aria-label="${label}">
+    ${choices.map((choice) =>
+      choice === chosen ? html`<option selected>${choice}</option>` : html`<option>${choice}</option>`,
+    )}
+  </select>`;
+}

@@ -1,0 +1,153 @@
+import { instantFromMillis, NANOS_PER_MILLI } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { RefusedRequestError } from "../../wire/refusal.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Pool, Write } from "./world.sql.ts";
+import type { Directory } from "./directory.ts";
+import type { Faults, FaultSwitches } from "../control/faults.ts";
+import type { Promises } from "./schedule.ts";
+
+/** Marks every response and every event, so that nobody mistakes the sandbox for the provider. */
+export const MARK = { "X-Order-Mirror-Sandbox": "1" } as const;
+
+/**
+ * What the spec does not show, decided one way or another. The first value of each is what docs/assumptions.md assumes;
+ * the others are what a provider may do as well. They do not change while a sandbox runs.
+ */
+export const DECISIONS = {
+  /** `{ error: { code, message } }`, `{ code, message }`, or `{ error: code, message }`; `request_id` is at the top level. */
+  errorShape: ["nested", "flat", "text"],
+  /** A `limit` over 200 is refused, or answered with 200. */
+  largeLimit: ["refused", "capped"],
+  /** Whether creating and changing an order sends `order.created` and `order.updated`. */
+  changeEvents: ["none", "sent"],
+  /** Whether all statuses have events, or only those that the spec shows. */
+  announced: ["all", "shown"],
+  /** Whether orders have the assumed fields `branch`, `zone`, `customer` and `createdAt`. */
+  orderFields: ["all", "shown"],
+  /** How orders name their branch. */
+  branchInOrder: ["full", "reference"],
+  /** The list of branches comes whole, or two at a time by `offset`. */
+  branchPages: ["one", "several"],
+} as const satisfies Readonly<Record<string, readonly [string, string, ...string[]]>>;
+
+export type Decisions = { readonly [Name in keyof typeof DECISIONS]: (typeof DECISIONS)[Name][number] };
+
+/** The assumed decisions with those of `chosen`. */
+export function decide(chosen: Partial<Decisions> = {}): Decisions {
+  const assumed = Object.entries(DECISIONS).map(([name, [first]]) => [name, first]);
+  return { ...(Object.fromEntries(assumed) as Decisions), ...chosen };
+}
+
+/** Reads `name=value`; undefined if there is no such decision or value. */
+export function readDecision(text: string): Partial<Decisions> | undefined {
+  const [name = "", value = ""] = text.split("=");
+  const values: readonly string[] = Object.hasOwn(DECISIONS, name) ? DECISIONS[name as keyof Decisions] : [];
+  return values.includes(value) ? { [name]: value } : undefined;
+}
+
+/** The provider's clock. It drives the fleet, retries and rate windows, and timestamps changes. */
+export interface SandboxClock {
+  readonly kind: "real" | "virtual";
+  readonly now: () => Instant;
+  /** The instant of a change. A virtual clock then advances by 1 ms, so that changes have different instants. */
+  readonly stamp: () => Instant;
+  /** Virtual only: advances to `instant`; never back. */
+  readonly moveTo: (instant: Instant) => void;
+  /** Virtual only, otherwise without effect: returns to the start of a new world. */
+  readonly restart: () => void;
+}
+
+/** Monday morning, before the busy hours. */
+export const VIRTUAL_START: Instant = 1_767_600_000_000_000_000n;
+const VIRTUAL_TICK_NANOS = NANOS_PER_MILLI;
+
+/** Finer than the wall clock's milliseconds; follows the wall clock when it is set or after the machine slept. */
+export function makeRealClock(clock: Clock): SandboxClock {
+  const driftNanosMax = 50n * NANOS_PER_MILLI;
+  let base = clock.now();
+  let baseMs = clock.monotonicMs();
+  const now = () => {
+    const wall = clock.now();
+    const fine = base + BigInt(Math.round((clock.monotonicMs() - baseMs) * 1_000)) * 1_000n;
+    const drift = fine - wall;
+    if (drift < driftNanosMax && drift > -driftNanosMax) return fine;
+    base = wall;
+    baseMs = clock.monotonicMs();
+    return wall;
+  };
+  return {
+    kind: "real",
+    now,
+    stamp: now,
+    moveTo: () => {
+      throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
+    },
+    restart: () => undefined,
+  };
+}
+
+/** Stands still until advanced, so that runs repeat. Starts at `now` if not null; a restart returns to `start`. */
+export function makeVirtualClock({ start, now }: { start: Instant; now: Instant | null }): SandboxClock {
+  let current = now ?? start;
+  return {
+    kind: "virtual",
+    now: () => current,
+    stamp: () => {
+      const stamped = current;
+      current += VIRTUAL_TICK_NANOS;
+      return stamped;
+    },
+    moveTo: (instant) => {
+      if (instant > current) current = instant;
+    },
+    restart: () => {
+      current = start;
+    },
+  };
+}
+
+/** The instant `delayMs` after `instant`; fractions of a millisecond are dropped. */
+export function addMillis(instant: Instant, delayMs: number): Instant {
+  return instant + instantFromMillis(delayMs);
+}
+
+/** Settings that can change while the sandbox runs, in addition to the faults. */
+interface Dials {
+  seed: number;
+  /** Speed of the fleet as a multiple of real time; 0 stops it. */
+  fleetSpeed: number;
+  ordersPerMinute: number;
+  retryBaseMs: number;
+}
+
+export interface SandboxState {
+  readonly pool: Pool;
+  readonly write: Write;
+  readonly clock: SandboxClock;
+  readonly faults: FaultSwitches;
+  readonly directory: Directory;
+  readonly dials: Dials;
+  readonly utcOffsetMinutes: number;
+  readonly promises: Promises;
+  readonly decisions: Decisions;
+  readonly logger: Logger;
+  /** Tells the task loop that something may be due. */
+  readonly wake: () => void;
+}
+
+/** The time that the provider reports: its own clock plus the injected skew. */
+export function shownTime(instant: Instant, faults: Faults): Instant {
+  return instant + BigInt(faults.clockSkewMs) * NANOS_PER_MILLI;
+}
+
+/** A refusal listed in the spec ("Errors"). Injected faults do not use it: they are not decisions of the provider. */
+export function refused(
+  status: number,
+  code: string,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): RefusedRequestError {
+  return new RefusedRequestError({ status, code, message, headers });
+}
