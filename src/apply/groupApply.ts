@@ -16,10 +16,9 @@ interface Waiting {
 }
 
 /**
- * Applies the positions that arrive while statements are under way together in the next statement. A hint stands for
- * one commit of the inbox, often of a few events; applying hints one by one would fall behind under load. A second
- * statement starts next to the first only for 16 events, or after 20 ms. A position that arrives again while it is
- * under way, through its job after its hint, is not applied again but awaited.
+ * Applies the positions that arrive while statements are under way together in the next statement. A job stands for one
+ * commit of the inbox, often of a few events; applying jobs one by one would fall behind under load. A second statement
+ * starts next to the first only for 16 events, or after 20 ms.
  *
  * The returned function resolves when `applyEvents` has ended for all of its positions, and rejects as that does. If the
  * database is unavailable, that fails all calls of a statement; any other problem fails only the calls whose positions
@@ -29,8 +28,6 @@ export function makeGroupApply({
   applyEvents,
 }: Pick<Apply, "applyEvents">): (seqs: readonly number[]) => Promise<void> {
   const waiting: Waiting[] = [];
-  /** Positions that are not decided yet, with the promise to await. */
-  const underWay = new Map<number, Promise<void>>();
   let inFlight = 0;
   let patience: NodeJS.Timeout | undefined;
 
@@ -72,23 +69,18 @@ export function makeGroupApply({
   }
 
   function enter(seqs: readonly number[]): Promise<void> {
-    const decided = new Promise<void>((resolve, reject) => {
+    return new Promise((resolve, reject) => {
       waiting.push({ seqs, resolve, reject });
-    }).finally(() => {
-      for (const seq of seqs) underWay.delete(seq);
+      applyNext();
     });
-    for (const seq of seqs) underWay.set(seq, decided);
-    applyNext();
-    return decided;
   }
 
   return async (seqs) => {
-    const awaited = new Set(seqs.flatMap((seq) => underWay.get(seq) ?? []));
-    const fresh = seqs.filter((seq) => !underWay.has(seq));
-    for (let start = 0; start < fresh.length; start += BATCH_ROWS_MAX) {
-      awaited.add(enter(fresh.slice(start, start + BATCH_ROWS_MAX)));
+    const parts: Promise<void>[] = [];
+    for (let start = 0; start < seqs.length; start += BATCH_ROWS_MAX) {
+      parts.push(enter(seqs.slice(start, start + BATCH_ROWS_MAX)));
     }
-    await Promise.all(awaited);
+    await Promise.all(parts);
   };
 }
 

@@ -96,18 +96,6 @@ export async function replayQuarantined(
   return { seqs: (row?.seqs ?? []).map(Number), reads: row?.reads ?? 0 };
 }
 
-/** Positions that await a decision beyond `afterSeq`, in order, at most `limit`: what a queue should hold. */
-export async function readPendingSeqs(
-  pool: Pool,
-  { afterSeq, limit }: { afterSeq: number; limit: number },
-): Promise<number[]> {
-  const { rows } = await pool.query<{ seq: string }>(
-    "select seq from mirror.pending where seq > $1 order by seq limit $2",
-    [afterSeq, limit],
-  );
-  return rows.map(({ seq }) => Number(seq));
-}
-
 /** The values that CHOSEN reads. */
 export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
   return [quarantineId, sourceId, reason];

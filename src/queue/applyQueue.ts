@@ -1,52 +1,71 @@
-import type { QueueOptions, WorkerOptions } from "bullmq";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { QueueOptions, Span, SpanKind, Telemetry, WorkerOptions } from "bullmq";
+import { z } from "zod";
+import { OrderMirrorError } from "../domain/errors.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import type { Tracing } from "../runtime/telemetry/tracing.ts";
-import { APPLY_QUEUE, JOB_SEQS_MAX } from "./applyJob.ts";
-import type { ApplyJob } from "./applyJob.ts";
-import type { OnQueueError, QueueBackend } from "./backends/backend.ts";
-import { startConsumer } from "./consume.ts";
-import { startHintConsumer } from "./hints/consumeHints.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
-import { logForgotten, makeNotifier } from "./notifier.ts";
-import type { NotifierOptions } from "./notifier.ts";
-import { HINT_SEQS_MAX } from "./hints/hints.ts";
-import type { Hint } from "./hints/hints.ts";
-import { openPostgresBackend } from "./backends/postgresBackend.ts";
-import { openRedisBackend } from "./backends/redisBackend.ts";
-import { loadJobTracing } from "./traceJobs.ts";
+import { inSpan } from "../runtime/telemetry/tracing.ts";
+import type { TracePoint, Tracing } from "../runtime/telemetry/tracing.ts";
+import { endWorker, openBackend } from "./backend.ts";
+import type { JobProcessor, QueuePlace } from "./backend.ts";
+import { bullmq } from "./packages.ts";
 
+// The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at once.
+// The source of truth is the inbox: a job that cannot be sent or is lost is found there by the workers' overdue check, some
+// seconds later, so nothing here is stored for later and nothing waits. Start at `makeApplyQueue`.
+
+/** The name of the queue; with the prefix it forms the keys in Redis, `{order-mirror}:apply:…`. */
+const APPLY_QUEUE = "apply";
+/** The maximum number of inbox positions in one job; a full job is followed by the next immediately. */
+const JOB_SEQS_MAX = 1_000;
+const WAITING_SEQS_MAX = 10_000;
+const SEND_DEADLINE_MS = 2_000;
 const CLOSE_DEADLINE_MS = 2_000;
-const ERROR_LOG_INTERVAL_MS = 30_000;
-/** Before and between jobs: by then a hint has had the events applied, and one job stands for many. */
-const JOB_PAUSE_MS = 100;
-/** Between two hints, in milliseconds: the minimum, the maximum (one per event), and the maximum under overload. */
-const HINT_PAUSE_MS = { min: 1, busy: 5, full: 20 } as const;
+const LOG_INTERVAL_MS = 10_000;
 const HOUR_SECONDS = 3_600;
 const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
-const QUEUE_OPTIONS = {
-  defaultJobOptions: {
-    // One to two minutes with doubling waits; after that only the overdue check is left.
-    attempts: 8,
-    backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
-    removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
-    removeOnFail: { age: WEEK_SECONDS, count: 5_000 },
-  },
-  streams: { events: { maxLen: 1_000 } },
-} as const satisfies Omit<QueueOptions, "connection">;
+const JOB_OPTIONS = {
+  // One to two minutes with doubling waits; after that only the overdue check is left.
+  attempts: 8,
+  backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
+  removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
+  removeOnFail: { age: WEEK_SECONDS, count: 5_000 },
+} as const satisfies QueueOptions["defaultJobOptions"];
 
 /** At the end of every job in Postgres, BullMQ reads all completed jobs that it keeps. */
 const COMPLETED_IN_POSTGRES = { count: 20 };
 
+const WORKER_OPTIONS = {
+  // Concurrent jobs are applied together, in few statements: see apply/groupApply.
+  concurrency: 32,
+  // A dead worker is noticed after one or two of these intervals; a job takes milliseconds.
+  lockDuration: 10_000,
+  stalledInterval: 10_000,
+  // Every deployment that kills a worker counts as one stall, regardless of `attempts`: with the default of 1, two such
+  // deployments would fail a healthy job.
+  maxStalledCount: 25,
+  // Also the wait after a refused connection; the default is 15 s.
+  runRetryDelay: 1_000,
+} as const satisfies Omit<WorkerOptions, "connection">;
+
+/** The content of a job: the positions of events, nothing of the events themselves. */
+export interface ApplyJob {
+  readonly seqs: readonly number[];
+}
+
+const applyJobSchema = z.object({ seqs: z.array(z.int().positive()).min(1).max(10_000) });
+
+/** Makes workers apply the events at these inbox positions. Never throws and never waits. */
+type Notify = (seqs: readonly number[]) => void;
+type ApplySeqs = (seqs: readonly number[]) => Promise<void>;
+
 export type ApplyQueue = Awaited<ReturnType<typeof makeApplyQueue>>;
 
-export interface ApplyQueueDeps {
-  readonly databaseUrl: string;
-  /** Empty: the queue is in Postgres. One: a Redis. Several: the nodes of a Redis cluster. */
-  readonly redisUrls: readonly string[];
+export interface ApplyQueueDeps extends QueuePlace {
   readonly logger: Logger;
   /** Makes jobs continue the trace of the request that caused them. */
   readonly tracing?: Tracing | undefined;
@@ -57,112 +76,174 @@ export interface ApplyQueueDeps {
   };
 }
 
-/**
- * The queue that notifies the workers. The source of truth is the inbox.
- *
- * Throws UnavailableError or ConfigurationError if the queue is in Postgres and Postgres is unavailable or not
- * migrated. An unavailable Redis is not an error.
- */
+/** Opens the queue. Throws as `openBackend`. */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
-  const { logger, tracing, overrides = {} } = deps;
+  const { redisUrls, logger, tracing, overrides = {} } = deps;
   const traced = tracing === undefined ? {} : { telemetry: await loadJobTracing() };
-  const backend = await openBackend(deps, traced);
-  const { queue } = backend;
-  const isReachable = () => backend.isReachable();
-  const notifiers = [
-    notifyByHint(backend, tracing),
-    notifyByJob(backend, logForgotten({ clock, logger })),
-  ].map((options) => makeNotifier({ ...options, isReachable, clock, tracing }));
-  return {
-    /**
-     * Makes workers apply the events at these inbox positions: sends a hint immediately, and enqueues a job a little
-     * later. Never throws and never waits; what cannot be enqueued is logged and forgotten, because the overdue check
-     * finds it.
-     */
-    notify: (seqs: readonly number[]) => {
-      for (const notifier of notifiers) notifier.notify(seqs);
+  const { backoff, removeOnComplete, ...jobOptions } = JOB_OPTIONS;
+  const backend = await openBackend<ApplyJob>(deps, {
+    name: APPLY_QUEUE,
+    logger,
+    options: {
+      ...traced,
+      defaultJobOptions: {
+        ...jobOptions,
+        backoff: { ...backoff, delay: overrides.backoffMs ?? backoff.delay },
+        removeOnComplete: redisUrls.length === 0 ? COMPLETED_IN_POSTGRES : removeOnComplete,
+      },
+      streams: { events: { maxLen: 1_000 } },
     },
-    /** Runs `apply` for each hint. A failed one, or one that arrives under overload, is left to its job. */
-    listen: (apply: (hint: Hint) => Promise<void>) => startHintConsumer({ hints: backend.hints, apply }),
+  });
+  const { queue } = backend;
+  const sender = makeSender({
+    send: async (seqs) => void (await queue.add(APPLY_QUEUE, { seqs })),
+    isReachable: () => backend.isReachable(),
+    logger,
+    tracing,
+  });
+  return {
+    /** What cannot be enqueued is logged and forgotten, because the overdue check finds it. */
+    notify: sender.notify,
     /**
      * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
      * the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in Postgres and Postgres
      * is unavailable; an unavailable Redis is waited for.
      */
-    consume: (apply: (seqs: readonly number[]) => Promise<void>) =>
-      startConsumer({
-        backend,
-        apply,
-        clock,
-        logger,
-        workerOptions: { ...traced, ...overrides.workerOptions },
-      }),
+    async consume(apply: ApplySeqs) {
+      const options = { ...WORKER_OPTIONS, ...traced, ...overrides.workerOptions };
+      const opened = await backend.openWorker(makeProcessor(apply, logger), options);
+      opened.worker.on("failed", (job, error) => {
+        if (job?.finishedOn === undefined) return;
+        const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
+        logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
+      });
+      return { close: () => endWorker(opened, logger) };
+    },
     bull: queue,
     /** The problems of the queue's server; answers within 8 s, whatever the server does. */
     check: () => backend.check(),
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
-      await Promise.all(notifiers.map((notifier) => notifier.close()));
+      await sender.close();
       await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
   };
 }
 
-/** Lost hints are not logged: a job follows. */
-function notifyByHint({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): NotifierOptions {
-  const { min, busy, full } = HINT_PAUSE_MS;
-  return {
-    name: "hint",
-    send: (seqs) => hints.send({ seqs, traceparent: tracing?.carry() }),
-    seqsMax: HINT_SEQS_MAX,
-    delayMs: 0,
-    // The division by three makes the pause exceed 5 ms only above 3,000 events per second.
-    pauseMs: (events) => Math.max(min, Math.min(events, busy), Math.min(events / 3, full)),
-    onForgotten: () => undefined,
-  };
-}
+/**
+ * Sends one job at a time, about everything notified meanwhile: under load a job stands for several commits. So the queue
+ * may be unavailable, frozen or full, and the only effect is a delay of some seconds.
+ *
+ * @internal
+ */
+export function makeSender(deps: {
+  readonly send: (seqs: readonly number[]) => Promise<void>;
+  readonly isReachable: () => boolean;
+  readonly logger: Logger;
+  readonly tracing?: Tracing | undefined;
+}): { readonly notify: Notify; readonly close: () => Promise<void> } {
+  const { send, isReachable, logger, tracing } = deps;
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+  const waiting: number[] = [];
+  /** Trace positions of the callers; at most as many as waiting positions. */
+  const callers: TracePoint[] = [];
+  let sending: Promise<void> | undefined;
+  let closed = false;
 
-function notifyByJob(
-  { queue }: QueueBackend<ApplyJob>,
-  onForgotten: NotifierOptions["onForgotten"],
-): NotifierOptions {
+  function forget(events: number, reason: string, error?: unknown): void {
+    const suppressed = sample(reason);
+    if (suppressed === undefined) return;
+    const fields = { events, reason, suppressed, ...(error === undefined ? {} : { err: error }) };
+    logger.warn(fields, "no job was enqueued for some events; the overdue check will find them");
+  }
+
+  async function sendAll(): Promise<void> {
+    // The events of one commit are notified one by one, in one turn, and belong in one job.
+    await nextTurn();
+    while (waiting.length > 0) {
+      const follows = callers.splice(0);
+      if (isReachable()) await sendOne(waiting.splice(0, JOB_SEQS_MAX), follows);
+      else forget(waiting.splice(0).length, "the queue cannot be reached");
+    }
+    sending = undefined;
+  }
+
+  async function sendOne(seqs: readonly number[], follows: readonly TracePoint[]): Promise<void> {
+    try {
+      const sent = inSpan(tracing, "enqueue", { follows }, () => send(seqs));
+      const outcome = await unlessLate(sent, SEND_DEADLINE_MS);
+      if (outcome === "late") forget(seqs.length, "the queue does not answer");
+    } catch (error) {
+      forget(seqs.length, "the queue refused the job", error);
+    }
+  }
+
   return {
-    name: "enqueue",
-    async send(seqs) {
-      await queue.add(APPLY_QUEUE, { seqs });
+    notify(seqs) {
+      if (closed) return;
+      if (waiting.length + seqs.length > WAITING_SEQS_MAX)
+        return forget(seqs.length, "too many wait to be enqueued");
+      for (const seq of seqs) waiting.push(seq);
+      if (tracing !== undefined) callers.push(tracing.here());
+      sending ??= sendAll();
     },
-    seqsMax: JOB_SEQS_MAX,
-    delayMs: JOB_PAUSE_MS,
-    pauseMs: (events) => (events < JOB_SEQS_MAX ? JOB_PAUSE_MS : 0),
-    onForgotten,
+    async close() {
+      closed = true;
+      if (sending) await unlessLate(sending, SEND_DEADLINE_MS);
+    },
   };
 }
 
-async function openBackend(
-  deps: ApplyQueueDeps,
-  traced: Pick<QueueOptions, "telemetry">,
-): Promise<QueueBackend<ApplyJob>> {
-  const { databaseUrl, redisUrls, overrides, logger } = deps;
-  const onError = makeQueueErrorLog(logger);
-  const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
-  const delay = overrides?.backoffMs ?? backoff.delay;
-  const inPostgres = redisUrls.length === 0;
-  const removeOnComplete = inPostgres ? COMPLETED_IN_POSTGRES : jobOptions.removeOnComplete;
-  const defaultJobOptions = { ...jobOptions, removeOnComplete, backoff: { ...backoff, delay } };
-  const options = { ...QUEUE_OPTIONS, ...traced, defaultJobOptions };
-  const common = { name: APPLY_QUEUE, options, onError, clock };
-  return inPostgres
-    ? openPostgresBackend({ databaseUrl, ...common })
-    : openRedisBackend({ redisUrls, ...common });
+function makeProcessor(apply: ApplySeqs, logger: Logger): JobProcessor<ApplyJob> {
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+  return async (job) => {
+    const { data } = applyJobSchema.safeParse(job.data);
+    if (!data) {
+      logger.error({ job_id: job.id }, "a job of an unknown shape was refused");
+      throw new bullmq.UnrecoverableError("not a list of inbox positions");
+    }
+    try {
+      await apply(data.seqs);
+    } catch (error) {
+      const suppressed = sample("apply");
+      if (suppressed !== undefined) {
+        const fields = { job_id: job.id, attempt: job.attemptsMade + 1, suppressed, err: error };
+        logger.warn(fields, "a job could not be applied");
+      }
+      throw toJobError(error);
+    }
+  };
 }
 
-/** While a server is down every connection attempt fails: one line per kind of error is enough. */
-function makeQueueErrorLog(logger: Logger): OnQueueError {
-  const sample = makeLogSampler({ clock, intervalMs: ERROR_LOG_INTERVAL_MS });
-  return (error) => {
-    const { type, code = "" } = describeError(error);
-    const suppressed = sample(`${type} ${code}`);
-    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue had an error");
+/** What the queue may store of an error: the dashboard shows it, so of foreign ones only type and code. */
+function toJobError(error: unknown): Error {
+  const { type, code, message } = describeError(error);
+  const ours = error instanceof OrderMirrorError;
+  const text = ours ? message : [type, code].filter(Boolean).join(" ");
+  return ours && error.retry === "never" ? new bullmq.UnrecoverableError(text) : new Error(text);
+}
+
+const NO_SPAN: Span = {
+  setSpanOnContext: (context: unknown) => context,
+  setAttribute: () => undefined,
+  setAttributes: () => undefined,
+  addEvent: () => undefined,
+  recordException: () => undefined,
+  end: () => undefined,
+};
+
+/**
+ * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes. Loaded only if tracing is on.
+ *
+ * BullMQ's internal operations get none: a worker that waits for jobs would send a trace every few seconds.
+ */
+async function loadJobTracing(): Promise<Telemetry> {
+  const { BullMQOtel } = await import("bullmq-otel");
+  const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
+  const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
+    const carriesOn = options.kind === bullmq.SpanKind.PRODUCER || options.kind === bullmq.SpanKind.CONSUMER;
+    return carriesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
   };
+  return { tracer: { startSpan }, contextManager };
 }

@@ -1,11 +1,9 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
-import { skipApplied } from "../apply/skipApplied.ts";
 import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
-import type { TracePoint } from "../runtime/telemetry/tracing.ts";
-import { meterHint, meterJob } from "./background/metering.ts";
+import { meterJob } from "./background/metering.ts";
 import { startRetention } from "./background/retentionLoop.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
@@ -15,7 +13,7 @@ import type { RoleDeps } from "./role.ts";
 import { composeOnDecisions } from "./background/onDecisions.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
-/** Starts applying events, by every hint and job of the queue, and by the overdue check what neither brought; outgoing webhooks; and retention. */
+/** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const pool = openApplyPool(deps);
@@ -37,17 +35,12 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   overdueCheck.start();
   shutdown.onShutdown("overdue check", () => overdueCheck.close());
-  const { applyHint, applyJob } = skipApplied(makeGroupApply(apply));
-  const traced = (events: number, follows: readonly TracePoint[], work: () => Promise<void>) =>
-    inSpan(tracing, "apply", { attributes: { "order_mirror.events": events }, follows }, work);
-  const hints = queue.listen(({ seqs, traceparent }) => {
-    const follows = tracing && traceparent !== undefined ? [tracing.carried(traceparent)] : [];
-    return meterHint(metrics, () => traced(seqs.length, follows, () => applyHint(seqs)));
+  const applyJob = makeGroupApply(apply);
+  const consumer = await queue.consume((seqs) => {
+    const attributes = { "order_mirror.events": seqs.length };
+    const work = () => inSpan(tracing, "apply", { attributes }, () => applyJob(seqs));
+    return meterJob({ metrics, clock, queue: queue.bull.name }, work);
   });
-  shutdown.onShutdown("hints", () => hints.close());
-  const consumer = await queue.consume((seqs) =>
-    meterJob({ metrics, clock, queue: queue.bull.name }, () => traced(seqs.length, [], () => applyJob(seqs))),
-  );
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
   startRetention(deps);

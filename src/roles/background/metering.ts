@@ -213,14 +213,3 @@ export async function meterJob(
     metrics.record("order_mirror_job_duration_seconds", seconds, { queue });
   }
 }
-
-/** Counts what became of a hint. */
-export async function meterHint(metrics: Metrics, work: () => Promise<unknown>): Promise<void> {
-  try {
-    await work();
-    metrics.count("order_mirror_hints_total", { outcome: "applied" });
-  } catch (error) {
-    metrics.count("order_mirror_hints_total", { outcome: "failed" });
-    throw error;
-  }
-}

@@ -9,7 +9,6 @@ const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
 export const COUNTERS = {
   order_mirror_events_applied_total:
     "Decisions on observations of orders, by how they were seen and what was decided.",
-  order_mirror_hints_total: "Hints at new events that this worker took up; a failed one is left to its job.",
   order_mirror_provider_requests_total:
     "Requests to the provider, by endpoint and status of the answer; none: there was no answer.",
 } as const;

@@ -22,14 +22,14 @@ const QUEUES = [
   {
     queue: "Redis",
     paces: [
-      { perSecond: 500, events: amount(2_500), goal: "p50 < 4 ms, p99 < 20 ms" },
+      { perSecond: 500, events: amount(2_500), goal: "p50 < 8 ms, p99 < 30 ms" },
       { perSecond: 2_000, events: amount(8_000), goal: "p99 < 50 ms" },
     ],
   },
   {
     queue: "Postgres",
     paces: [
-      { perSecond: 500, events: amount(2_500), goal: "p50 < 10 ms, p99 < 40 ms" },
+      { perSecond: 500, events: amount(2_500), goal: "p50 < 15 ms, p99 < 60 ms" },
       { perSecond: 2_000, events: amount(8_000), goal: "p99 < 50 ms" },
     ],
   },

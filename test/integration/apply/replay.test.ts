@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
-import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { rebuildQueue } from "../../../src/queue/backends/rebuildQueue.ts";
+import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -77,7 +75,6 @@ it("replays events, which are applied once the cause is gone", async () => {
   await quarantineEvents(["R1", "R2"]);
   const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "2", limit: LIMIT });
   expect(batch).toEqual({ seqs: [1, 2], reads: 0 });
-  expect(await readPendingSeqs(database.pool, { afterSeq: 0, limit: LIMIT })).toEqual([1, 2]);
   const decisions = await apply().applyEvents(batch.seqs);
   expect(decisions.map(({ verdict }) => verdict)).toEqual(["applied", "applied"]);
   expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ events: 0 });
@@ -122,26 +119,4 @@ it("keeps a replayed read out of what is proved until a read has shown it, even 
   const [refetch] = await takeRefetches(database.pool, { sourceId: "live", limit: 1 });
   await completeRefetch(database.pool, { sourceId: "live", refetch: refetch!, shown: undefined });
   expect((await database.pool.query("select from mirror.exceptions")).rowCount).toBe(0);
-});
-
-it("rebuilds the queue only from the events that await a decision", async () => {
-  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
-  try {
-    await queue.bull.add("apply", { seqs: [777_777] });
-    const references = Array.from({ length: 450 }, (_, number) => `R${number}`);
-    await putIntoInbox(
-      database.pool,
-      references.map((reference) => ({ eventId: reference, body: Buffer.from(`{"id":"${reference}"}`) })),
-    );
-    async function* pages() {
-      yield await readPendingSeqs(database.pool, { afterSeq: 0, limit: 300 });
-      yield await readPendingSeqs(database.pool, { afterSeq: 300, limit: 300 });
-    }
-    expect(await rebuildQueue(queue, pages())).toBe(450);
-    const jobs = await queue.bull.getWaiting();
-    const held = jobs.flatMap((job) => [...job.data.seqs]).sort((left, right) => left - right);
-    expect(held).toEqual(Array.from({ length: 450 }, (_, index) => index + 1));
-  } finally {
-    await queue.close();
-  }
 });

@@ -4,7 +4,6 @@ import {
   meterBudget,
   meterDecisions,
   meterHealth,
-  meterHint,
   meterJob,
   meterQueue,
 } from "../../../src/roles/background/metering.ts";
@@ -169,14 +168,6 @@ describe("the registry", () => {
     await meterJob(watched, () => Promise.resolve());
     await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
     expect(await read()).toContain('order_mirror_job_duration_seconds_count{queue="apply"} 2');
-  });
-
-  it("counts hints, with failed ones separate", async () => {
-    await meterHint(metrics, () => Promise.resolve());
-    await expect(meterHint(metrics, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
-    const lines = await read();
-    expect(lines).toContain('order_mirror_hints_total{outcome="applied"} 1');
-    expect(lines).toContain('order_mirror_hints_total{outcome="failed"} 1');
   });
 
   it("renders only the metrics of its table, each with type and help", async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { vi } from "vitest";
 import { migrate } from "../../../src/database/migrations.ts";
-import { migrateQueue } from "../../../src/queue/backends/migrateQueue.ts";
+import { migrateQueue } from "../../../src/queue/postgresBackend.ts";
 import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
 import { findTestServer } from "../servers/database.ts";
 

@@ -82,37 +82,6 @@ it.each([
   await Promise.all(all);
 });
 
-it("waits for a position that is being applied, and applies it again once it is decided", async () => {
-  const { calls, apply } = makeHeldApply();
-  const hints = [apply([1]), apply([2, 3])];
-  let isOver = false;
-  const job = apply([1, 2, 4]).then(() => void (isOver = true));
-  calls[0]?.end();
-  await settle();
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2, 3, 4]]);
-  expect(isOver).toBe(false);
-  calls[1]?.end();
-  await Promise.all([...hints, job]);
-  const again = apply([1]);
-  expect(calls[2]?.seqs).toEqual([1]);
-  calls[2]?.end();
-  await again;
-});
-
-it("fails with the statement that applies a position, which can then be retried", async () => {
-  const { calls, apply } = makeHeldApply();
-  const both = Promise.allSettled([apply([1]), apply([1, 2])]);
-  calls[0]?.end(new TypeError("a fault"));
-  await settle();
-  calls[1]?.end();
-  expect((await both).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  await settle();
-  const again = apply([1]);
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2], [1]]);
-  calls[2]?.end();
-  await again;
-});
-
 it("fails all that were applied together when Postgres is unreachable", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2], [3]].map((seqs) => apply(seqs));

@@ -28,7 +28,7 @@ it("loads no tracing package while it is off: only two imports need them, which 
     '(?:[^"]*openTelemetry\\.ts|bullmq-otel|@opentelemetry/(?:sdk-trace-base|exporter-trace-otlp-http|context-async-hooks|core|resources))';
   expect(importers(new RegExp(`from "${tracingOnly}"`))).toEqual(["runtime/telemetry/openTelemetry.ts"]);
   expect(importers(new RegExp(`import\\("${tracingOnly}"\\)`))).toEqual([
-    "queue/traceJobs.ts",
+    "queue/applyQueue.ts",
     "runtime/telemetry/tracing.ts",
   ]);
 });

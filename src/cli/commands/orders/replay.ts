@@ -2,12 +2,11 @@ import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import type { Pool } from "../../../database/database.ts";
-import { countQuarantined, readPendingSeqs } from "../../../quarantine/replay.sql.ts";
+import { countQuarantined } from "../../../quarantine/replay.sql.ts";
 import type { QuarantineCount, QuarantineFilter } from "../../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../../quarantine/replayAll.ts";
 import { makeApplyQueue } from "../../../queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../queue/applyQueue.ts";
-import { rebuildQueue } from "../../../queue/backends/rebuildQueue.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { makeLogger } from "../../../runtime/telemetry/logger.ts";
 import { audited } from "../../input/audit.ts";
@@ -17,7 +16,6 @@ import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
   readonly quarantine?: boolean;
-  readonly queue?: boolean;
   readonly id?: string;
   readonly reason?: string;
   readonly source?: string;
@@ -32,8 +30,6 @@ interface Session {
   readonly databaseUrl: string;
 }
 
-const PAGE_SEQS = 5_000;
-
 const HELP = `
 Run it with --dry-run first, which shows exact counts; then again with --yes.
 Workers decide on a replayed event again; if it still fails, it returns to quarantine. Nothing is lost.`;
@@ -41,28 +37,23 @@ Workers decide on a replayed event again; if it still fails, it returns to quara
 export function register(program: Command): void {
   program
     .command("replay")
-    .description("process quarantined input again, or rebuild the queue from waiting events")
+    .description("process quarantined input again")
     .option("--quarantine", "replay quarantined input, or the part chosen by --id, --reason and --source")
     .option("--id <number>", "only this quarantine entry", parseId)
     .option("--reason <word>", "only entries quarantined for this reason")
     .option("--source <id>", "only entries of this source")
-    .option("--queue", "empty the queue and refill it with the events that await a decision")
     .option("--dry-run", "only show what would be done")
     .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action(async (options: Options) => {
       const filtered = [options.id, options.reason, options.source].some((value) => value !== undefined);
-      const quarantine = options.quarantine === true || filtered;
-      if (quarantine === (options.queue === true)) {
-        throw new ConfigurationError(
-          quarantine ? "--queue cannot be combined with the other choices." : "Nothing was chosen to replay.",
-          { fix: "Give --quarantine (with --id or --reason for a part of it), or --queue." },
-        );
+      if (options.quarantine !== true && !filtered) {
+        throw new ConfigurationError("Nothing was chosen to replay.", {
+          fix: "Give --quarantine, or --id, --reason or --source for a part of it.",
+        });
       }
-      await withMirror((session) =>
-        quarantine ? runQuarantine(session, options) : runQueue(session, options),
-      );
+      await withMirror((session) => runQuarantine(session, options));
     });
 }
 
@@ -116,39 +107,6 @@ function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): st
         ]
       : []),
   ];
-}
-
-async function runQueue(session: Session, options: Options): Promise<void> {
-  const { pool } = session;
-  const say = options.json === true ? printNotice : printLine;
-  let waiting = 0;
-  for await (const seqs of pagesOf(pool)) waiting += seqs.length;
-  say(`${waiting} events await a decision.`);
-  if (options.dryRun === true) {
-    if (options.json === true) printJson({ waiting, enqueued: null });
-    return;
-  }
-  if (!(await isAgreed(options, "Empty the queue and refill it with them?"))) return;
-  const queue = await openQueue(session);
-  try {
-    const action = { action: "queue", sourceId: null, target: "emptied and refilled" };
-    const enqueued = await audited(pool, action, () => rebuildQueue(queue, pagesOf(pool)), Number);
-    if (options.json === true) printJson({ waiting, enqueued });
-    else printLine(`The queue was emptied and refilled with jobs for ${enqueued} events.`);
-  } finally {
-    await queue.close();
-  }
-  printNotice("Next: order-mirror status shows the progress.");
-}
-
-async function* pagesOf(pool: Pool): AsyncGenerator<number[]> {
-  let afterSeq = 0;
-  for (;;) {
-    const seqs = await readPendingSeqs(pool, { afterSeq, limit: PAGE_SEQS });
-    if (seqs.length > 0) yield seqs;
-    if (seqs.length < PAGE_SEQS) return;
-    afterSeq = seqs.at(-1) ?? afterSeq;
-  }
 }
 
 function openQueue({ config, databaseUrl }: Session): Promise<ApplyQueue> {

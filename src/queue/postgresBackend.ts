@@ -1,12 +1,29 @@
-import type { PgPool, Queue, Worker } from "bullmq";
+import { createRequire } from "node:module";
+import type { PgPool, PgQueryResult, Queue, Worker } from "bullmq";
 import pg from "pg";
-import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
-import { unlessLate } from "../../runtime/lifecycle/abort.ts";
-import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 import { bullmq } from "./packages.ts";
-import { makePostgresHints } from "../hints/postgresHints.ts";
+
+/** Schema of the queue's tables if the queue is in Postgres. @internal */
+export const QUEUE_SCHEMA = "bullmq";
+
+/** The version of BullMQ, which determines its migrations. */
+export const QUEUE_VERSION = (createRequire(import.meta.url)("bullmq/package.json") as { version: string })
+  .version;
+
+/** Creates or updates BullMQ's own tables in Postgres. May be repeated and run concurrently. */
+export async function migrateQueue(databaseUrl: string): Promise<void> {
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  try {
+    await bullmq.runMigrations(client, QUEUE_SCHEMA);
+  } finally {
+    await client.end();
+  }
+}
 
 const QUEUE_CONNECTIONS = 4;
 /** One listens; the others take, end and lock jobs, each held for one statement only. */
@@ -37,20 +54,19 @@ const onPostgres = bullmq.withBackend(bullmq.createPostgresBackend);
 export async function openPostgresBackend<Content>(
   deps: BackendDeps & { readonly databaseUrl: string },
 ): Promise<QueueBackend<Content>> {
-  const { databaseUrl, name, options, onError, clock } = deps;
+  const { databaseUrl, name, options, onError } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
-  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
+  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: toPgPool(pool) });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<Content, void>,
-    hints: makePostgresHints({ pool, databaseUrl, onError, clock }),
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
       const worker = new onPostgres.Worker<Content, void>(name, process, {
         ...workerOptions,
-        connection: asPgPool(pauseAfterErrors(workerPool)),
+        connection: toPgPool(workerPool),
         autorun: false,
       });
       worker.on("error", onError);
@@ -88,38 +104,35 @@ function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string;
   });
   // A broken idle connection is replaced at its next use; without a listener it would end the process.
   pool.on("error", () => undefined);
-  return prepareStatements(pool);
+  return pool;
 }
 
-/** BullMQ's fixed statements would be planned each time, a quarter of a job's cost in Postgres. */
-function prepareStatements(pool: pg.Pool): pg.Pool {
-  const query = pool.query.bind(pool) as (statement: pg.QueryConfig) => Promise<unknown>;
+/**
+ * The pool as BullMQ uses it. Its fixed statements are prepared: they would be planned each time, a quarter of a job's cost
+ * in Postgres. And an error arrives after a pause: after most errors BullMQ asks again at once, a thousand times a
+ * second if the server has no free connection.
+ */
+function toPgPool(pool: pg.Pool): PgPool {
   const names = new Map<string, string>();
-  const queryPrepared = (text: string, values?: unknown[]) => {
+  async function query(text: string, values: readonly unknown[] = []): Promise<PgQueryResult> {
     const name = names.get(text) ?? `queue-${names.size}`;
     names.set(text, name);
-    return query({ name, text, ...(values === undefined ? {} : { values }) });
-  };
-  return Object.assign(pool, { query: queryPrepared });
-}
-
-/** After most errors BullMQ asks again at once: a thousand times a second if the server has no free connection. */
-function pauseAfterErrors(pool: pg.Pool): pg.Pool {
-  const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
-  const pausing = async (...args: unknown[]) => {
     try {
-      return await query(...args);
+      return await pool.query({ name, text, values: [...values] });
     } catch (error) {
       await systemClock.sleep(PAUSE_AFTER_ERROR_MS);
       throw error;
     }
-  };
-  return Object.assign(pool, { query: pausing });
-}
-
-/** BullMQ describes a pool with its own types, which do not match the driver's exactly. */
-function asPgPool(pool: pg.Pool): PgPool {
-  return pool as unknown as PgPool;
+  }
+  const { options } = pool;
+  // The driver's own types differ from BullMQ's description of them.
+  return {
+    query,
+    options,
+    connect: () => pool.connect(),
+    end: () => pool.end(),
+    on: pool.on.bind(pool),
+  } as unknown as PgPool;
 }
 
 async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promise<void> {

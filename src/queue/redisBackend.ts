@@ -1,0 +1,200 @@
+import type { Cluster, Redis, RedisOptions } from "ioredis";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { literalAddress } from "../runtime/http/privateAddress.ts";
+import type { BackendDeps, OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
+import { bullmq, ioredis } from "./packages.ts";
+
+const VERSION_MIN = 7;
+const ANSWER_DEADLINE_MS = 2_000;
+/** In braces, so that a cluster stores all keys of the queue on one node, where its scripts can reach them. */
+const KEY_PREFIX = "{order-mirror}";
+
+/**
+ * Settings of the connection that delivers jobs: every command ends within a second, even if the server is frozen or
+ * the connection half open, which `enableOfflineQueue: false` alone does not ensure.
+ */
+const HANDING_OVER = {
+  commandTimeout: 1_000,
+  socketTimeout: 1_500,
+  connectTimeout: 2_000,
+  maxRetriesPerRequest: 1,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+} as const satisfies RedisOptions;
+
+/** A worker's commands wait for Redis. It asks every 5 s, so a connection silent for 30 s is dead. */
+const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
+
+/** Does not wait for Redis: while it is away, no jobs are enqueued and workers wait; both recover. */
+export function openRedisBackend<Content>(
+  deps: BackendDeps & { readonly redisUrls: readonly string[] },
+): QueueBackend<Content> {
+  const { redisUrls, name, options, onError } = deps;
+  const client = connectRedis(redisUrls, HANDING_OVER, onError);
+  const queue = new bullmq.Queue<Content, void>(name, {
+    ...options,
+    connection: client,
+    prefix: KEY_PREFIX,
+    // The version is requested once and the answer cached forever, even if it is a timeout.
+    skipVersionCheck: true,
+  });
+  queue.on("error", onError);
+  return {
+    queue,
+    isReachable: () => client.status === "ready",
+    openWorker(process, workerOptions) {
+      const workerClient = connectRedis(redisUrls, WORKING, onError);
+      const worker = new bullmq.Worker<Content, void>(name, process, {
+        ...workerOptions,
+        connection: workerClient,
+        prefix: KEY_PREFIX,
+      });
+      worker.on("error", onError);
+      return Promise.resolve({ worker, cut: () => workerClient.disconnect() });
+    },
+    check: () => checkRedis(client),
+    cut() {
+      client.disconnect();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** The problems of the Redis behind the queue. Reads INFO only: hosted servers often forbid CONFIG. */
+async function checkRedis(client: RedisClient): Promise<readonly QueueProblem[]> {
+  await unlessLate(waitUntilReady(client), ANSWER_DEADLINE_MS);
+  const isCluster = client instanceof ioredis.Cluster;
+  const nodes = isCluster ? client.nodes("master") : [client];
+  const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
+  const problems = answers.flatMap((answer) =>
+    answer === undefined ? [NO_ANSWER] : findProblems(answer, isCluster),
+  );
+  if (nodes.length === 0) return [NO_ANSWER];
+  return problems.filter(({ problem }, at) => problems.findIndex((p) => p.problem === problem) === at);
+}
+
+const NO_ANSWER: QueueProblem = {
+  problem: "Redis does not answer; the overdue check applies events, some seconds later.",
+  fix: "Start Redis; see REDIS_URL.",
+};
+
+function waitUntilReady(client: Redis | Cluster): Promise<void> {
+  if (client.status === "ready") return Promise.resolve();
+  return new Promise((resolve) => client.once("ready", () => resolve()));
+}
+
+async function readAnswer(node: Redis): Promise<ReadonlyMap<string, string> | undefined> {
+  const answer = await unlessLate(
+    node.info().catch(() => "late" as const),
+    ANSWER_DEADLINE_MS,
+  );
+  if (answer === "late") return undefined;
+  const pairs = answer.split(/\r?\n/).flatMap((line): [string, string][] => {
+    const colon = line.indexOf(":");
+    return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
+  });
+  return new Map(pairs);
+}
+
+function findProblems(answer: ReadonlyMap<string, string>, isCluster: boolean): QueueProblem[] {
+  const problems: QueueProblem[] = [];
+  const policy = answer.get("maxmemory_policy");
+  if (policy !== undefined && policy !== "noeviction") {
+    problems.push({
+      problem: `Redis may throw away jobs: its maxmemory-policy is ${policy}.`,
+      fix: "Set maxmemory-policy to noeviction.",
+    });
+  }
+  const version = answer.get("redis_version") ?? "unknown";
+  // A fork that is compatible with Redis 7 reports that here, and its own version elsewhere.
+  if (!(Number.parseInt(version, 10) >= VERSION_MIN)) {
+    problems.push({
+      problem: `Redis has version ${version}, which is too old.`,
+      fix: "Use Redis 7 or later, or Valkey.",
+    });
+  }
+  if (!isCluster && answer.get("redis_mode") === "cluster") {
+    problems.push({
+      problem: "Redis is a node of a cluster, but REDIS_URL names only one.",
+      fix: "List several of its nodes, comma separated; listing the same one twice is enough.",
+    });
+  }
+  return problems;
+}
+
+type RedisClient = Redis | Cluster;
+/** Without options that change the format of answers, which BullMQ relies on. */
+type ClientOptions = Omit<RedisOptions, "replyMapping">;
+
+const REDIS_PORT = 6_379;
+const SENTINEL_PORT = 26_379;
+const SENTINEL_PROTOCOL = "redis+sentinel:";
+const RECONNECT_AFTER_MAX_MS = 1_000;
+const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_AFTER_MAX_MS);
+
+/** Reconnects by itself. One address is a server, several are a cluster's, `redis+sentinel:` are sentinels. */
+function connectRedis(
+  redisUrls: readonly string[],
+  options: ClientOptions,
+  onError: OnQueueError,
+): RedisClient {
+  const client = openClient(redisUrls, options);
+  // It reconnects automatically; without a listener every failed attempt would be printed.
+  client.on("error", onError);
+  return client;
+}
+
+function openClient(redisUrls: readonly string[], options: ClientOptions): RedisClient {
+  const [first, ...others] = redisUrls;
+  if (first === undefined) throw new TypeError("no address of a Redis given");
+  if (new URL(first).protocol === SENTINEL_PROTOCOL) return connectBySentinels(redisUrls, options);
+  if (others.length > 0) return connectCluster(redisUrls, options);
+  return new ioredis.Redis(first, { ...options, retryStrategy: reconnectAfterMs });
+}
+
+function connectBySentinels(redisUrls: readonly string[], options: ClientOptions): Redis {
+  return new ioredis.Redis({
+    ...options,
+    ...readLogin(redisUrls),
+    sentinels: readNodes(redisUrls, SENTINEL_PORT),
+    name: decodeURIComponent(new URL(redisUrls[0] ?? "").pathname.slice(1)),
+    // A silent sentinel must not delay the question to the next one.
+    sentinelCommandTimeout: 1_000,
+    retryStrategy: reconnectAfterMs,
+    sentinelRetryStrategy: reconnectAfterMs,
+    // A demoted master answers READONLY: ask the sentinels again.
+    reconnectOnError: (error) => error.message.startsWith("READONLY"),
+  });
+}
+
+function connectCluster(redisUrls: readonly string[], options: ClientOptions): Cluster {
+  const isTls = redisUrls.some((address) => new URL(address).protocol === "rediss:");
+  const { enableOfflineQueue = true, ...nodeOptions } = options;
+  return new ioredis.Cluster(readNodes(redisUrls, REDIS_PORT), {
+    enableOfflineQueue,
+    clusterRetryStrategy: reconnectAfterMs,
+    redisOptions: { ...nodeOptions, ...readLogin(redisUrls), ...(isTls ? { tls: {} } : {}) },
+    // Certificates are issued for host names: TLS must see the name, not its address.
+    ...(isTls ? { dnsLookup: (name, done) => done(null, name) } : {}),
+  });
+}
+
+/** @internal */
+export function readNodes(
+  redisUrls: readonly string[],
+  portByDefault: number,
+): { host: string; port: number }[] {
+  return redisUrls.map((address) => {
+    const url = new URL(address);
+    return { host: literalAddress(url) ?? url.hostname, port: Number(url.port || portByDefault) };
+  });
+}
+
+/** All servers behind these addresses have the same login, given in the first. */
+function readLogin([first = ""]: readonly string[]): Pick<RedisOptions, "username" | "password"> {
+  const { username, password } = new URL(first);
+  return {
+    ...(username === "" ? {} : { username: decodeURIComponent(username) }),
+    ...(password === "" ? {} : { password: decodeURIComponent(password) }),
+  };
+}
