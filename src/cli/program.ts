@@ -13,11 +13,9 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   worker: roles,
   poller: roles,
   migrate: () => import("./commands/migrate.ts"),
-  rehearse: () => import("./rehearse/rehearse.ts"),
   status: () => import("./commands/status.ts"),
   order: () => import("./commands/orders/order.ts"),
   tail: () => import("./commands/orders/tail.ts"),
-  listen: () => import("./commands/listen.ts"),
   psql: () => import("./commands/psql.ts"),
   refetch: () => import("./commands/orders/refetch.ts"),
   backfill: () => import("./commands/orders/backfill.ts"),
@@ -33,7 +31,6 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   sandbox: () => import("./commands/sandbox.ts"),
   trigger: () => import("./commands/trigger.ts"),
   openapi: () => import("./commands/openapi.ts"),
-  completion: () => import("./commands/completion.ts"),
 };
 
 const AFTER_HELP = `
@@ -59,8 +56,7 @@ export async function makeProgram(name = ""): Promise<Command> {
     .exitOverride();
   if (name === "--version" || name === "-V") return program;
   const file = Object.hasOwn(COMMAND_FILES, name) ? COMMAND_FILES[name] : undefined;
-  // A completion script lists all commands.
-  const files = file === undefined || name === "completion" ? Object.values(COMMAND_FILES) : [file];
+  const files = file === undefined ? Object.values(COMMAND_FILES) : [file];
   for (const load of new Set(files)) (await load()).register(program);
   // Subcommands inherit exitOverride only if the program created them after it was set.
   for (const command of program.commands) command.exitOverride();

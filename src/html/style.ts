@@ -6,7 +6,7 @@ export function readAsset(name: string): string {
   return readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8");
 }
 
-/** The one style sheet of our pages. `/ops/design` shows every part in every state. */
+/** The one style sheet of our pages. */
 export const STYLE = `:root { color-scheme: light dark; ${declare(LIGHT)} ${declare(SIZES)} ${declare(SPACES)} }
 @media (prefers-color-scheme: dark) {
   :root { ${declare(DARK)} }

@@ -1,6 +1,6 @@
 /**
  * The values that the style sheet is made of. Colours are named for their meaning; every text colour has at least 4.5:1
- * (WCAG 2.2, 1.4.3) on every background of its theme. `/ops/design` shows them.
+ * (WCAG 2.2, 1.4.3) on every background of its theme.
  */
 export const LIGHT = {
   text: "#16191d",
@@ -44,9 +44,6 @@ export const DARK: Colours = {
   late: "#d9ae4a",
 };
 
-export const TEXTS = ["text", "dim", "link", "alert", "good", "warn"] as const;
-export const BACKGROUNDS = ["page", "card", "alert-back", "good-back", "warn-back"] as const;
-
 /** Of text, from notes in charts to the title of a page. */
 export const SIZES = {
   "size-1": "0.75rem",
@@ -74,19 +71,4 @@ export function declare(values: Readonly<Record<string, string>>): string {
   return Object.entries(values)
     .map(([name, value]) => `--${name}: ${value};`)
     .join(" ");
-}
-
-/** The contrast of two colours in the form #rgb or #rrggbb, from 1 to 21, as WCAG 2.2 defines it. */
-export function contrastRatio(one: string, other: string): number {
-  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
-  return (light + 0.05) / (dark + 0.05);
-}
-
-function luminance(colour: string): number {
-  const digits = colour.length === 4 ? colour.replaceAll(/[^#]/g, "$&$&") : colour;
-  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
-    const share = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

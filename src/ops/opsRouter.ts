@@ -11,7 +11,6 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAssetRouter } from "./html/assets.ts";
-import { renderDesign } from "./html/designPage.ts";
 import { makeLogin } from "./auth/login.ts";
 import { guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
@@ -62,7 +61,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes(pool), makePlainPages(localTrust));
+  ops.use(makeSourceRoutes(pool), makeStartPage());
   ops.use("/queues", makeJobRoutes(pool, queue));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));
@@ -73,19 +72,13 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   return router;
 }
 
-/** The first page by role, and on a developer's machine the parts of the pages. */
-function makePlainPages(localTrust: boolean): Router {
+/** The first page by role. */
+function makeStartPage(): Router {
   const ops = Router();
   // People of the business look for orders, people on call for trouble.
   ops.get("/start", (_request, response) => {
     response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
   });
-  // On a developer's machine only: it shows nothing of the mirror.
-  if (localTrust)
-    ops.get(
-      "/design",
-      (_request, response) => void response.type("html").send(renderDesign(viewerOf(response))),
-    );
   return ops;
 }
 

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { OutgoingFields, OutgoingType } from "../domain/order/outgoing.ts";
-import type { Change } from "../changes/change.sql.ts";
+import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
@@ -17,11 +16,6 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
-type WrittenChange = Pick<
-  Change,
-  "sourceId" | "reference" | "revision" | "version" | "verdict" | "changedAt"
-> & { readonly type: OutgoingType; readonly text: string };
-
 type Sent<Claim> = Omit<Claim, "attemptId" | "endpointId" | "deliveryId" | "attempt">;
 
 /** The message about a change, or about changes that were missed. */
@@ -32,7 +26,7 @@ export function writeMessage(
   return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim, fields);
 }
 
-export const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | null>> = {
+const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | null>> = {
   all: (order) => order,
   redacted: redactOrder,
   thin: () => null,
@@ -43,11 +37,8 @@ function writeChanged(
   { epoch, type, change }: Sent<ClaimedDelivery>,
   fields: OutgoingFields,
 ): OutgoingMessage {
-  return wrapChange({ ...change, type, text: writeChange(change, epoch, SHOWN_ORDER[fields]) });
-}
-
-export function wrapChange(change: WrittenChange): OutgoingMessage {
-  const { type, text, changedAt, sourceId, reference, revision, version, verdict } = change;
+  const text = writeChange(change, epoch, SHOWN_ORDER[fields]);
+  const { changedAt, sourceId, reference, revision, version, verdict } = change;
   const head = JSON.stringify({ type, timestamp: formatInstant(changedAt), source: sourceId });
   return {
     id: makeId(sourceId, reference, revision, version, verdict),

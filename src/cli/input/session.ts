@@ -13,7 +13,7 @@ const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
 
 /**
- * Reads this process's configuration once and reports probable misspellings on stderr. Throws ConfigurationError with
+ * Reads this process's configuration once and names variables on stderr that nothing reads. Throws ConfigurationError with
  * every problem found.
  */
 export function readConfig(): Config {

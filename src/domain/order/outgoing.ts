@@ -2,18 +2,6 @@
 export const OUTGOING_TYPES = ["order.new", "order.status_changed", "order.gone", "order.changed"] as const;
 export type OutgoingType = (typeof OUTGOING_TYPES)[number];
 
-/** The kind of a change; planDeliveries has the same rule in SQL. */
-export function outgoingTypeOf(change: {
-  verdict: string;
-  revision: number;
-  status: string;
-  previousStatus: string | null;
-}): OutgoingType {
-  if (change.verdict === "gone") return "order.gone";
-  if (change.revision === 1) return "order.new";
-  return change.status === change.previousStatus ? "order.changed" : "order.status_changed";
-}
-
 /** How much of an order a message shows: without personal data, everything, or only that it has changed. */
 export const OUTGOING_FIELDS = ["redacted", "all", "thin"] as const;
 export type OutgoingFields = (typeof OUTGOING_FIELDS)[number];

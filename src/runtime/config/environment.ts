@@ -2,7 +2,6 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { hideLogin } from "../../domain/hideLogin.ts";
-import { findMisspelt } from "../../domain/misspelt.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
@@ -59,15 +58,19 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
   return { found, problems };
 }
 
-/** On unknown variables whose names almost match ours: remarks, as they may belong to another program. */
+/** Only we have variables with these beginnings. */
+const OURS = /^(?:DELIVERY|POLL|BACKFILL|OPS|OUTGOING|SANDBOX)_/;
+
+/** Names variables that look like ours, and that nothing reads. */
 export function remarkOnNames(env: NodeJS.Dict<string>, envFile: string | null): string[] {
   const names = new Set([...Object.keys(env), ...Object.keys(readEnvFile(envFile, []))]);
-  const known = VARIABLE_NAMES.flatMap((name) =>
-    describeVariable(name).secret ? [name, `${name}_FILE`] : [name],
-  );
-  return findMisspelt(names, known).map(
-    ({ name, meant }) => `${name} is set, but nothing reads it. Did you mean ${meant}?`,
-  );
+  for (const name of VARIABLE_NAMES) {
+    names.delete(name);
+    if (describeVariable(name).secret === true) names.delete(`${name}_FILE`);
+  }
+  return [...names]
+    .filter((name) => OURS.test(name))
+    .map((name) => `${name} is set, but nothing reads it. .env.example has the names of all variables.`);
 }
 
 /** The text of one variable, even if others are invalid; undefined if it is not set. */

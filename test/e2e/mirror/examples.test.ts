@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
@@ -132,6 +132,25 @@ it("the file per day waits for the mirror to have everything of it, and appears 
   expect(rows).toEqual([expect.stringMatching(/^live,A,/), ""]);
   expect(await readdir(folder)).toEqual(["2026-03-01.csv"]);
   await rm(path.join(folder, "2026-03-01.csv"));
+});
+
+it("the stream in a shell prints each change, and continues where it ended", async () => {
+  await see({ reference: "A", updatedAt: at(1) });
+  const follow = () => run("sh", [path.join(EXAMPLES, "curl/follow.sh"), "position"]);
+  const restart = async (reader: RunningExample) => {
+    await server.close();
+    server = await serveAt(Number(new URL(server.url).port), ...makeRouters());
+    return (await reader.ended).stdout.trim().split("\n");
+  };
+  const first = follow();
+  await first.waitFor(/"reference":"A"/);
+  await vi.waitFor(() => readFile(path.join(folder, "position")));
+  expect(await restart(first)).toHaveLength(1);
+  await see({ reference: "A", updatedAt: at(2), status: "picked_up" });
+  const second = follow();
+  await second.waitFor(/"status":"picked_up"/);
+  expect(await restart(second)).toHaveLength(1);
+  await rm(path.join(folder, "position"));
 });
 
 function findPython(): boolean {

@@ -42,6 +42,14 @@ const leaves = listLeaves(await makeProgram());
 const withJson = leaves.filter(({ options }) => options.some(({ flag }) => flag === "--json"));
 const nameOf = ({ path }: Leaf) => path.join(" ");
 
+it("every command with output for programs can print JSON", () => {
+  const running = ["demo", "poller", "psql", "up", "web", "worker"];
+  // They print JSON in any case.
+  const printing = ["openapi", "sandbox openapi"];
+  const without = leaves.filter((leaf) => !withJson.includes(leaf)).map(nameOf);
+  expect(without.toSorted()).toEqual([...printing, ...running].toSorted());
+});
+
 let stdout: string;
 let stderr: string;
 beforeEach(() => {

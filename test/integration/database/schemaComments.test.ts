@@ -1,9 +1,6 @@
-import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-
-const DOCUMENT = path.resolve(import.meta.dirname, "../../../docs/tables.md");
 
 let database: TestDatabase;
 
@@ -27,18 +24,5 @@ describe("the schemas mirror and reporting", () => {
        order by 1`,
     );
     expect(rows.map(({ name }) => name)).toEqual([]);
-  });
-
-  // Run with -u to update the file after a table or a comment has changed.
-  it("match docs/tables.md", async () => {
-    const { rows } = await database.pool.query<{ name: string; comment: string }>(
-      `select c.relname as name, obj_description(c.oid, 'pg_class') as comment
-       from pg_class c where c.relnamespace = 'mirror'::regnamespace and c.relkind in ('r', 'p', 'v') order by 1`,
-    );
-    const lines = rows.map(
-      ({ name, comment }) => `- \`${name}\`: ${comment.replaceAll("*", String.raw`\*`)}`,
-    );
-    const head = "# Tables of the schema `mirror`\n\nWritten from the comments in the migrations.\n\n";
-    await expect(`${head}${lines.join("\n")}\n`).toMatchFileSnapshot(DOCUMENT);
   });
 });

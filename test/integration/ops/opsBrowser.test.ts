@@ -57,7 +57,6 @@ const PAGES = [
   "/ops/queues",
   "/ops/queues?state=waiting",
   "/ops/pause?source=live",
-  "/ops/design",
   "/ops/gap?source=live",
   "/ops/resume?source=live",
   "/ops/outgoing",

@@ -41,7 +41,6 @@ const PICTURES: Readonly<Record<string, readonly [address: string, screen: Brows
   "test/integration/ops/pictures/source": ["/ops/sources/live", DESK],
   "test/integration/ops/pictures/lost-phone": ["/ops/lost", PHONE],
   "test/integration/ops/pictures/queue": ["/ops/queues?state=waiting", DESK],
-  "test/integration/ops/pictures/design-phone": ["/ops/design", PHONE],
 };
 
 /**

@@ -1,11 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readCatalogue } from "../../support/mirror/catalogue.ts";
-import { renewDescription } from "../../support/mirror/describeCatalogue.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { readBlocks, REPORTING_DOCUMENT } from "../../support/mirror/reportingQueries.ts";
+import { readBlocks } from "../../support/mirror/reportingQueries.ts";
 
 let database: TestDatabase;
 
@@ -16,14 +13,6 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 describe("docs/reporting.md", () => {
-  // Run with -u to update the file after a comment has changed.
-  it("matches the comments in the database", async () => {
-    const catalogue = await readCatalogue(database.pool);
-    expect(catalogue.length).toBeGreaterThan(8);
-    const document = await readFile(REPORTING_DOCUMENT, "utf8");
-    await expect(renewDescription(document, catalogue)).toMatchFileSnapshot(REPORTING_DOCUMENT);
-  });
-
   it("has example queries", () => {
     expect(readBlocks("sql").length).toBeGreaterThanOrEqual(5);
   });

@@ -4,7 +4,7 @@ import path from "node:path";
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 
 /** The document that describes the schema reporting. */
-export const REPORTING_DOCUMENT = path.join(ROOT, "docs/reporting.md");
+const REPORTING_DOCUMENT = path.join(ROOT, "docs/reporting.md");
 
 /** Blocks of that document by the text after their fence, a regular expression. */
 export function readBlocks(fence: string): string[] {

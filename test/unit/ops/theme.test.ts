@@ -1,6 +1,24 @@
 import { describe, expect, it } from "vitest";
 import { STYLE } from "../../../src/html/style.ts";
-import { BACKGROUNDS, contrastRatio, DARK, LIGHT, SIZES, SPACES, TEXTS } from "../../../src/html/theme.ts";
+import { DARK, LIGHT, SIZES, SPACES } from "../../../src/html/theme.ts";
+
+const TEXTS = ["text", "dim", "link", "alert", "good", "warn"] as const;
+const BACKGROUNDS = ["page", "card", "alert-back", "good-back", "warn-back"] as const;
+
+/** The contrast of two colours in the form #rgb or #rrggbb, from 1 to 21, as WCAG 2.2 defines it. */
+function contrastRatio(one: string, other: string): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+function luminance(colour: string): number {
+  const digits = colour.length === 4 ? colour.replaceAll(/[^#]/g, "$&$&") : colour;
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
 
 describe.each(Object.entries({ LIGHT, DARK }))("the theme %s", (_name, theme) => {
   it.each(TEXTS.flatMap((text) => BACKGROUNDS.map((back) => [text, back] as const)))(
