@@ -389,8 +389,6 @@ create table mirror.poll_state (
   polled_through        bigint,
   safe_through          bigint,
   safe_position         bigint,
-  provider_clock        bigint,
-  provider_clock_at     timestamptz,
   clock_error_seconds   double precision,
   clock_wrong_since     timestamptz,
   last_cycle_started_at timestamptz,
@@ -408,8 +406,6 @@ comment on column mirror.poll_state.history_since is 'Start of the period that s
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked completely, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.safe_position         is 'Position in the change feed: every change before safe_through is at this position or an earlier one. Null until the first proof.';
-comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970; while it disagrees with the database''s clock, the earlier of the two.';
-comment on column mirror.poll_state.provider_clock_at     is 'The same moment by the database''s clock.';
 comment on column mirror.poll_state.clock_error_seconds   is 'Seconds by which the provider''s clock was ahead of the database''s at the end of the last cycle, or behind it when negative; null while they agree to a minute. Nothing is proved meanwhile.';
 comment on column mirror.poll_state.clock_wrong_since     is 'When a cycle first ended with that disagreement; null while they agree.';
 comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';

@@ -74,14 +74,3 @@ comment on column mirror.period_requests.started_at   is 'When a poller began it
 comment on column mirror.period_requests.ended_at     is 'When it was done, failed or cancelled; null before.';
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
 create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;
-
-create table mirror.open_order_checks (
-  source_id  text not null references mirror.sources,
-  reference  text not null,
-  checked_at timestamptz not null default clock_timestamp(),
-  primary key (source_id, reference)
-);
-comment on table  mirror.open_order_checks            is 'Orders that stayed open unusually long, so that a read was requested.';
-comment on column mirror.open_order_checks.checked_at is 'When that read was last requested; a row is deleted when it is older than any such order.';
-comment on column mirror.open_order_checks.reference is 'The order''s reference.';
-comment on column mirror.open_order_checks.source_id is 'The source; references sources.';

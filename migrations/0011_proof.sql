@@ -145,10 +145,15 @@ begin
     update mirror.inbox set body = convert_to(erased_body, 'UTF8')
     where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null))
   )
-  insert into mirror.refetches (source_id, reference, reason)
-  select distinct source_id, reference, 'conflict' from decided where doubtful
-  union
-  select source_id, reference, 'dated ahead' from decided where verdict = 'quarantined' and reason = 'dated_ahead'
+  insert into mirror.refetches (source_id, reference, reason, next_attempt_at)
+  select distinct on (source_id, reference) source_id, reference, why, due_at from (
+    select source_id, reference, 'conflict' as why, clock_timestamp() as due_at from decided where doubtful
+    union all
+    -- What is dated further ahead is left to polls, which list it when its time comes.
+    select source_id, reference, 'dated ahead', mirror.instant_at(version) + interval '10 seconds' from decided
+    where verdict = 'quarantined' and reason = 'dated_ahead'
+      and version < mirror.nanos_of(clock_timestamp() + interval '1 day')
+  ) asked order by source_id, reference, due_at
   on conflict (source_id, reference) do nothing;
 
   perform mirror.find_breaches(array_agg(d.source_id), array_agg(d.reference), array_agg(d.version), array_agg(d.via),

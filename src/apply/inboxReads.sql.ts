@@ -1,5 +1,4 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** An event in the inbox that awaits its decision. */
@@ -8,8 +7,8 @@ export interface PendingEvent {
   readonly sourceId: string;
   readonly eventId: string;
   readonly body: Buffer;
-  /** The provider's clock, extrapolated from the last poll; null for a source that was never polled. */
-  readonly providerNow: Instant | null;
+  /** The time of this reading. */
+  readonly databaseNow: Instant;
 }
 
 /**
@@ -24,15 +23,13 @@ export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Pr
     sourceId: string;
     eventId: string;
     body: Buffer;
-    providerNow: string | null;
+    databaseNow: string;
   }>({
     name: "read-pending-events",
     text: `
       select inbox.seq, inbox.source_id as "sourceId", inbox.event_id as "eventId", inbox.body,
-        poll.provider_clock + (extract(epoch from clock_timestamp() - poll.provider_clock_at) * 1000000000)::bigint
-          as "providerNow"
+        mirror.nanos_of(clock_timestamp()) as "databaseNow"
       from mirror.inbox join mirror.pending using (seq)
-      left join mirror.poll_state poll on poll.source_id = inbox.source_id
       where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
       order by inbox.seq`,
     values: [seqs],
@@ -40,6 +37,6 @@ export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Pr
   return result.rows.map((row) => ({
     ...row,
     seq: Number(row.seq),
-    providerNow: toInstant(row.providerNow),
+    databaseNow: BigInt(row.databaseNow),
   }));
 }

@@ -1,14 +1,12 @@
 import { addSeconds } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import { observeEvent } from "../domain/order/observation.ts";
+import { CLOCK_TRUST_SECONDS, observeEvent } from "../domain/order/observation.ts";
 import type { EventReader, Mode, SourceEvent } from "../domain/source/orderSource.ts";
 import type { PendingEvent } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
 
 const EVENT_TYPE_LENGTH_MAX = 255;
-/** Clocks of the provider's servers may differ by less; decideDatedAhead releases an event at the same distance. */
-export const AHEAD_SECONDS_MAX = 300;
 
 /**
  * The meaning of an authenticated event for the mirror: an observation of an order, nothing (`ignored`), or input that
@@ -46,9 +44,8 @@ function interpretOrder(
       reference,
     });
   }
-  const { providerNow } = event;
-  if (providerNow !== null && snapshot.version > addSeconds(providerNow, AHEAD_SECONDS_MAX)) {
-    const detail = "updatedAt is ahead of the provider's clock; decided when its time has come";
+  if (snapshot.version > addSeconds(event.databaseNow, CLOCK_TRUST_SECONDS)) {
+    const detail = "updatedAt is more than a minute ahead of the database's clock";
     return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version: snapshot.version });
   }
   const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });

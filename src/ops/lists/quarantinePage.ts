@@ -163,8 +163,8 @@ export const REASONS: Readonly<
   },
   dated_ahead: {
     name: "Dated in the future",
-    why: "The change is dated more than five minutes ahead of the provider's clock.",
-    mend: "Wait: it is processed when that time has come, and dismissed if a read made since does not show it.",
+    why: "The change is dated more than a minute ahead of the database's clock.",
+    mend: "Compare the clocks. The order is read when that time comes; then process the event again, or dismiss it.",
   },
   refused_by_database: {
     name: "Refused by the database",

@@ -93,13 +93,8 @@ export function makeCycle(deps: PollDeps): Cycle {
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
   async function begin(term: Term, polledAs: string): Promise<CycleStart> {
     const { providerClock } = client;
-    const providerNow = providerClock.providerNow();
-    const { databaseNow, ...begun } = await beginCycle(pool, term.lease, {
-      sourceId,
-      polledAs,
-      intervalMs,
-      providerNow,
-    });
+    const cycle = { sourceId, polledAs, intervalMs };
+    const { databaseNow, ...begun } = await beginCycle(pool, term.lease, cycle);
     // In each cycle: either clock may be set meanwhile, and the database may be another server.
     providerClock.compareWith(databaseNow, clock.monotonicMs());
     if (begun.kind !== "never_polled") return begun;

@@ -1,5 +1,4 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { CLOCK_TRUST_SECONDS } from "../../domain/order/observation.ts";
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
@@ -88,16 +87,15 @@ export type CycleBegin =
   | { readonly kind: "never_polled" };
 
 /**
- * Starts a cycle and records the provider's clock, if the last cycle of any leader started at least `intervalMs` ago by
- * the database's clock, and the source is still as `polledAs` says. Also returns the database's time. Throws
- * LeaseLostError.
+ * Starts a cycle if the last cycle of any leader started at least `intervalMs` ago by the database's clock, and the
+ * source is still as `polledAs` says. Also returns the database's time. Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  cycle: { sourceId: string; polledAs: string; intervalMs: number; providerNow: Instant },
+  cycle: { sourceId: string; polledAs: string; intervalMs: number },
 ): Promise<CycleBegin & { readonly databaseNow: Instant }> {
-  const { sourceId, polledAs, intervalMs, providerNow } = cycle;
+  const { sourceId, polledAs, intervalMs } = cycle;
   // A last start in the future means that the clock was set back; that must not stop polling until then.
   const { rows } = await pool.query<
     { [Key in keyof StateRow]: StateRow[Key] | null } & {
@@ -110,14 +108,13 @@ export async function beginCycle(
     }
   >(
     `with ${HELD}, same as (
-       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $7
+       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $6
      ), pace as (
        select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
        from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
-       update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
-         provider_clock = case when $6::bigint <= now + ${CLOCK_TRUST_SECONDS}000000000 then $6 else now end, provider_clock_at = clock_timestamp()
-       from held, same, pace, (select mirror.nanos_of(clock_timestamp()) as now) clock
+       update mirror.poll_state set last_cycle_started_at = clock_timestamp()
+       from held, same, pace
        where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
        returning ${STATE}
      )
@@ -127,7 +124,7 @@ export async function beginCycle(
        array(select distinct kind from mirror.period_requests r
          where r.source_id = $4 and r.state in ('requested', 'running')) as "openRequests"
      from (select) as one left join begun on true`,
-    [...leaseValues(lease), sourceId, intervalMs, providerNow, polledAs],
+    [...leaseValues(lease), sourceId, intervalMs, polledAs],
   );
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
@@ -158,8 +155,6 @@ export interface CycleEnd {
   /** The last position of the feed, and the last number of an observation, that were given out. */
   readonly newestChange: string;
   readonly newestObservation: string;
-  /** Events that were dated ahead of the provider's clock wait for a decision. */
-  readonly hasDatedAhead: boolean;
 }
 
 /**
@@ -202,9 +197,7 @@ export async function endCycle(
        (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as "lastBreach",
        (select coalesce(max(request_id), 0) from mirror.period_requests where source_id = $4) as "lastRequest",
        coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as "newestChange",
-       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation",
-       exists (select from mirror.quarantine q
-         where q.source_id = $4 and q.state = 'open' and q.reason = 'dated_ahead') as "hasDatedAhead"`,
+       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation"`,
     [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short", clockErrorSeconds],
   );
   const [end] = rows;

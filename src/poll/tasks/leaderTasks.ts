@@ -4,8 +4,6 @@ import type { Term } from "../leader/leadership.ts";
 import type { CycleEnd } from "../ledger/pollState.sql.ts";
 import { makeKeepFacts } from "./keepFacts.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
-import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
-import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
 import { makeAskNightly, makeVerifySamples } from "./verifyTasks.ts";
 import { makeWatchBreaches } from "./watchBreaches.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
@@ -50,8 +48,6 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
     makeWatchBreaches(deps),
     makeKeepFacts(deps),
     makeMirrorBranches(deps),
-    makeRecheckOpenOrders(deps),
-    makeReleaseDatedAhead(deps),
     makeAskNightly(deps),
     makeVerifySamples(deps),
     ...more,

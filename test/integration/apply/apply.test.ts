@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import { instantFromMillis, NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
+import {
+  formatInstant,
+  instantFromMillis,
+  NANOS_PER_SECOND,
+  parseInstant,
+} from "../../../src/domain/order/instant.ts";
 import { compareKeys, decide } from "../../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../../src/domain/order/observation.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
@@ -91,6 +96,30 @@ describe("events", () => {
     expect(order).toMatchObject({ pickup_time: "2026-03-01 09:20:00+00", settled: false, revision: 1 });
     expect(await count("changes")).toBe(1);
     expect(await count("pending")).toBe(0);
+  });
+
+  it("wait in quarantine when dated ahead of the database's clock, although the provider's was never read", async () => {
+    const { applyEvents } = makeSut();
+    const ahead = (seconds: number) => formatInstant(instantFromMillis(Date.now() + seconds * 1_000));
+    const dated = { near: 50, soon: 120, far: 40 * 365 * 86_400 };
+    const seqs = await putIntoInbox(
+      pool,
+      Object.entries(dated).map(([reference, seconds]) => ({
+        eventId: reference,
+        body: makeEventBody({ id: reference, order: { reference, updatedAt: ahead(seconds) } }),
+      })),
+    );
+    const decisions = await applyEvents(seqs);
+    expect(decisions.map(({ verdict, reason }) => [verdict, reason])).toEqual([
+      ["applied", null],
+      ["quarantined", "dated_ahead"],
+      ["quarantined", "dated_ahead"],
+    ]);
+    // When the time of the other comes, no later than in forty years, polls list it.
+    const { rows } = await pool.query<{ reference: string; seconds: number }>(
+      `select reference, extract(epoch from next_attempt_at - clock_timestamp())::int as seconds from mirror.refetches`,
+    );
+    expect(rows).toEqual([{ reference: "soon", seconds: expect.toSatisfy((one) => one > 100 && one < 140) }]);
   });
 
   it("leave the mirror unchanged when they are older, with the verdict stale", async () => {
@@ -304,18 +333,16 @@ describe("reads", () => {
         const decisions = await applyReads(read(60, sketches), async (client, decided) => {
           expect(decided).toHaveLength(205);
           await client.query(
-            "insert into mirror.open_order_checks (source_id, reference) values ('live', 'R1')",
+            "insert into mirror.refetches (source_id, reference, reason) values ('live', 'R1', 'test')",
           );
         });
         expect(decisions.filter(({ verdict }) => verdict === "quarantined")).toMatchObject([
           { reference: `R${refused}` },
         ]);
         expect(await count("orders")).toBe(204);
-        expect(await count("open_order_checks")).toBe(1);
+        expect(await count("refetches")).toBe(1);
       } finally {
-        await pool.query(
-          "alter table mirror.orders drop constraint refuse; truncate mirror.open_order_checks",
-        );
+        await pool.query("alter table mirror.orders drop constraint refuse");
       }
     },
   );

@@ -4,7 +4,6 @@ import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { decideDatedAhead } from "../../../src/poll/ledger/datedAhead.sql.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -279,32 +278,4 @@ it("an order that reappears is served again", async () => {
   expect(rows).toEqual([{ reference: "INVENTED" }]);
   provider.put("INVENTED", secondsAgo(0));
   await expect.poll(async () => (await readServed()).length, WAIT).toBe(5);
-});
-
-it("an event dated ahead is decided when its time comes, or dismissed when a read refutes it", async () => {
-  const { pool, apply, provider, claim, readVerdicts } = await startWorld({ horizonSeconds: 3 });
-  expect(await claim("A", secondsAgo(-301))).toMatchObject({ reason: "dated_ahead" });
-  expect(await claim("B", secondsAgo(-3_600))).toMatchObject({ reason: "dated_ahead" });
-  provider.put("A", secondsAgo(-301), { status: "cancelled" });
-  const open = async () =>
-    (
-      await pool.query<{ reference: string }>(
-        "select reference from mirror.quarantine where state = 'open' order by 1",
-      )
-    ).rows.map(({ reference }) => reference);
-  await expect
-    .poll(async () => {
-      // The leader does this every 30 seconds.
-      await decideDatedAhead(pool, {
-        sourceId: "live",
-        aheadNanosMax: 5n * MINUTE,
-        marginNanos: 3_000n * MILLI,
-      });
-      const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending");
-      await apply.applyEvents(rows.map(({ seq }) => Number(seq)));
-      return open();
-    }, WAIT)
-    .toEqual([]);
-  expect(await readVerdicts("B")).toContain("webhook refuted");
-  expect(await readVerdicts("A")).toContain("webhook quarantined");
 });

@@ -5,11 +5,12 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-/** After the source was configured: earlier changes are not announced to it. */
-const BASE = "2200-01-01T00:00:00Z";
+/** Earlier changes than the source's configuration are not announced to it. */
+const BASE = "2026-03-01T00:00:00Z";
 const when = (seconds: number) => at(seconds, BASE);
 
 const { database, pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+await pool.query("update mirror.sources set created_at = $1", [BASE]);
 beforeEach(async () => {
   await pool.query(
     emptying(

@@ -163,7 +163,6 @@ const END: CycleEnd = {
   lastRequest: "5",
   newestChange: "6",
   newestObservation: "7",
-  hasDatedAhead: false,
 };
 
 it("runs a task again only after news, after a run that left work or failed, and in another term", async () => {

@@ -114,8 +114,7 @@ describe("writes under a lost lease", () => {
   const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
     "committing a window": (lease) => commit(lease, 0n, 10n),
     "beginning to poll": (lease) => begin(lease),
-    "beginning a cycle": (lease) =>
-      beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 1, providerNow: 0n }),
+    "beginning a cycle": (lease) => beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 1 }),
     "ending a cycle": (lease) =>
       endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
     "abandoning a walk": (lease) => abandonWalk(lease),
@@ -178,7 +177,7 @@ describe("a cycle", () => {
   it("starts no earlier than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
-    const cycle = { sourceId: "live", polledAs, intervalMs: 3_600_000, providerNow: 0n };
+    const cycle = { sourceId: "live", polledAs, intervalMs: 3_600_000 };
     expect(await beginCycle(pool, first, cycle)).toMatchObject({ kind: "begun" });
     await releaseLease(pool, first);
     const second = await lead("b");
@@ -192,7 +191,7 @@ describe("a cycle", () => {
   it("does not start when the source is no longer as it was when it was checked", async () => {
     const lease = await lead();
     await begin(lease);
-    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n };
+    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000 };
     await pool.query("update mirror.sources set paused_at = now()");
     expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "source_changed" });
     await pool.query("update mirror.sources set paused_at = null, provider = 'another'");
@@ -205,9 +204,7 @@ describe("a cycle", () => {
     const lease = await lead();
     await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
-    expect(
-      await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n }),
-    ).toMatchObject({
+    expect(await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000 })).toMatchObject({
       kind: "begun",
     });
   });
@@ -217,7 +214,7 @@ describe("a cycle", () => {
     await begin(lease, { historySince: 5n, polledThrough: 7n });
     const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
-    await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000, providerNow: 0n });
+    await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000 });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
     await endCycle(pool, lease, { sourceId: "live", failure: null });
     await vi.waitFor(

@@ -39,9 +39,6 @@ async function startWorld() {
   await mirror("D", OLD + 3n * 10n ** 12n, { note: "not what the provider says" });
   await mirror("E", OLD + 4n * 10n ** 12n);
   await mirror("X", OLD + 5n * 10n ** 12n);
-  // Marks these old open orders as just rechecked, so that only the verification repairs them.
-  await pool.query(`insert into mirror.open_order_checks (source_id, reference)
-    select 'live', reference from unnest(array['A', 'B', 'C', 'D', 'E', 'X']) reference`);
   const startPoller = () => {
     const poller = makeLivePoller({
       client: provider,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { removeHistory, removeSuperseded, removeUnannounced } from "../../../src/retention/retention.sql.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -31,7 +32,7 @@ const read = (reference: string, version: number) =>
     sourceId: "live",
     via: "refetch",
     snapshots: [makeSnapshot({ reference, updatedAt: at(version), status: `status ${version}` })],
-    time: readAt(0n, 5),
+    time: readAt(parseInstant(at(version)), 5),
   });
 
 describe("a pass through the history", () => {
