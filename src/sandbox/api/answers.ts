@@ -3,7 +3,7 @@ import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../
 import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
 import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts";
 import type { OrderPatch } from "./orderBook.ts";
-import { readLateOrder, readOrderByExternalId, readOrder, readOrders } from "./orders.sql.ts";
+import { isTaken, readOrder, readOrders } from "./orders.sql.ts";
 import type { OrderName, SandboxOrderFilter } from "./orders.sql.ts";
 import {
   describeRoute,
@@ -193,11 +193,8 @@ async function assertNotDuplicate(
 ): Promise<void> {
   const { externalOrderId, ...owner } = order;
   if (externalOrderId === null) return;
-  const name = { ...owner, name: externalOrderId };
-  const known = (await readOrderByExternalId(connection, name)) ?? (await readLateOrder(connection, name));
-  if (known?.externalOrderId === externalOrderId) {
+  if (await isTaken(connection, { ...owner, name: externalOrderId }))
     throw refused(409, "duplicate_external_order_id", "The externalOrderId is already used.");
-  }
 }
 
 /** The last status in which each may cancel (spec, "States and transitions"). */

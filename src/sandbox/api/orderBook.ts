@@ -6,7 +6,6 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { emitEvents } from "../events/events.ts";
 import type { DeliveryPlan } from "../events/events.ts";
 import {
-  insertCharges,
   insertLateChange,
   putOrders,
   readLateChange,
@@ -65,7 +64,7 @@ export type NewOrder = Omit<
 /** Fields that the business may change; see changeOrder. */
 export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & ReturnType<typeof describeRoute>>;
 
-/** Stores new orders with their charges, in the caller's transaction. */
+/** Stores new orders, in the caller's transaction. */
 export async function addOrders(
   state: SandboxState,
   connection: Connection,
@@ -88,7 +87,6 @@ export async function addOrders(
     return { ...row, nextMoveAt: planNextMove(row, state) };
   });
   await store(state, connection, rows, {});
-  await insertCharges(connection, rows);
   await emitEvents(
     state,
     connection,

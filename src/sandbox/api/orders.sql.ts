@@ -1,51 +1,30 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import { writeJson } from "../world/world.sql.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import type { z } from "zod";
 import type { listParametersSchema } from "../../wire/listParameters.ts";
 import type { Faults } from "../control/faults.ts";
 
-const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
-  number: "number",
-  organizationId: "organization_id",
-  livemode: "livemode",
-  reference: "reference",
-  externalOrderId: "external_order_id",
-  origin: "origin",
-  status: "status",
-  branchId: "branch_id",
-  zoneCode: "zone_code",
-  firstName: "first_name",
-  phone: "phone",
-  street: "street",
-  city: "city",
-  postcode: "postcode",
-  latitude: "latitude",
-  longitude: "longitude",
-  distanceKm: "distance_km",
-  scheduleMode: "schedule_mode",
-  basis: "basis",
-  pickupTime: "pickup_time",
-  deliveryTime: "delivery_time",
-  realPickup: "real_pickup",
-  realDelivery: "real_delivery",
-  createdAt: "created_at",
-  updatedAt: "updated_at",
-  nextMoveAt: "next_move_at",
-};
-const FIELDS = Object.keys(COLUMNS) as (keyof OrderRow)[];
+const FIELDS =
+  `number organizationId livemode reference externalOrderId origin status branchId zoneCode firstName phone street city
+   postcode latitude longitude distanceKm scheduleMode basis pickupTime deliveryTime realPickup realDelivery createdAt
+   updatedAt nextMoveAt`.split(/\s+/) as (keyof OrderRow)[];
+const columnOf = (field: keyof OrderRow) =>
+  field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The select list that yields OrderRow. */
-export const ORDER_FIELDS = FIELDS.map((field) => `${COLUMNS[field]} as "${field}"`).join(", ");
+export const ORDER_FIELDS = FIELDS.map((field) => `${columnOf(field)} as "${field}"`).join(", ");
 
 const OVERWRITE = FIELDS.filter((field) => field !== "number")
-  .map((field) => `${COLUMNS[field]} = excluded.${COLUMNS[field]}`)
+  .map((field) => `${columnOf(field)} = excluded.${columnOf(field)}`)
   .join(", ");
 
-/** Rows as JSON for jsonb_populate_record. Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
+/** Rows as JSON for jsonb_populate_record. */
 function writeRows(rows: readonly OrderRow[]): string {
-  const columns = rows.map((row) => Object.fromEntries(FIELDS.map((field) => [COLUMNS[field], row[field]])));
-  return JSON.stringify(columns, (_key, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
+  return writeJson(
+    rows.map((row) => Object.fromEntries(FIELDS.map((field) => [columnOf(field), row[field]]))),
+  );
 }
 
 /** Inserts the orders, or replaces existing ones. */
@@ -132,33 +111,17 @@ export async function readOrder(connection: Connection, order: OrderName): Promi
   return rows[0];
 }
 
-export async function readOrderByExternalId(
-  connection: Connection,
-  order: OrderName,
-): Promise<OrderRow | undefined> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.orders
-     where external_order_id = $3 and organization_id = $1 and livemode = $2`,
+/** Whether an order has this externalOrderId, also one that is not visible yet. */
+export async function isTaken(connection: Connection, order: OrderName): Promise<boolean> {
+  const { rowCount } = await connection.query(
+    `select from sandbox.orders
+     where organization_id = $1 and livemode = $2 and external_order_id = $3
+     union all
+     select from sandbox.late_changes
+     where row ->> 'organization_id' = $1 and (row ->> 'livemode')::boolean = $2 and row ->> 'external_order_id' = $3`,
     [order.organizationId, order.livemode, order.name],
   );
-  return rows[0];
-}
-
-/** Those of `ids` that orders have as their externalOrderId, also orders that are not visible yet. */
-export async function readTakenIds(
-  connection: Connection,
-  { organizationId, livemode, ids }: { organizationId: string; livemode: boolean; ids: readonly string[] },
-): Promise<ReadonlySet<string>> {
-  const { rows } = await connection.query<{ id: string }>(
-    `select external_order_id as id from sandbox.orders
-     where organization_id = $1 and livemode = $2 and external_order_id = any ($3::text[])
-     union
-     select row ->> 'external_order_id' from sandbox.late_changes
-     where row ->> 'organization_id' = $1 and (row ->> 'livemode')::boolean = $2
-       and row ->> 'external_order_id' = any ($3::text[])`,
-    [organizationId, livemode, ids],
-  );
-  return new Set(rows.map(({ id }) => id));
+  return rowCount !== 0;
 }
 
 /** Like readOrder, but for orders that are not visible yet: their creator may already change them. */
@@ -195,17 +158,6 @@ export async function takeOrderNumbers(
     [count, seed],
   );
   return rows;
-}
-
-/** A charge is recorded when a live order is created, and stays (spec, "What the service does", rule 10). */
-export async function insertCharges(connection: Connection, rows: readonly OrderRow[]): Promise<void> {
-  const live = rows.filter((row) => row.livemode);
-  if (live.length === 0) return;
-  await connection.query(
-    `insert into sandbox.charges (number, organization_id, recorded_at)
-     select * from unnest($1::bigint[], $2::text[], $3::bigint[])`,
-    [live.map((row) => row.number), live.map((row) => row.organizationId), live.map((row) => row.createdAt)],
-  );
 }
 
 /** Live orders whose next step is due, the longest waiting first. */

@@ -58,27 +58,13 @@ export async function readEvents(
        reference, type, created, sent_as as "sentAs",
        coalesce((
          select jsonb_agg(jsonb_build_object('deliveryId', d.delivery_id, 'endpointId', d.endpoint_id,
-           'reason', d.reason, 'state', d.state, 'attempts', d.attempts, 'status', a.status, 'error', a.error)
+           'reason', d.reason, 'state', d.state, 'attempts', d.attempts, 'status', d.status, 'error', d.error)
            order by d.delivery_id)
-         from sandbox.deliveries d left join lateral (
-           select status, error from sandbox.attempts where delivery_id = d.delivery_id
-           order by attempt_id desc limit 1
-         ) a on true
-         where d.event_id = e.event_id
+         from sandbox.deliveries d where d.event_id = e.event_id
        ), '[]') as deliveries
      from sandbox.events e where $1::text is null or reference = $1
      order by event_number desc limit $2`,
     [filter.reference, filter.limit],
-  );
-  return rows;
-}
-
-/** The attempts of one delivery, oldest first. */
-export async function readAttempts(connection: Connection, deliveryId: number): Promise<unknown[]> {
-  const { rows } = await connection.query<Record<string, unknown>>(
-    `select attempted_at as "attemptedAt", duration_ms as "durationMs", status, error
-     from sandbox.attempts where delivery_id = $1 order by attempt_id`,
-    [deliveryId],
   );
   return rows;
 }
@@ -98,6 +84,7 @@ export async function readEventOwner(
 export interface OrganizationFigures {
   readonly organizationId: string;
   readonly orders: number;
+  /** A charge is recorded when a live order is created, and stays (spec, "What the service does", rule 10). */
   readonly charges: number;
   readonly searches: number;
 }
@@ -109,18 +96,12 @@ export async function readFigures(
   const { rows } = await connection.query<OrganizationFigures>(
     `select organization_id as "organizationId",
        (select count(*)::integer from sandbox.orders o where o.organization_id = org.organization_id) as orders,
-       (select count(*)::integer from sandbox.charges c where c.organization_id = org.organization_id) as charges,
+       (select count(*)::integer from sandbox.orders c where c.organization_id = org.organization_id and c.livemode) as charges,
        (select count(*)::integer from sandbox.searches s where s.organization_id = org.organization_id) as searches
      from unnest($1::text[]) as org (organization_id)`,
     [organizationIds],
   );
   return rows;
-}
-
-/** Whether the order has a charge; cancelled orders keep theirs. */
-export async function readCharge(connection: Connection, number: bigint): Promise<boolean> {
-  const { rowCount } = await connection.query(`select from sandbox.charges where number = $1`, [number]);
-  return rowCount === 1;
 }
 
 /** Reschedules moving orders when the fleet's speed changes; at speed 0 they do not move. */

@@ -23,6 +23,7 @@ import type { TaskLoop } from "../taskLoop.ts";
 import type { Traffic } from "../world/fleet.ts";
 import { MARK, refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
+import { writeJson } from "../world/world.sql.ts";
 import type { FaultTimer } from "./scenarios.ts";
 
 export interface ControlDeps {
@@ -185,10 +186,9 @@ function redirect(response: Response, notice: string): void {
   response.redirect(303, `${PREFIX}?notice=${encodeURIComponent(notice)}`);
 }
 
-/** Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
 function sendJson(response: Response, status: number, value: unknown): void {
-  const text = JSON.stringify(value ?? null, (_key, member: unknown) =>
-    typeof member === "bigint" ? String(member) : member,
-  );
-  response.status(status).type("json").send(text);
+  response
+    .status(status)
+    .type("json")
+    .send(writeJson(value ?? null));
 }

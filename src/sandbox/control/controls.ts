@@ -10,7 +10,7 @@ import { seedDirectory } from "../world/seedWorld.ts";
 import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
 import { refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
-import { readAttempts, readCharge, readEvents, readOrdersAfter } from "./control.sql.ts";
+import { readEvents, readOrdersAfter } from "./control.sql.ts";
 import { moveOrders } from "../api/orderBook.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -224,9 +224,6 @@ function makeEventControls(state: SandboxState): readonly Control[] {
       }),
       ({ reference = null, limit }) => readEvents(state.pool, { reference, limit }),
     ),
-    control(["get", "/deliveries/:delivery", "The attempts of one delivery"], fields.none, (_given, params) =>
-      readAttempts(state.pool, Number(params["delivery"]) || 0),
-    ),
     control(
       ["post", "/events/:event/resend", "Sends an event again"],
       fields.none,
@@ -276,7 +273,7 @@ async function showOne(state: SandboxState, reference: string): Promise<unknown>
   if (!row) throw refused(404, "order_not_found", "No order has this reference.");
   return {
     order: showOrder(state, row),
-    charged: await readCharge(state.pool, row.number),
+    charged: row.livemode,
     events: await readEvents(state.pool, { reference, limit: EVENTS_DEFAULT }),
   };
 }

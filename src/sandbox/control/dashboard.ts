@@ -63,7 +63,7 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
       },
     ),
     control(
-      ["post", "/webhooks", "Adds or replaces an endpoint; the page says with what"],
+      ["post", "/webhooks", 'Adds or replaces an endpoint: {"mode":"live","url":…,"secret":…}'],
       webhookSchema,
       async ({ organization, ...request }) => {
         const endpoint = await setWebhook(state, { organizationId: organization, ...request });

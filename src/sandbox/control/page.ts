@@ -2,11 +2,10 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { readFigures, readEvents, readNewestOrders } from "./control.sql.ts";
 import type { EventView } from "./control.sql.ts";
 import { readEndpoints } from "../events/events.sql.ts";
-import { modeOf, PLANS, SUBSCRIPTIONS } from "../world/directory.ts";
+import { modeOf } from "../world/directory.ts";
 import { listChanged, faultsSchema, NO_FAULTS } from "./faults.ts";
 import type { Faults } from "./faults.ts";
 import { renderAction } from "../../html/action.ts";
-import type { Sent } from "../../html/action.ts";
 import { renderFacts } from "../../html/fieldList.ts";
 import { renderInstant, renderGood, renderWarning } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
@@ -85,7 +84,7 @@ export async function renderPage(deps: ControlDeps, notice: string | null): Prom
           ${renderFacts(facts)}
           <div class="halves">${renderWorld(overview)} ${renderScenarios()}</div>
           ${renderOrders(orders, mirrorPageOf)} ${renderFaults(state.faults.current())}
-          ${renderDashboard(overview)} ${renderEvents(events, mirrorPageOf)}
+          ${renderEndpoints(overview)} ${renderEvents(events, mirrorPageOf)}
           ${renderRequests(journal.entries().slice(0, REQUESTS_SHOWN))}
         </main>
       </body>
@@ -248,64 +247,25 @@ function renderFaults(faults: Faults): Html {
     </form>`;
 }
 
-function renderDashboard({ organizations, webhooks }: Overview): Html {
-  const title = "Organizations";
-  const columns = [
-    "Organization",
-    ...["Orders", "Charges", "Address searches"].map(numberColumn),
-    "Plan and subscription",
-    "Branches",
-  ];
-  const endpoints = webhooks.map(({ endpointId, organizationId, mode, url }) => [
+function renderEndpoints({ webhooks }: Overview): Html {
+  const title = "Webhook endpoints";
+  const columns = ["Organization", "Mode", "Endpoint", "Address"];
+  const rows = webhooks.map(({ endpointId, organizationId, mode, url }) => [
     organizationId,
     mode,
     html`<span class="mono">${endpointId}</span>`,
     html`<span class="mono">${url}</span>`,
   ]);
+  const mode = html`<label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>`;
   return html`<h2>${title}</h2>
-    ${renderTable({ title, columns, rows: organizations.map(renderOrganization), cards: true })}
-    <h2>Webhook endpoints</h2>
-    ${
-      endpoints.length === 0
-        ? html`<p class="empty">No endpoints: no events are sent.</p>`
-        : renderTable({
-            title: "Webhook endpoints",
-            columns: ["Organization", "Mode", "Endpoint", "Address"],
-            rows: endpoints,
-            cards: true,
-          })
-    }`;
-}
-
-function renderOrganization(organization: Overview["organizations"][number]): Html[] {
-  const { organizationId, name, plan, subscription, orders, charges, searches, branches } = organization;
-  return [
-    html`<span>${name} <br /><span class="mono dim">${organizationId}</span></span>`,
-    ...[orders, charges, searches].map((count) => html`${count}`),
-    html`<form class="actions" method="post" action="/_sandbox/organizations/${organizationId}">
-      ${renderChoice("plan", PLANS, plan)} ${renderChoice("subscription", SUBSCRIPTIONS, subscription)}
-      <button>Set</button>
-    </form>`,
-    html`<ul class="plain">
-      ${branches.map((branch) => renderBranch(organizationId, branch))}
-    </ul>`,
-  ];
-}
-
-function renderBranch(
-  organizationId: string,
-  branch: Overview["organizations"][number]["branches"][number],
-): Html {
-  const primary = branch.connections.find((connection) => connection.isPrimary)?.zoneCode;
-  const path = `/_sandbox/branches/${branch.branchId}`;
-  const state = branch.closed ? "closed" : (primary ?? "not connected");
-  const act = (label: string, change: Sent) =>
-    renderAction(path, label, { sent: { organization: organizationId, ...change } });
-  return html`<li class="actions">
-    <span>${branch.name} <span class="badge">${state}</span></span>
-    ${act(branch.closed ? "Open" : "Close", { closed: String(!branch.closed) })}
-    ${primary !== undefined && act("Disconnect primary", { primary: "none" })}
-  </li>`;
+    ${rows.length === 0 ? html`<p class="empty">No endpoints: no events are sent.</p>` : renderTable({ title, columns, rows, cards: true })}
+    ${renderForm("webhooks", "Add", [
+      mode,
+      html`<label
+        >Address <input name="url" type="url" placeholder="http://127.0.0.1:3000/webhooks/live"
+      /></label>`,
+      html`<label>Secret <input name="secret" placeholder="whsec_…" /></label>`,
+    ])}`;
 }
 
 const wordsOf = (name: keyof Faults) => faultsSchema.shape[name].description ?? name;

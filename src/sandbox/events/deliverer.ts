@@ -78,7 +78,6 @@ async function sendDelivery(
   delivery: DueSandboxDelivery,
   options: { systemClock: Clock; signal: AbortSignal },
 ): Promise<AttemptResult> {
-  const startedMs = options.systemClock.monotonicMs();
   // A downgrade stops events immediately (spec, "Events"), including pending retries.
   const hasPlan = state.directory.findOrganization(delivery.organizationId)?.plan === "advanced";
   const { status, error } = hasPlan
@@ -90,8 +89,6 @@ async function sendDelivery(
   const now = state.clock.now();
   return {
     deliveryId: delivery.deliveryId,
-    attemptedAt: now,
-    durationMs: Math.round(options.systemClock.monotonicMs() - startedMs),
     status,
     error,
     state: received ? "delivered" : unsuccessful,

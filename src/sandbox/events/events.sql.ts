@@ -1,4 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import { writeJson } from "../world/world.sql.ts";
 import type { Connection } from "../world/world.sql.ts";
 
 /** The fate of an event: sent, lost on purpose, or not sent because there is no plan or no endpoint. */
@@ -45,23 +46,12 @@ export async function insertSandboxEvents(
   connection: Connection,
   events: readonly EventRow[],
 ): Promise<void> {
-  const column = <Name extends keyof EventRow>(name: Name) => events.map((event) => event[name]);
   await connection.query(
     `insert into sandbox.events
-       (event_number, event_id, organization_id, livemode, reference, type, created, sent_as, body)
-     select * from unnest($1::bigint[], $2::text[], $3::text[], $4::boolean[], $5::text[], $6::text[],
-       $7::bigint[], $8::text[], $9::text[])`,
-    [
-      column("eventNumber"),
-      column("eventId"),
-      column("organizationId"),
-      column("livemode"),
-      column("reference"),
-      column("type"),
-      column("created"),
-      column("sentAs"),
-      column("body"),
-    ],
+     select e."eventNumber", e."eventId", e."organizationId", e.livemode, e.reference, e.type, e.created, e."sentAs", e.body
+     from jsonb_to_recordset($1) as e ("eventNumber" bigint, "eventId" text, "organizationId" text, livemode boolean,
+       reference text, type text, created bigint, "sentAs" text, body text)`,
+    [writeJson(events)],
   );
 }
 
@@ -70,13 +60,12 @@ export async function insertDeliveries(
   deliveries: readonly NewDelivery[],
 ): Promise<void> {
   if (deliveries.length === 0) return;
-  const column = <Name extends keyof NewDelivery>(name: Name) => deliveries.map((delivery) => delivery[name]);
   await connection.query(
     `insert into sandbox.deliveries (event_id, endpoint_id, reason, corrupt, state, due_at)
-     select event_id, endpoint_id, reason, corrupt, 'pending', due_at
-     from unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::bigint[])
-       with ordinality as d (event_id, endpoint_id, reason, corrupt, due_at, place) order by place`,
-    [column("eventId"), column("endpointId"), column("reason"), column("corrupt"), column("dueAt")],
+     select "eventId", "endpointId", reason, corrupt, 'pending', "dueAt"
+     from rows from (jsonb_to_recordset($1) as ("eventId" text, "endpointId" text, reason text, corrupt boolean,
+       "dueAt" bigint)) with ordinality order by ordinality`,
+    [writeJson(deliveries)],
   );
 }
 
@@ -131,8 +120,6 @@ export interface DueSandboxDelivery {
 /** The result of an attempt: the response's status, or the error before one arrived. */
 export interface AttemptResult {
   readonly deliveryId: bigint;
-  readonly attemptedAt: Instant;
-  readonly durationMs: number;
   readonly status: number | null;
   readonly error: string | null;
   readonly state: "delivered" | "failed" | "pending";
@@ -167,15 +154,10 @@ export async function takeDueDeliveries(
 }
 
 export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
-  const { deliveryId, attemptedAt, durationMs, status, error, state, dueAt } = result;
   await connection.query(
-    `with recorded as (
-       update sandbox.deliveries set taken = false, attempts = attempts + 1, state = $6, due_at = $7
-       where delivery_id = $1 returning delivery_id
-     )
-     insert into sandbox.attempts (delivery_id, attempted_at, duration_ms, status, error)
-     select delivery_id, $2, $3, $4, $5 from recorded`,
-    [deliveryId, attemptedAt, durationMs, status, error, state, dueAt],
+    `update sandbox.deliveries set taken = false, attempts = attempts + 1, state = $2, due_at = $3, status = $4,
+       error = $5 where delivery_id = $1`,
+    [result.deliveryId, result.state, result.dueAt, result.status, result.error],
   );
 }
 

@@ -1,13 +1,12 @@
 import { ORDER_STATUSES } from "../../wire/listParameters.ts";
-import { chance, choose } from "./chance.ts";
+import { chance, choose, makeCode } from "./chance.ts";
 import { rescheduleMoves } from "../control/control.sql.ts";
 import { moveOrders, addOrders } from "../api/orderBook.ts";
 import type { NewOrder } from "../api/orderBook.ts";
-import { readDueOrders, countSandboxOrders, readTakenIds } from "../api/orders.sql.ts";
+import { readDueOrders, countSandboxOrders } from "../api/orders.sql.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow, Status, Origin } from "../api/orderRow.ts";
 import { saveFleetSpeed } from "./world.sql.ts";
-import type { Connection } from "./world.sql.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import { GAZETTEER, geocode, describeRoute } from "./places.ts";
 import { addMillis, shownTime } from "./state.ts";
@@ -131,29 +130,12 @@ export async function makeOrders(
       const orders = Array.from({ length: batch }, (_, index) =>
         imagineOrder(state, { ...request, branches, place: known + index }),
       );
-      return addOrders(state, connection, await nameOrders(connection, request, orders));
+      return addOrders(state, connection, orders);
     });
     rows.push(...added);
   }
   state.wake();
   return rows;
-}
-
-/** Gives orders whose externalOrderId is taken, because a caller used it, another one. */
-async function nameOrders(
-  connection: Connection,
-  owner: { organizationId: string; livemode: boolean },
-  orders: readonly NewOrder[],
-): Promise<NewOrder[]> {
-  const wanted = orders.map(({ externalOrderId }) => externalOrderId ?? "");
-  const taken = await readTakenIds(connection, { ...owner, ids: wanted });
-  if (taken.size === 0) return [...orders];
-  const renamed = orders.map((order) =>
-    taken.has(order.externalOrderId ?? "")
-      ? { ...order, externalOrderId: `${order.externalOrderId}-B` }
-      : order,
-  );
-  return nameOrders(connection, owner, renamed);
 }
 
 /** Whether a creation without a zoneCode could succeed. */
@@ -200,7 +182,8 @@ function imagineOrder(
   return {
     organizationId,
     livemode,
-    externalOrderId: `WEB-${String(place + 1).padStart(6, "0")}`,
+    // Not one that a caller may have used already.
+    externalOrderId: `WEB-${makeCode(10, seed, "external", place)}`,
     origin,
     firstName: choose(FIRST_NAMES, seed, "name", place),
     phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,

@@ -89,29 +89,26 @@ with base as (
     from jsonb_to_recordset($11::jsonb) as ways (branch_id uuid, zone_code text, street text, city text,
       postcode text, latitude float8, longitude float8, distance_km float8)
   ) w on w.choice = 1 + (t.draw >> 50 & 4095) % $12::bigint
-  returning number, organization_id, created_at
+  returning number
 )
 `;
 
-/** Inserts past orders, with charges for live ones; returns how many. */
+/** Inserts past orders; returns how many. */
 async function insertPastOrders(connection: Connection, past: PastOrders): Promise<number> {
-  const { rowCount } = await connection.query(
-    `${INSERT_PAST} ${past.livemode ? "insert into sandbox.charges select * from made" : "select from made"}`,
-    [
-      past.organizationId,
-      past.livemode,
-      past.count,
-      past.since,
-      past.until,
-      past.moves,
-      past.now,
-      past.seed,
-      past.lifeSeconds,
-      past.stayNanos,
-      JSON.stringify(past.ways),
-      past.ways.length,
-    ],
-  );
+  const { rowCount } = await connection.query(`${INSERT_PAST} select from made`, [
+    past.organizationId,
+    past.livemode,
+    past.count,
+    past.since,
+    past.until,
+    past.moves,
+    past.now,
+    past.seed,
+    past.lifeSeconds,
+    past.stayNanos,
+    JSON.stringify(past.ways),
+    past.ways.length,
+  ]);
   return rowCount ?? 0;
 }
 
@@ -125,7 +122,7 @@ const SPEED_MIN = 0.001;
 
 /**
  * Creates past orders in one statement: finished ones, and those of the last forty minutes in all statuses. No events,
- * because they would have been sent long ago; charges as for any live order. Returns the count.
+ * because they would have been sent long ago. Returns the count.
  */
 export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
   return state.write(async (connection) => {

@@ -28,6 +28,13 @@ export function makeSandboxPool(databaseUrl: string): Pool {
   return pool;
 }
 
+/** Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
+export function writeJson(value: unknown): string {
+  return JSON.stringify(value, (_key, member: unknown) =>
+    typeof member === "bigint" ? String(member) : member,
+  );
+}
+
 /** Runs one piece of work in a transaction; see makeWriter. */
 export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
 
@@ -112,7 +119,7 @@ async function connect(pool: Pool): Promise<pg.PoolClient> {
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 6;
+const SCHEMA_VERSION = 7;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -172,12 +179,6 @@ create table sandbox.late_changes (
 create index late_changes_number on sandbox.late_changes (number, change_id);
 create index late_changes_visible_at on sandbox.late_changes (visible_at, change_id);
 
-create table sandbox.charges (
-  number          bigint primary key,
-  organization_id text not null,
-  recorded_at     bigint not null
-);
-
 create table sandbox.searches (
   organization_id text not null,
   search_key      text not null,
@@ -218,20 +219,13 @@ create table sandbox.deliveries (
   state       text not null check (state in ('pending', 'delivered', 'failed')),
   due_at      bigint not null,
   taken       boolean not null default false,
-  attempts    integer not null default 0
+  attempts    integer not null default 0,
+  -- Of the last attempt: the answer's status, or why there was none.
+  status      integer,
+  error       text
 );
 create index deliveries_event on sandbox.deliveries (event_id);
 create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where state = 'pending';
-
-create table sandbox.attempts (
-  attempt_id   bigint generated always as identity primary key,
-  delivery_id  bigint not null references sandbox.deliveries on delete cascade,
-  attempted_at bigint not null,
-  duration_ms  integer not null,
-  status       integer,
-  error        text
-);
-create index attempts_delivery on sandbox.attempts (delivery_id, attempt_id);
 
 -- Eight characters of base 32 that are different for every number below 2^40: each step can be undone.
 create function sandbox.make_reference(number bigint, seed integer) returns text

@@ -69,7 +69,6 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
       );
     expect(hidden).toEqual([
       ["Latest changed orders", 0],
-      ["Organizations", 0],
       ["Events", 0],
       ["Requests", 0],
     ]);

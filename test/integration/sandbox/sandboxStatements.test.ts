@@ -93,15 +93,6 @@ it("refuses identifiers that no path can contain, and accepts null for optional 
   expect(await create({ externalOrderId: null, zoneCode: null })).toMatchObject({ externalOrderId: null });
 });
 
-it("creates its own orders despite a caller's identifiers of the same form", async () => {
-  const [first] = (await world.steer("POST", "/orders", {})).references;
-  const { order } = await world.steer("GET", `/orders/${first}`);
-  const number = Number(order.externalOrderId.slice(4));
-  for (const ahead of [2, 3, 5])
-    await create({ externalOrderId: `WEB-${String(number + ahead + 3).padStart(6, "0")}` });
-  expect((await world.steer("POST", "/orders", { count: 8 })).references).toHaveLength(8);
-});
-
 describe("changing an order", () => {
   it("accepts part of the customer, and keeps the times when the place is unchanged", async () => {
     const before = await create({ customer: customer({ address: anAddress({ street: "overtoom  12" }) }) });
