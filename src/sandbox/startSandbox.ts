@@ -24,7 +24,6 @@ import { makeDashboardControls } from "./control/dashboard.ts";
 import { makeFaultSwitches } from "./control/faults.ts";
 import type { Faults, FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
-import { makeFaultTimer } from "./control/scenarios.ts";
 import { makeDeliverer } from "./events/deliverer.ts";
 import { setWebhook } from "./events/events.ts";
 import { releaseDeliveries } from "./events/events.sql.ts";
@@ -132,21 +131,18 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   const state = await makeState(options, pool, () => wake());
   await addWebhooks(state, options);
   const traffic = makeTraffic(state);
-  const faultTimer = makeFaultTimer(state);
   const deliverer = makeDeliverer({ state, systemClock, signal });
-  const loop = makeTaskLoop({ state, traffic, faultTimer, deliverer, systemClock, signal });
+  const loop = makeTaskLoop({ state, traffic, deliverer, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
     stopping.abort(new Error("the sandbox stops"));
     await loop.end();
     if (state.clock.kind === "virtual") await saveClock(pool, state.clock.now());
   };
-  const server = await serve(options, { state, loop, traffic, faultTimer }, signal).catch(
-    async (error: unknown) => {
-      await stop();
-      throw error;
-    },
-  );
+  const server = await serve(options, { state, loop, traffic }, signal).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -165,10 +161,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
       loop.wake();
       return faults;
     },
-    clearFaults: () => {
-      faultTimer.reset();
-      return state.faults.clear();
-    },
+    clearFaults: () => state.faults.clear(),
     close: () => (closing ??= close()),
   };
 }
@@ -176,7 +169,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
 /** Starts listening. Throws UnavailableError if the port is taken. */
 async function serve(
   options: SandboxOptions,
-  parts: Pick<ControlDeps, "state" | "loop" | "traffic" | "faultTimer">,
+  parts: Pick<ControlDeps, "state" | "loop" | "traffic">,
   signal: AbortSignal,
 ) {
   const { state } = parts;

@@ -9,7 +9,6 @@ import { saveClock } from "./world/world.sql.ts";
 import { moveDueOrders } from "./world/fleet.ts";
 import type { Traffic } from "./world/fleet.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { FaultTimer } from "./control/scenarios.ts";
 import type { Deliverer } from "./events/deliverer.ts";
 
 type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
@@ -17,7 +16,6 @@ type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
 interface LoopDeps {
   readonly state: SandboxState;
   readonly traffic: Traffic;
-  readonly faultTimer: FaultTimer;
   readonly deliverer: Deliverer;
   readonly systemClock: Clock;
   readonly signal: AbortSignal;
@@ -99,16 +97,15 @@ async function runWhileDue(deps: LoopDeps, scope: Scope): Promise<Instant | null
  * Does what is due now, at most one batch; deliveries are only started. Returns whether anything was done, and when the
  * next thing was due as far as known before.
  */
-async function runOnce({ state, traffic, faultTimer, deliverer }: LoopDeps, scope: Scope) {
+async function runOnce({ state, traffic, deliverer }: LoopDeps, scope: Scope) {
   const due = await readDueTimes(state.pool);
   const delivery = deliverer.isFull() ? null : due.delivery;
-  const own = [faultTimer.dueAt(), due.lateChange, traffic.dueAt(), due.move];
+  const own = [due.lateChange, traffic.dueAt(), due.move];
   const dueAt = earliest(scope === "all" ? [...own, delivery] : [delivery]);
   const now = state.clock.now();
   const isDue = (instant: Instant | null) => instant !== null && instant <= now;
   if (!isDue(dueAt)) return { done: false, dueAt };
   if (scope === "all") {
-    faultTimer.run();
     if (isDue(due.lateChange)) await state.write((connection) => putLateChanges(connection, now));
     await traffic.run();
     if (isDue(due.move)) await moveDueOrders(state);

@@ -1,6 +1,5 @@
-import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import type { ScenarioReport, Scenario } from "../../sandbox/control/scenarios.ts";
+import type { ScenarioReport } from "../../sandbox/control/scenarios.ts";
 import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
 import { findRunningDemo } from "../demo/demoFolder.ts";
 import { askSandbox, findSandbox } from "../input/sandboxControl.ts";
@@ -10,7 +9,6 @@ import { commandOn, shellWord } from "../../domain/shellWord.ts";
 
 interface Options {
   readonly order?: string;
-  readonly option?: Readonly<Record<string, string>>;
   readonly url?: string;
   readonly json?: boolean;
 }
@@ -19,9 +17,8 @@ export function register(program: Command): void {
   program
     .command("trigger")
     .argument("[scenario]", "name of the scenario; without it, lists all")
-    .description("make the sandbox provider misbehave: lose an event, answer 429, be late …")
+    .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
     .option("--order <reference>", "the affected order; default: a new one")
-    .option("--option <name=value>", "a number for the scenario; repeatable", collect)
     .option(
       "--url <address>",
       "the sandbox's address; default: that of the demo in this folder, or SANDBOX_PORT on this machine",
@@ -37,7 +34,7 @@ export function register(program: Command): void {
       const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
       const report = await askSandbox<ScenarioReport>(sandboxUrl, {
         path: "/scenarios",
-        body: { ...options.option, scenario: name, reference: options.order },
+        body: { scenario: name, reference: options.order },
       });
       if (options.json === true) printJson(report);
       else printReport(report);
@@ -46,23 +43,17 @@ export function register(program: Command): void {
 
 function list({ json }: Options): void {
   if (json === true) {
-    printJson(SCENARIOS.map(({ name, summary, expect, options }) => ({ name, summary, expect, options })));
+    printJson(SCENARIOS.map(({ name, summary, expect }) => ({ name, summary, expect })));
     return;
   }
   const paint = makePaint(process.stdout);
   for (const scenario of SCENARIOS) {
-    printLine(`${paint("bold", scenario.name)}${describeOptions(scenario)}`);
+    printLine(paint("bold", scenario.name));
     printLine(`  ${scenario.summary}`);
     printLine(paint("dim", `  ${scenario.expect}`));
   }
   printNotice();
-  printNotice("order-mirror trigger NAME [--order REFERENCE] [--option name=value]");
-}
-
-function describeOptions({ options }: Scenario): string {
-  return Object.entries(options)
-    .map(([name, value]) => `  ${name}=${value}`)
-    .join("");
+  printNotice("order-mirror trigger NAME [--order REFERENCE]");
 }
 
 function printReport(report: ScenarioReport): void {
@@ -73,14 +64,4 @@ function printReport(report: ScenarioReport): void {
   printLine(`  Expected: ${expect}`);
   printNotice(`Next: order-mirror tail --order ${shellWord(reference)}`);
   printNotice(`      ${commandOn("order", reference)}`);
-}
-
-function collect(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const at = text.indexOf("=");
-  // These two are fields of the request itself.
-  const name = text.slice(0, Math.max(at, 0));
-  if (at < 1 || at === text.length - 1 || name === "reference" || name === "scenario") {
-    throw new InvalidArgumentError("Write name=value, for example copies=5.");
-  }
-  return { ...before, [name]: text.slice(at + 1) };
 }

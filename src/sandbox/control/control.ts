@@ -24,13 +24,11 @@ import type { Traffic } from "../world/fleet.ts";
 import { MARK, refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
 import { writeJson } from "../world/world.sql.ts";
-import type { FaultTimer } from "./scenarios.ts";
 
 export interface ControlDeps {
   readonly state: SandboxState;
   readonly loop: TaskLoop;
   readonly traffic: Traffic;
-  readonly faultTimer: FaultTimer;
   readonly journal: Journal;
   readonly limiter: RateLimiter;
   /** The address of an order's page in a mirror of the organization `sandbox`; without it the page links to none. */

@@ -61,7 +61,6 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
       },
     ),
     control(["delete", "/faults", "Ends all faults"], fields.none, () => {
-      deps.faultTimer.reset();
       return state.faults.clear();
     }),
     control(["post", "/dials", "Speed of the fleet, traffic, first retry"], dialsSchema, (given) =>
@@ -94,7 +93,7 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
 }
 
 async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
-  const { state, loop, journal, limiter, faultTimer, traffic } = deps;
+  const { state, loop, journal, limiter, traffic } = deps;
   await loop.pause(async () => {
     await state.write(async (connection) => {
       const endpoints = await readEndpoints(connection);
@@ -106,7 +105,6 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
     state.dials.seed = seed;
     state.faults.clear();
     state.clock.restart();
-    faultTimer.reset();
     journal.clear();
     limiter.reset();
     traffic.restart();
@@ -171,7 +169,7 @@ const truthSchema = z.strictObject({
 });
 
 /** Orders, their moves by the fleet and the business, their events, and the scenarios. */
-export function makeOrderControls({ state, faultTimer }: ControlDeps): readonly Control[] {
+export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   return [
     control(["post", "/orders", "Creates plausible orders"], makeSchema, (request) =>
       orderSome(state, request),
@@ -207,9 +205,9 @@ export function makeOrderControls({ state, faultTimer }: ControlDeps): readonly 
     ),
     ...makeEventControls(state),
     control(
-      ["post", "/scenarios", "Triggers a scenario: its name, a reference and its options"],
+      ["post", "/scenarios", "Triggers a scenario: its name, and a reference"],
       scenarioSchema,
-      (given) => runScenario(state, faultTimer, given),
+      (given) => runScenario(state, given),
     ),
   ];
 }

@@ -30,18 +30,10 @@ it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order and names
   expect(report).toMatchObject({ scenario: name, from: "created", reference: expect.stringMatching(/./) });
 });
 
-it("rejects an unknown scenario, order or option", async () => {
+it("rejects an unknown scenario, order or field", async () => {
   await expect(trigger("nonsense")).rejects.toThrow("Known scenarios: lost-webhook,");
   await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
-  await expect(trigger("duplicate", { bogus: "1" })).rejects.toThrow("takes these numeric options");
-  await expect(trigger("duplicate", { copies: "many" })).rejects.toBeInstanceOf(ConfigurationError);
-  for (const copies of ["many", "-1", "0", "2.5", "101"]) {
-    await expect(trigger("duplicate", { copies })).rejects.toThrow(
-      "The option copies must be a whole number from 1 to 100.",
-    );
-  }
-  await expect(trigger("webhook-chaos", { share: "7" })).rejects.toThrow("must be a number from 0 to 1.");
-  await expect(trigger("late-commit", { lateMs: "-1" })).rejects.toThrow("must be milliseconds from 0");
+  await expect(trigger("duplicate", { bogus: "1" })).rejects.toBeInstanceOf(ConfigurationError);
 });
 
 it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {

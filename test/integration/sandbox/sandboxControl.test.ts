@@ -38,11 +38,6 @@ describe("scenarios", () => {
     await world.sandbox.advance(86_400_000);
     const order = await get(reference);
     expect(order.status).toBe(report.to);
-    expect(await world.steer("GET", "/faults")).toMatchObject({
-      refuseShare: 0,
-      failShare: 0,
-      clockSkewMs: 0,
-    });
   });
 
   it("create an order when none is named", async () => {
@@ -54,12 +49,12 @@ describe("scenarios", () => {
   });
 
   it("do what their names say: duplicate, out of order, stale, bad signature", async () => {
-    await trigger("duplicate", { copies: 4 });
+    await trigger("duplicate");
     await world.sandbox.idle();
-    expect(typesReceived()).toEqual(Array(4).fill("order.arrived_for_pickup"));
+    expect(typesReceived()).toEqual(Array(3).fill("order.arrived_for_pickup"));
     live.received.splice(0);
-    await trigger("out-of-order", { delayMs: 500 });
-    await world.sandbox.advance(1_000);
+    await trigger("out-of-order");
+    await world.sandbox.advance(4_000);
     expect(typesReceived()).toEqual(["order.picked_up", "order.arrived_for_pickup"]);
     live.received.splice(0);
     await trigger("stale-redelivery");
@@ -73,11 +68,11 @@ describe("scenarios", () => {
   });
 
   it("do what their names say: late, misstamped and equal timestamps", async () => {
-    const late = await trigger("late-commit", { lateMs: 4_000 });
+    const late = await trigger("late-commit");
     expect((await get(late.reference)).status).toBe("created");
-    await world.sandbox.advance(5_000);
+    await world.sandbox.advance(9_000);
     expect((await get(late.reference)).status).toBe("arrived_for_pickup");
-    const future = await trigger("future-timestamp", { aheadMs: 60_000 });
+    const future = await trigger("future-timestamp");
     const stamped = parseInstant((await get(future.reference)).updatedAt);
     expect(stamped).toBeGreaterThan(world.sandbox.now() + 50_000_000_000n);
     const same = await trigger("same-timestamp");
@@ -88,22 +83,17 @@ describe("scenarios", () => {
     expect(first?.event.data.updatedAt).toBe(updatedAt);
   });
 
-  it("reject an unknown name, order or option and an order that is too far along, and change nothing", async () => {
+  it("reject an unknown name, order or field and an order that is too far along, and change nothing", async () => {
     const reference = await aNewOrder();
     await expect(trigger("lost-webhok", { reference })).rejects.toThrow(
       /404.*scenario_not_found.*lost-webhook/,
     );
     await expect(trigger("lost-webhook", { reference: "DO-00000000" })).rejects.toThrow("order_not_found");
-    await expect(trigger("duplicate", { reference, copeis: 3 })).rejects.toThrow(/unknown_option.*copies/);
-    await expect(trigger("duplicate", { reference, copies: "many" })).rejects.toThrow(
-      /invalid_request.*1 to 100/,
-    );
-    await expect(trigger("lost-webhook", { reference, copies: 3 })).rejects.toThrow(/unknown_option.*none/);
+    await expect(trigger("duplicate", { reference, copies: 3 })).rejects.toThrow("422");
     expect((await get(reference)).status).toBe("created");
     for (let count = 0; count < 3; count += 1) await world.steer("POST", `/orders/${reference}/step`, {});
-    await expect(trigger("webhook-chaos", { reference })).rejects.toThrow("order_not_advanceable");
+    await expect(trigger("out-of-order", { reference })).rejects.toThrow("order_not_advanceable");
     expect((await get(reference)).status).toBe("arrived_for_delivery");
-    expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0 });
   });
 });
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { FaultsPatch } from "../../../src/sandbox/control/faults.ts";
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
@@ -332,12 +332,5 @@ describe("switches", () => {
     await turn({ loseShare: 0.5 });
     expect(await turn({ delayShare: 0.2 })).toMatchObject({ loseShare: 0.5, delayShare: 0.2 });
     expect(await world.steer("DELETE", "/faults")).toMatchObject({ loseShare: 0, delayShare: 0 });
-  });
-
-  it("of a storm reset automatically", async () => {
-    await open({ clock: "real" });
-    await world.steer("POST", "/scenarios", { scenario: "server-error-storm", forMs: 300 });
-    expect((await list()).status).toBe(503);
-    await vi.waitFor(async () => expect((await list()).status).toBe(200), { timeout: 60_000 });
   });
 });

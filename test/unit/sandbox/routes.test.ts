@@ -59,8 +59,8 @@ describe("fault switches", () => {
 });
 
 describe("scenarios", () => {
-  it("have unique names and do something with their defaults", () => {
+  it("have unique names and do something", () => {
     expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
-    for (const { steps, options } of SCENARIOS) expect(steps(options).length).toBeGreaterThan(0);
+    for (const { steps } of SCENARIOS) expect(steps.length).toBeGreaterThan(0);
   });
 });
