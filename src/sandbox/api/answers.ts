@@ -1,5 +1,5 @@
 import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/api.ts";
-import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../wire/api.ts";
+import type { CreateOrderRequest, UpdateOrderRequest } from "../../wire/api.ts";
 import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
 import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts";
 import type { OrderPatch } from "./orderBook.ts";
@@ -11,7 +11,6 @@ import {
   ADDRESS_MESSAGES,
   isStorable,
   searchAddress,
-  searchKey,
   TEXT_LENGTH_MAX,
 } from "../world/places.ts";
 import { formatTime, nextStatus, showOrder } from "./orderRow.ts";
@@ -40,15 +39,9 @@ export interface ApiRequest {
   readonly body: unknown;
 }
 
-export interface ApiAnswer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-export type Answerer = (state: SandboxState, request: ApiRequest) => Promise<ApiAnswer>;
-
-const DEPTH_MAX = 16;
+/** The body of an answer, without request_id. */
+type Body = Readonly<Record<string, unknown>>;
+export type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Body>;
 
 /** Reads the body of POST /v1/orders. Throws invalid_request. */
 function readCreateOrder(body: unknown): CreateOrderRequest {
@@ -67,19 +60,9 @@ function readQuoteOrder(body: unknown): CreateOrderRequest {
   return read(createOrderSchema, isObject ? { ...body, externalOrderId: undefined } : body);
 }
 
-/** Reads the body of PATCH /v1/orders/{reference}, an assumed endpoint. */
-function readUpdateOrder(body: unknown): UpdateOrderRequest {
-  return read(updateOrderSchema, body);
-}
-
-/** Reads the body of POST /v1/addresses/validate, which answers 200 to every address. Throws invalid_request. */
-function readAddress(body: unknown): WireAddress {
-  return parse(addressSchema, body);
-}
-
 function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const given = parse(schema, body);
-  assertStorable(given, "body", 0);
+  assertStorable(given, "body");
   return given;
 }
 
@@ -96,15 +79,12 @@ function describe(error: z.ZodError): string {
 }
 
 /** Text that the database can hold; addresses are left to the search, which has codes of its own for them. */
-function assertStorable(value: unknown, path: string, depth: number): void {
-  if (depth > DEPTH_MAX) throw refuseParameter(`${path} is nested too deeply.`);
-  if (typeof value === "string") {
-    if (!isStorable(value))
-      throw refuseParameter(`${path} must be text of at most ${TEXT_LENGTH_MAX} characters.`);
-  } else if (typeof value === "object" && value !== null) {
-    for (const [key, member] of Object.entries(value))
-      if (key !== "address") assertStorable(member, `${path}.${key}`, depth + 1);
-  }
+function assertStorable(value: unknown, path: string): void {
+  if (typeof value === "string" && !isStorable(value))
+    throw refuseParameter(`${path} must be text of at most ${TEXT_LENGTH_MAX} characters.`);
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, member] of Object.entries(value))
+    if (key !== "address") assertStorable(member, `${path}.${key}`);
 }
 
 /**
@@ -112,7 +92,7 @@ function assertStorable(value: unknown, path: string, depth: number): void {
  * a successful creation gets the duplicate error even if its branch has closed since. Assumed: no quota of orders is
  * enforced, because the spec only invoices extra ones.
  */
-export async function createOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export async function createOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const { organization, livemode } = request.caller;
   const order = readCreateOrder(request.body);
   const externalOrderId = order.externalOrderId ?? null;
@@ -138,11 +118,11 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   });
   if (!row) throw new TypeError("an order was added but none came back");
   state.wake();
-  return showAnswer(state, row, 201);
+  return showOrder(state, row);
 }
 
 /** POST /v1/orders/quote: routes an order without creating it. */
-export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const { organization } = request.caller;
   if (organization.plan !== "advanced") {
     throw refused(403, "feature_not_available", "The plan has no quotes.");
@@ -152,38 +132,20 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
     isQuote: true,
   });
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
+  const [pickupTime, deliveryTime] = [show(times.pickupTime), show(times.deliveryTime)];
   return {
-    status: 200,
-    body: {
-      fleet: { name: zone.fleetName },
-      zone: { code: zone.code, name: zone.name },
-      distance: distanceKm,
-      schedule: {
-        mode: order.schedule.mode,
-        resolved: {
-          pickupTime: show(times.pickupTime),
-          deliveryTime: show(times.deliveryTime),
-          basis: times.basis,
-        },
-      },
-    },
+    fleet: { name: zone.fleetName },
+    zone: { code: zone.code, name: zone.name },
+    distance: distanceKm,
+    schedule: { mode: order.schedule.mode, resolved: { pickupTime, deliveryTime, basis: times.basis } },
   };
 }
 
 /** POST /v1/addresses/validate: answers 200 for every address. */
-export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
-  const address = readAddress(request.body);
+export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<Body> {
+  const address = parse(addressSchema, request.body);
   const found = await searchAddress(state, request.caller.organization.organizationId, address);
-  if (found.valid) {
-    return {
-      status: 200,
-      body: { valid: true, coordinates: found.coordinates, normalized: found.normalized },
-    };
-  }
-  return {
-    status: 200,
-    body: { valid: false, reason: found.reason, message: ADDRESS_MESSAGES[found.reason] },
-  };
+  return found.valid ? found : { ...found, message: ADDRESS_MESSAGES[found.reason] };
 }
 
 /** Assumed: identifiers are unique per organization and mode, and those of cancelled orders stay taken. */
@@ -201,26 +163,42 @@ async function assertNotDuplicate(
 const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
 
 /** GET /v1/orders/{reference}. */
-export async function getOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const name = nameOrder(request);
   const row = await readOrder(state.pool, name);
   if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
-  return showAnswer(state, row);
+  return showOrder(state, row);
 }
 
 /** POST /v1/orders/{reference}/cancel. */
-export async function cancelOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export function cancelOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
+  return moveOrder(state, request, (row) => {
+    // The organization that delivers its own orders is their fleet (spec, "States and transitions", rule 2).
+    const isOwnFleet = state.directory.zoneByCode(row.zoneCode).fleetOwnerId === row.organizationId;
+    assertCancellable(row, isOwnFleet ? "fleet" : "business");
+    return "cancelled";
+  });
+}
+
+/** POST /v1/test/orders/{reference}/advance. Assumed: answers with the order; a live key gets 404. */
+export function advanceOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
+  if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  return moveOrder(state, request, mustAdvance);
+}
+
+async function moveOrder(
+  state: SandboxState,
+  request: ApiRequest,
+  decide: (row: OrderRow) => Status,
+): Promise<Body> {
   const name = nameOrder(request);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
-    // The organization that delivers its own orders is their fleet (spec, "States and transitions", rule 2).
-    const isOwnFleet = state.directory.zoneByCode(before.zoneCode).fleetOwnerId === before.organizationId;
-    assertCancellable(before, isOwnFleet ? "fleet" : "business");
-    const [cancelled] = await moveOrders(state, connection, [{ row: before, status: "cancelled" }]);
-    return cancelled ?? before;
+    const [after] = await moveOrders(state, connection, [{ row: before, status: decide(before) }]);
+    return after ?? before;
   });
   state.wake();
-  return showAnswer(state, row);
+  return showOrder(state, row);
 }
 
 /** Throws order_not_cancellable if `by` may no longer cancel the order. */
@@ -231,19 +209,6 @@ export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_L
   const message =
     row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
   throw refused(422, "order_not_cancellable", message);
-}
-
-/** POST /v1/test/orders/{reference}/advance. Assumed: answers with the order; a live key gets 404. */
-export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
-  const name = nameOrder(request);
-  if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);
-  const row = await state.write(async (connection) => {
-    const before = await findForChange(connection, name);
-    const [advanced] = await moveOrders(state, connection, [{ row: before, status: mustAdvance(before) }]);
-    return advanced ?? before;
-  });
-  state.wake();
-  return showAnswer(state, row);
 }
 
 /** The status after the order's own. Throws order_not_advanceable if there is none. */
@@ -259,9 +224,9 @@ export function mustAdvance(row: OrderRow): Status {
  * part of the body of a creation while the business could still cancel the order; a new branch, zone or address is
  * checked, routed and scheduled again. Sends no event, like creation.
  */
-export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const name = nameOrder(request);
-  const update = readUpdateOrder(request.body);
+  const update = read(updateOrderSchema, request.body);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
     if (before.status !== "created" && before.status !== "arrived_for_pickup") {
@@ -270,7 +235,7 @@ export async function updateOrder(state: SandboxState, request: ApiRequest): Pro
     const patch = await planPatch(state, before, update);
     return Object.keys(patch).length === 0 ? before : patchOrder(state, connection, before, patch);
   });
-  return showAnswer(state, row);
+  return showOrder(state, row);
 }
 
 async function planPatch(
@@ -280,38 +245,24 @@ async function planPatch(
 ): Promise<OrderPatch> {
   const { firstName = before.firstName, phone = before.phone } = customer ?? {};
   const who = customer === undefined ? {} : { firstName, phone };
-  const address = changeAddress(before, customer?.address ?? {});
-  if (branch === undefined && zoneCode === undefined && address === undefined && !schedule) return who;
+  if (branch === undefined && zoneCode === undefined && !customer?.address && !schedule) return who;
+  const given = customer?.address;
+  // Another address has other coordinates, unless the caller gives them.
+  const { latitude, longitude } = before;
+  const address = {
+    street: given?.street ?? before.street,
+    city: given?.city ?? before.city,
+    postcode: given?.postcode ?? before.postcode,
+    coordinates: given ? given.coordinates : { latitude, longitude },
+  };
   const route = await routeOrder(state, before.organizationId, {
     branch: branch ?? before.branchId,
     // Another branch has other zones; the old zone is kept only for the old branch.
     zoneCode: zoneCode === undefined && branch === undefined ? before.zoneCode : zoneCode,
     schedule: schedule ?? { mode: before.scheduleMode },
-    customer: { address: address ?? keepAddress(before) },
+    customer: { address },
   });
   return { ...who, ...describeRoute(route) };
-}
-
-/** The new address, with what was not given as before; undefined if it is the same place, however it is written. */
-function changeAddress(before: OrderRow, given: NonNullable<UpdateOrderRequest["customer"]>["address"] = {}) {
-  const { coordinates, street = before.street, city = before.city, postcode = before.postcode } = given;
-  const address = { street, city, postcode };
-  const isSameText = searchKey(address) === searchKey(before);
-  const isSamePlace =
-    coordinates === undefined ||
-    (coordinates.latitude === before.latitude && coordinates.longitude === before.longitude);
-  if (isSameText && isSamePlace) return undefined;
-  return coordinates === undefined ? address : { ...address, coordinates };
-}
-
-function keepAddress(row: OrderRow) {
-  const { street, city, postcode, latitude, longitude } = row;
-  return { street, city, postcode, coordinates: { latitude, longitude } };
-}
-
-/** The order object as an answer; the caller adds request_id. */
-function showAnswer(state: SandboxState, row: OrderRow, status = 200): ApiAnswer {
-  return { status, body: showOrder(state, row) };
 }
 
 function nameOrder({ caller, reference }: ApiRequest): OrderName {
@@ -323,18 +274,18 @@ function nameOrder({ caller, reference }: ApiRequest): OrderName {
 const BRANCHES_PER_PAGE = 2;
 
 /** GET /v1/orders. */
-export async function listOrders(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export async function listOrders(state: SandboxState, request: ApiRequest): Promise<Body> {
   const filter = readFilter(state, request);
   const faults = state.faults.current();
   const limit = Math.min(filter.limit, faults.listLimitMax);
   // Reads one row more than requested to see whether there are more.
   const rows = await readOrders(state.pool, { ...filter, limit: limit + 1 }, faults);
   const data = rows.slice(0, limit).map((row) => showOrder(state, row));
-  return { status: 200, body: { data, hasMore: rows.length > limit, limit, offset: filter.offset } };
+  return { data, hasMore: rows.length > limit, limit, offset: filter.offset };
 }
 
 /** GET /v1/branches. Assumed: all branches in one answer, without paging. */
-export async function listBranches(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
+export function listBranches(state: SandboxState, request: ApiRequest): Promise<Body> {
   const { directory } = state;
   const open = directory
     .branchesOf(request.caller.organization.organizationId)
@@ -349,22 +300,17 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
       id: branch.branchId,
       reference: branch.reference,
       name: branch.name,
-      address: {
-        street: branch.address.street,
-        city: branch.address.city,
-        postcode: branch.address.postcode,
-      },
+      address: branch.address,
       routesTo: primary
         ? { fleet: { name: primary.fleetName }, zone: { code: primary.code, name: primary.name } }
         : null,
       connectedZones: connected.map(({ code, name, isPrimary }) => ({ code, name, isPrimary })),
     };
   });
-  if (state.decisions.branchPages === "one")
-    return Promise.resolve({ status: 200, body: { data, hasMore: false } });
+  if (state.decisions.branchPages === "one") return Promise.resolve({ data, hasMore: false });
   const offset = Number(request.query.get("offset") ?? 0) || 0;
   const page = data.slice(offset, offset + BRANCHES_PER_PAGE);
-  return Promise.resolve({ status: 200, body: { data: page, hasMore: offset + page.length < data.length } });
+  return Promise.resolve({ data: page, hasMore: offset + page.length < data.length });
 }
 
 function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {

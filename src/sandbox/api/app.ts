@@ -34,7 +34,7 @@ import {
   updateOrder,
   validateAddress,
 } from "./answers.ts";
-import type { Answerer, ApiAnswer } from "./answers.ts";
+import type { Answerer } from "./answers.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
 import type { Policy, RateLimiter } from "./rateLimits.ts";
 
@@ -68,6 +68,12 @@ const ANSWERS: Readonly<Record<EndpointName, readonly [Answerer, Rules]>> = {
   validateAddress: [validateAddress, GEOCODES],
   listBranches: [listBranches, PLAIN],
 };
+
+interface ApiAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 /** What a request asks for: an endpoint, or an address with other methods, or nothing. */
 type Asked =
@@ -159,7 +165,7 @@ async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
   const { state, limiter } = deps;
   const { asked, caller } = asking;
   const { policies, sells } = "name" in asked ? ANSWERS[asked.name][1] : PLAIN;
-  if (!caller) return { ...refuse(new RefusedRequestError(INVALID_API_KEY), untouchedHeaders(policies)) };
+  if (!caller) return refuse(new RefusedRequestError(INVALID_API_KEY), untouchedHeaders(policies));
   const allowance = limiter.take(accountOf(caller), policies);
   const headers = { ...allowance.headers, ...(sells ? warnOf(caller) : {}) };
   try {
@@ -192,7 +198,8 @@ async function answerAllowed(
   if (plan === "none") throw refused(403, "feature_not_available", "The organization's plan has no API.");
   const body = readsBody ? await readBody(request) : undefined;
   const { query } = readTarget(request.originalUrl);
-  return answer(state, { caller, reference: asked.reference, query, body });
+  const answered = await answer(state, { caller, reference: asked.reference, query, body });
+  return { status: asked.name === "createOrder" ? 201 : 200, body: answered, headers: {} };
 }
 
 /** Assumed: the spec shows no size limit for bodies. No Content-Type is needed. */

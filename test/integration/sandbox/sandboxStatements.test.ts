@@ -94,18 +94,6 @@ it("refuses identifiers that no path can contain, and accepts null for optional 
 });
 
 describe("changing an order", () => {
-  it("accepts part of the customer, and keeps the times when the place is unchanged", async () => {
-    const before = await create({ customer: customer({ address: anAddress({ street: "overtoom  12" }) }) });
-    const other = await patch(before.reference, { customer: { phone: "3" } });
-    expect(other).toMatchObject({ status: 200, json: { customer: { firstName: "Anna", phone: "3" } } });
-    const again = await patch(before.reference, {
-      customer: { phone: "4", address: anAddress({ street: "overtoom  12" }) },
-    });
-    expect(again.json).toMatchObject({ customer: { phone: "4" }, schedule: before.schedule });
-    const moved = await patch(before.reference, { customer: { address: { street: "Overtoom 200" } } });
-    expect(moved.json.customer.address).toEqual({ ...before.customer.address, street: "Overtoom 200" });
-  });
-
   it("accepts new coordinates of the same address", async () => {
     const before = await create();
     const coordinates = { latitude: 52.3, longitude: 4.7 };
