@@ -160,7 +160,7 @@
       });
     }
     /* A page that is slow to make is loaded less often. */
-    setTimeout(run, Math.max(INTERVAL_MS, 10 * (Date.now() - begun)));
+    setTimeout(() => void run(), Math.max(INTERVAL_MS, 10 * (Date.now() - begun)));
   };
   pause.hidden = false;
   pause.addEventListener("click", () => {
@@ -172,5 +172,5 @@
     if (!document.hidden && !isPaused) load().catch(() => undefined);
   });
   setInterval(tell, 1000);
-  setTimeout(run, INTERVAL_MS);
+  setTimeout(() => void run(), INTERVAL_MS);
 })();
