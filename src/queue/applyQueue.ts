@@ -1,5 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { context } from "@opentelemetry/api";
+import type { Context } from "@opentelemetry/api";
 import type { QueueOptions, Span, SpanKind, Telemetry, WorkerOptions } from "bullmq";
+import { BullMQOtel } from "bullmq-otel";
 import { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { unlessLate } from "../runtime/lifecycle/abort.ts";
@@ -8,7 +11,6 @@ import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
-import type { TracePoint, Tracing } from "../runtime/telemetry/tracing.ts";
 import { endWorker, openBackend } from "./backend.ts";
 import type { JobProcessor, QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
@@ -67,8 +69,6 @@ export type ApplyQueue = Awaited<ReturnType<typeof makeApplyQueue>>;
 
 export interface ApplyQueueDeps extends QueuePlace {
   readonly logger: Logger;
-  /** Makes jobs continue the trace of the request that caused them. */
-  readonly tracing?: Tracing | undefined;
   /** For tests, to shorten the product's intervals. */
   readonly overrides?: {
     readonly backoffMs?: number;
@@ -78,8 +78,8 @@ export interface ApplyQueueDeps extends QueuePlace {
 
 /** Opens the queue. Throws as `openBackend`. */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
-  const { redisUrls, logger, tracing, overrides = {} } = deps;
-  const traced = tracing === undefined ? {} : { telemetry: await loadJobTracing() };
+  const { redisUrls, logger, overrides = {} } = deps;
+  const traced = { telemetry: traceJobs() };
   const { backoff, removeOnComplete, ...jobOptions } = JOB_OPTIONS;
   const backend = await openBackend<ApplyJob>(deps, {
     name: APPLY_QUEUE,
@@ -99,7 +99,6 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
     send: async (seqs) => void (await queue.add(APPLY_QUEUE, { seqs })),
     isReachable: () => backend.isReachable(),
     logger,
-    tracing,
   });
   return {
     /** What cannot be enqueued is logged and forgotten, because the overdue check finds it. */
@@ -141,13 +140,12 @@ export function makeSender(deps: {
   readonly send: (seqs: readonly number[]) => Promise<void>;
   readonly isReachable: () => boolean;
   readonly logger: Logger;
-  readonly tracing?: Tracing | undefined;
 }): { readonly notify: Notify; readonly close: () => Promise<void> } {
-  const { send, isReachable, logger, tracing } = deps;
+  const { send, isReachable, logger } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const waiting: number[] = [];
   /** Trace positions of the callers; at most as many as waiting positions. */
-  const callers: TracePoint[] = [];
+  const callers: Context[] = [];
   let sending: Promise<void> | undefined;
   let closed = false;
 
@@ -169,9 +167,9 @@ export function makeSender(deps: {
     sending = undefined;
   }
 
-  async function sendOne(seqs: readonly number[], follows: readonly TracePoint[]): Promise<void> {
+  async function sendOne(seqs: readonly number[], follows: readonly Context[]): Promise<void> {
     try {
-      const sent = inSpan(tracing, "enqueue", { follows }, () => send(seqs));
+      const sent = inSpan("enqueue", { follows }, () => send(seqs));
       const outcome = await unlessLate(sent, SEND_DEADLINE_MS);
       if (outcome === "late") forget(seqs.length, "the queue does not answer");
     } catch (error) {
@@ -185,7 +183,7 @@ export function makeSender(deps: {
       if (waiting.length + seqs.length > WAITING_SEQS_MAX)
         return forget(seqs.length, "too many wait to be enqueued");
       for (const seq of seqs) waiting.push(seq);
-      if (tracing !== undefined) callers.push(tracing.here());
+      callers.push(context.active());
       sending ??= sendAll();
     },
     async close() {
@@ -234,12 +232,11 @@ const NO_SPAN: Span = {
 };
 
 /**
- * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes. Loaded only if tracing is on.
+ * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes.
  *
  * BullMQ's internal operations get none: a worker that waits for jobs would send a trace every few seconds.
  */
-async function loadJobTracing(): Promise<Telemetry> {
-  const { BullMQOtel } = await import("bullmq-otel");
+function traceJobs(): Telemetry {
   const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
   const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
     const carriesOn = options.kind === bullmq.SpanKind.PRODUCER || options.kind === bullmq.SpanKind.CONSUMER;

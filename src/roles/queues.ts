@@ -9,9 +9,9 @@ export interface Queues {
 
 /** Opens the queues that the configuration asks for; they end with the process. */
 export async function openQueues(deps: RoleDeps): Promise<Queues> {
-  const { config, databaseUrl, logger, shutdown, tracing } = deps;
+  const { config, databaseUrl, logger, shutdown } = deps;
   const where = { databaseUrl, redisUrls: config.redisUrls, logger };
-  const queue = await makeApplyQueue({ ...where, tracing });
+  const queue = await makeApplyQueue(where);
   shutdown.onShutdown("queue", () => queue.close());
   return { queue };
 }

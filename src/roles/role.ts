@@ -8,7 +8,6 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
-import type { Tracing } from "../runtime/telemetry/tracing.ts";
 import type { ReloadableConfig } from "./start/reloadableConfig.ts";
 
 /** The dependencies of every role at its start. */
@@ -20,8 +19,6 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
-  /** Undefined: tracing is off. */
-  readonly tracing?: Tracing | undefined;
   /** Sources and endpoints that may change while the process runs; undefined: those of the configuration stay. */
   readonly reloadableConfig?: ReloadableConfig | undefined;
   /** How long an event may arrive after the read that found its change; default: the poller's. */

@@ -87,7 +87,7 @@ export async function startWeb(
     logger,
   });
   shutdown.onShutdown("change announcements", () => announcements.close());
-  const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
+  const receive = traceReceiver(meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
   const { health = openHealth(deps) } = deps;
   meterHealth(metrics, health);

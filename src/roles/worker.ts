@@ -15,7 +15,7 @@ import { deliveryEvents } from "../wire/events.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
-  const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
+  const { config, clock, logger, shutdown, queue, metrics } = deps;
   const pool = openApplyPool(deps);
   const onDecisions = composeOnDecisions(deps, pool);
   await recordConfiguredSources(pool, config);
@@ -38,7 +38,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const applyJob = makeGroupApply(apply);
   const consumer = await queue.consume((seqs) => {
     const attributes = { "order_mirror.events": seqs.length };
-    const work = () => inSpan(tracing, "apply", { attributes }, () => applyJob(seqs));
+    const work = () => inSpan("apply", { attributes }, () => applyJob(seqs));
     return meterJob({ metrics, clock, queue: queue.bull.name }, work);
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());

@@ -17,7 +17,6 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/telemetry/logLevels.ts";
 import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
-import { startTracing } from "../../runtime/telemetry/tracing.ts";
 import { VERSION } from "../../runtime/version.ts";
 
 const COMMAND_TIMEOUT_MS = 30_000;
@@ -59,9 +58,6 @@ export async function runService(options: {
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {
-    // Opened first and so closed last: what the others do while they close is still traced.
-    const tracing = await startTracing(ENVIRONMENT, { service, version: VERSION, logger });
-    if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());
     await options.examine?.(database.url);
@@ -74,7 +70,7 @@ export async function runService(options: {
     const metrics = makeMetrics({ version: VERSION });
     const reloadableConfig = options.readAgain && listenForChanges(options.readAgain, { config, logger });
     const clock = systemClock;
-    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableConfig };
+    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, reloadableConfig };
     await start(deps, { databaseUrl: database.url });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its

@@ -13,7 +13,7 @@ import type { Receiver } from "../../receive/receiver.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import type { Metrics, Observe } from "../../runtime/telemetry/metrics.ts";
-import type { Tracing } from "../../runtime/telemetry/tracing.ts";
+import { inRequestSpan } from "../../runtime/telemetry/tracing.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
 
@@ -36,22 +36,17 @@ export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver
   };
 }
 
-/**
- * Traces each webhook request, if tracing is on: its event's job and the apply belong to its trace. The sender's own
- * trace is not continued: otherwise callers would decide what is sampled.
- */
+/** Traces each webhook request: its event's job and the apply belong to its trace. */
 export function traceReceiver(
-  tracing: Tracing | undefined,
   receive: (req: IncomingMessage, res: ServerResponse) => void,
 ): (req: IncomingMessage, res: ServerResponse) => void {
-  if (tracing === undefined) return receive;
   return (req, res) => {
     const attributes = { "http.request.method": req.method ?? "", "http.route": "/webhooks/:source" };
-    void tracing.inSpan("receive", { kind: "server", attributes }, async (note) => {
+    void inRequestSpan("receive", attributes, async (span) => {
       const closed = new Promise((resolve) => res.once("close", resolve));
       receive(req, res);
       await closed;
-      note({ "http.response.status_code": res.statusCode });
+      span.setAttribute("http.response.status_code", res.statusCode);
     });
   };
 }

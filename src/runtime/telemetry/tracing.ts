@@ -1,60 +1,49 @@
-import type { Logger } from "./logger.ts";
+import { context, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import type { Attributes, Context, Span } from "@opentelemetry/api";
+import { VERSION } from "../version.ts";
+import { describeError } from "./errorFields.ts";
 
-/** A point in a trace, for work that follows from it elsewhere or later. */
-export type TracePoint = object;
+// Spans of OpenTelemetry's API. It does nothing until the process has an SDK, which its owner chooses and loads, as with
+// `NODE_OPTIONS="--import @opentelemetry/auto-instrumentations-node/register"`.
 
-export interface SpanOptions {
-  readonly kind?: "server" | "internal";
-  /** What caused the work: it continues the first trace, and links to the others. */
-  readonly follows?: readonly TracePoint[];
+const tracer = trace.getTracer("order-mirror", VERSION);
+
+interface SpanOptions {
   /** Never an id of an order or an event, nor anything chosen by a sender. */
-  readonly attributes?: Readonly<Record<string, string | number>>;
+  readonly attributes?: Attributes;
+  /** What caused the work: it continues the first trace, and links to the others. Default: the current one. */
+  readonly follows?: readonly Context[];
 }
 
-/** Adds attributes to the span that become known only during the work; without tracing, does nothing. */
-type Note = (attributes: NonNullable<SpanOptions["attributes"]>) => void;
-type Work<Result> = (note: Note) => Promise<Result>;
-
-/** Spans of OpenTelemetry, for a collector. */
-export interface Tracing {
-  /** Runs the work within a span, which ends with it; of an error only its type and code are recorded. */
-  inSpan<Result>(name: string, options: SpanOptions, work: Work<Result>): Promise<Result>;
-  here(): TracePoint;
-  /** This position for another process, as the header `traceparent`; undefined outside of spans. */
-  carry(): string | undefined;
-  /** The point from `carry`; any other text gives one that continues nothing. */
-  carried(traceparent: string): TracePoint;
-  /** Sends pending spans, and ends; within 3 s. */
-  close(): Promise<void>;
-}
-
-/**
- * Whether the standard variables request traces. They are OpenTelemetry's, not ours: its libraries read all of them
- * from the environment alone, so a `.env` file is ignored. @internal
- */
-export function isTracingWanted(env: NodeJS.Dict<string>): boolean {
-  const read = (name: string) => (env[name] ?? "").trim();
-  const endpoint = read("OTEL_EXPORTER_OTLP_ENDPOINT") || read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-  const exporter = read("OTEL_TRACES_EXPORTER") || "otlp";
-  return endpoint !== "" && exporter === "otlp" && read("OTEL_SDK_DISABLED").toLowerCase() !== "true";
-}
-
-/** Starts tracing, or does nothing: without it, nothing is loaded. One per process. */
-export async function startTracing(
-  env: NodeJS.Dict<string>,
-  deps: { readonly service: string; readonly version: string; readonly logger: Logger },
-): Promise<Tracing | undefined> {
-  if (!isTracingWanted(env)) return undefined;
-  const { makeTracing } = await import("./openTelemetry.ts");
-  return makeTracing(deps);
-}
-
-/** Runs the work, within a span if tracing is on. */
+/** Runs the work within a span, which ends with it; of an error only its type and code are recorded. */
 export function inSpan<Result>(
-  tracing: Tracing | undefined,
   name: string,
-  options: SpanOptions,
-  work: Work<Result>,
+  { attributes = {}, follows = [] }: SpanOptions,
+  work: (span: Span) => Promise<Result>,
 ): Promise<Result> {
-  return tracing === undefined ? work(() => undefined) : tracing.inSpan(name, options, work);
+  const [first = context.active(), ...others] = follows;
+  const links = others.flatMap((each) => trace.getSpanContext(each) ?? []).map((at) => ({ context: at }));
+  return tracer.startActiveSpan(name, { links, attributes }, first, (span) => finish(span, work));
+}
+
+/** The same for a request: it begins a trace of its own. Otherwise callers would decide what is sampled. */
+export function inRequestSpan<Result>(
+  name: string,
+  attributes: Attributes,
+  work: (span: Span) => Promise<Result>,
+): Promise<Result> {
+  const options = { kind: SpanKind.SERVER, root: true, attributes };
+  return tracer.startActiveSpan(name, options, (span) => finish(span, work));
+}
+
+async function finish<Result>(span: Span, work: (span: Span) => Promise<Result>): Promise<Result> {
+  try {
+    return await work(span);
+  } catch (error) {
+    const { type, code } = describeError(error);
+    span.setStatus({ code: SpanStatusCode.ERROR, message: [type, code].filter(Boolean).join(" ") });
+    throw error;
+  } finally {
+    span.end();
+  }
 }

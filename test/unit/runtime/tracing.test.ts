@@ -1,34 +1,43 @@
-import { readdirSync, readFileSync } from "node:fs";
-import path from "node:path";
-import { expect, it } from "vitest";
-import { isTracingWanted } from "../../../src/runtime/telemetry/tracing.ts";
+import { context, SpanStatusCode, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { inRequestSpan, inSpan } from "../../../src/runtime/telemetry/tracing.ts";
 
-const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
+const exporter = new InMemorySpanExporter();
 
-it.each([
-  [{}, false],
-  [ENDPOINT, true],
-  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://127.0.0.1:4318/v1/traces" }, true],
-  [{ OTEL_EXPORTER_OTLP_ENDPOINT: " " }, false],
-  [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "otlp" }, true],
-  [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" }, false],
-  [{ ...ENDPOINT, OTEL_SDK_DISABLED: "TRUE" }, false],
-  [{ ...ENDPOINT, OTEL_SDK_DISABLED: "false" }, true],
-])("traces are wanted with %j: %s", (env, wanted) => {
-  expect(isTracingWanted(env)).toBe(wanted);
+beforeAll(() => {
+  trace.setGlobalTracerProvider(
+    new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
+  );
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+});
+beforeEach(() => exporter.reset());
+afterAll(() => {
+  trace.disable();
+  context.disable();
 });
 
-it("loads no tracing package while it is off: only two imports need them, which run when it is on", () => {
-  const source = path.resolve(import.meta.dirname, "../../../src");
-  const importers = (pattern: RegExp) =>
-    readdirSync(source, { recursive: true, encoding: "utf8" })
-      .filter((file) => file.endsWith(".ts") && pattern.test(readFileSync(path.join(source, file), "utf8")))
-      .toSorted();
-  const tracingOnly =
-    '(?:[^"]*openTelemetry\\.ts|bullmq-otel|@opentelemetry/(?:sdk-trace-base|exporter-trace-otlp-http|context-async-hooks|core|resources))';
-  expect(importers(new RegExp(`from "${tracingOnly}"`))).toEqual(["runtime/telemetry/openTelemetry.ts"]);
-  expect(importers(new RegExp(`import\\("${tracingOnly}"\\)`))).toEqual([
-    "queue/applyQueue.ts",
-    "runtime/telemetry/tracing.ts",
-  ]);
+const spans = () => exporter.getFinishedSpans();
+
+it("records only type and code of an error, and passes it on", async () => {
+  const error = Object.assign(new TypeError("call Ada on +44 20"), { code: "E_CALL" });
+  await expect(inSpan("work", {}, () => Promise.reject(error))).rejects.toBe(error);
+  expect(spans()[0]?.status).toEqual({ code: SpanStatusCode.ERROR, message: "TypeError E_CALL" });
+  expect(spans()[0]?.events).toEqual([]);
 });
+
+it("continues what caused the work first, links to the others, and begins a trace for each request", async () => {
+  const callers = [await inRequestSpan("receive", {}, here), await inRequestSpan("receive", {}, here)];
+  await inSpan("enqueue", { follows: callers }, () => inRequestSpan("receive", {}, here));
+  const [one, two, inner, enqueue] = spans();
+  expect(enqueue?.parentSpanContext?.spanId).toBe(one?.spanContext().spanId);
+  expect(enqueue?.links.map(({ context: at }) => at.spanId)).toEqual([two?.spanContext().spanId]);
+  expect(inner?.parentSpanContext).toBeUndefined();
+});
+
+const here = () => Promise.resolve(context.active());
