@@ -26,7 +26,6 @@ import type { Faults, FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
 import { makeDeliverer } from "./events/deliverer.ts";
 import { setWebhook } from "./events/events.ts";
-import { releaseDeliveries } from "./events/events.sql.ts";
 import { makeTaskLoop } from "./taskLoop.ts";
 import { makeDirectory } from "./world/directory.ts";
 import { makeTraffic, setFleetSpeed } from "./world/fleet.ts";
@@ -131,7 +130,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   const state = await makeState(options, pool, () => wake());
   await addWebhooks(state, options);
   const traffic = makeTraffic(state);
-  const deliverer = makeDeliverer({ state, systemClock, signal });
+  const deliverer = makeDeliverer({ state, signal });
   const loop = makeTaskLoop({ state, traffic, deliverer, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
@@ -248,10 +247,7 @@ const SEED_DEFAULT = 1;
 /** Opens the database's world, or creates one; a `seed` other than its own rebuilds it. */
 async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
   const known = await readWorld(pool);
-  if (known && (seed === undefined || seed === known.seed)) {
-    await releaseDeliveries(pool);
-    return known;
-  }
+  if (known && (seed === undefined || seed === known.seed)) return known;
   const fresh = seed ?? SEED_DEFAULT;
   await write((connection) => createWorld(connection, fresh, seedDirectory(fresh)));
   return { seed: fresh, clockNow: null, fleetSpeed: null };

@@ -98,7 +98,7 @@ async function runWhileDue(deps: LoopDeps, scope: Scope): Promise<Instant | null
  * next thing was due as far as known before.
  */
 async function runOnce({ state, traffic, deliverer }: LoopDeps, scope: Scope) {
-  const due = await readDueTimes(state.pool);
+  const due = await readDueTimes(state.pool, deliverer.sending());
   const delivery = deliverer.isFull() ? null : due.delivery;
   const own = [due.lateChange, traffic.dueAt(), due.move];
   const dueAt = earliest(scope === "all" ? [...own, delivery] : [delivery]);

@@ -1,40 +1,26 @@
 import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
 import { chance } from "../world/chance.ts";
 import { MARK, addMillis, shownTime } from "../world/state.ts";
-import { recordDelivery, takeDueDeliveries } from "./events.sql.ts";
+import { recordDelivery, readDueDeliveries } from "./events.sql.ts";
 import type { AttemptResult, DueSandboxDelivery } from "./events.sql.ts";
 import type { SandboxState } from "../world/state.ts";
 
 const DELIVERIES_AT_ONCE_MAX = 16;
-const RECORD_PAUSE_MS = 1_000;
 
 export type Deliverer = ReturnType<typeof makeDeliverer>;
 
 /** Sends events, several concurrently. */
-export function makeDeliverer(deps: { state: SandboxState; systemClock: Clock; signal: AbortSignal }) {
-  const { state, systemClock, signal } = deps;
-  const underWay = new Set<Promise<void>>();
-  /** Retried until it is recorded: a delivery that stays taken would not be attempted again before the next start. */
-  const record = async (result: AttemptResult) => {
-    for (;;) {
-      try {
-        await recordDelivery(state.pool, result);
-        return;
-      } catch (error) {
-        if (signal.aborted) throw error;
-        state.logger.warn({ err: error }, "an attempt could not be recorded yet");
-        await systemClock.sleep(RECORD_PAUSE_MS, signal);
-      }
-    }
-  };
+export function makeDeliverer(deps: { state: SandboxState; signal: AbortSignal }) {
+  const { state, signal } = deps;
+  /** By their ids. What a stopped process was sending stays pending, and the next start attempts it again. */
+  const underWay = new Map<bigint, Promise<void>>();
   const deliver = async (delivery: DueSandboxDelivery) => {
-    const result = await sendDelivery(state, delivery, { systemClock, signal });
-    // Ended by the shutdown, not by the receiver: it stays taken, and the next start attempts it again.
+    const result = await sendDelivery(state, delivery, signal);
+    // Ended by the shutdown, not by the receiver.
     if (signal.aborted && result.status === null) return;
-    await record(result);
+    await recordDelivery(state.pool, result);
     const { eventId, eventType, reference } = delivery;
     state.logger.debug(
       { event_id: eventId, event_type: eventType, reference, outcome: result.state, status: result.status },
@@ -45,21 +31,25 @@ export function makeDeliverer(deps: { state: SandboxState; systemClock: Clock; s
   return {
     /** Whether the maximum number is under way; when one ends, it wakes the loop. */
     isFull: () => underWay.size >= DELIVERIES_AT_ONCE_MAX,
+    /** The ids of those under way. */
+    sending: () => [...underWay.keys()],
     /** Starts due deliveries while there is room; on a virtual clock, waits for them to end. */
     begin: async () => {
       // One at a time on a virtual clock, so that receivers see the same sequence in every run.
       const room = state.clock.kind === "virtual" ? 1 : DELIVERIES_AT_ONCE_MAX - underWay.size;
       if (room <= 0 || signal.aborted) return;
-      for (const delivery of await takeDueDeliveries(state.pool, state.clock.now(), room)) {
+      const due = { now: state.clock.now(), sending: [...underWay.keys()], limit: room };
+      for (const delivery of await readDueDeliveries(state.pool, due)) {
+        const { deliveryId } = delivery;
         const task = deliver(delivery)
           .catch((error: unknown) => state.logger.error({ err: error }, "a delivery was not recorded"))
-          .finally(() => underWay.delete(task));
-        underWay.add(task);
+          .finally(() => underWay.delete(deliveryId));
+        underWay.set(deliveryId, task);
       }
-      if (state.clock.kind === "virtual") await Promise.all(underWay);
+      if (state.clock.kind === "virtual") await Promise.all(underWay.values());
     },
     /** Waits until every delivery under way has ended; returns how many there were. */
-    drain: async () => (await Promise.all(underWay)).length,
+    drain: async () => (await Promise.all(underWay.values())).length,
   };
 }
 
@@ -76,12 +66,12 @@ const ATTEMPTS_MAX = 8;
 async function sendDelivery(
   state: SandboxState,
   delivery: DueSandboxDelivery,
-  options: { systemClock: Clock; signal: AbortSignal },
+  signal: AbortSignal,
 ): Promise<AttemptResult> {
   // A downgrade stops events immediately (spec, "Events"), including pending retries.
   const hasPlan = state.directory.findOrganization(delivery.organizationId)?.plan === "advanced";
   const { status, error } = hasPlan
-    ? await post(state, delivery, options.signal)
+    ? await post(state, delivery, signal)
     : { status: null, error: "no_plan" };
   const received = status !== null && status >= 200 && status < 300;
   const waitMs = state.dials.retryBaseMs * RETRY_FACTOR ** delivery.attempts;

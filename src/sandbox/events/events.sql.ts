@@ -127,43 +127,28 @@ export interface AttemptResult {
   readonly dueAt: Instant;
 }
 
-/** Takes up to `limit` due deliveries, the longest due first; nobody else gets them until recordDelivery. */
-export async function takeDueDeliveries(
+/** Up to `limit` due deliveries that are not being sent, the longest due first. */
+export async function readDueDeliveries(
   connection: Connection,
-  now: Instant,
-  limit: number,
+  due: { now: Instant; sending: readonly bigint[]; limit: number },
 ): Promise<DueSandboxDelivery[]> {
   const { rows } = await connection.query<DueSandboxDelivery>(
-    `with taken as (
-       update sandbox.deliveries set taken = true
-       where delivery_id in (
-         select delivery_id from sandbox.deliveries
-         where state = 'pending' and not taken and due_at <= $1
-         order by due_at, delivery_id limit $2
-       )
-       returning delivery_id, event_id, endpoint_id, corrupt, attempts, due_at
-     )
-     select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
-       e.organization_id as "organizationId", e.reference, e.body,
-       t.corrupt, t.attempts, p.url, p.secret, p.scheme
-     from taken t join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
-     order by t.due_at, delivery_id`,
-    [now, limit],
+    `select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
+       e.organization_id as "organizationId", e.reference, e.body, d.corrupt, d.attempts, p.url, p.secret, p.scheme
+     from sandbox.deliveries d join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
+     where d.state = 'pending' and d.due_at <= $1 and delivery_id <> all ($2::bigint[])
+     order by d.due_at, delivery_id limit $3`,
+    [due.now, due.sending, due.limit],
   );
   return rows;
 }
 
 export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
   await connection.query(
-    `update sandbox.deliveries set taken = false, attempts = attempts + 1, state = $2, due_at = $3, status = $4,
+    `update sandbox.deliveries set attempts = attempts + 1, state = $2, due_at = $3, status = $4,
        error = $5 where delivery_id = $1`,
     [result.deliveryId, result.state, result.dueAt, result.status, result.error],
   );
-}
-
-/** Releases the deliveries that an ended process had taken; they are attempted again. */
-export async function releaseDeliveries(connection: Connection): Promise<void> {
-  await connection.query(`update sandbox.deliveries set taken = false where taken`);
 }
 
 /** The earliest due times of each kind; null if nothing is due. */
@@ -173,16 +158,18 @@ export interface DueTimes {
   readonly lateChange: Instant | null;
 }
 
-export async function readDueTimes(connection: Connection): Promise<DueTimes> {
+export async function readDueTimes(connection: Connection, sending: readonly bigint[]): Promise<DueTimes> {
   const { rows } = await connection.query<DueTimes>({
     // Asked at each step of the sandbox's clock: planning it takes longer than running it.
     name: "read-due-times",
     text: `select
-       (select min(due_at) from sandbox.deliveries where state = 'pending' and not taken) as delivery,
+       (select due_at from sandbox.deliveries where state = 'pending' and delivery_id <> all ($1::bigint[])
+          order by due_at, delivery_id limit 1) as delivery,
        (select next_move_at from sandbox.orders o where next_move_at is not null
           and not exists (select from sandbox.late_changes l where l.number = o.number)
         order by next_move_at limit 1) as move,
        (select min(visible_at) from sandbox.late_changes) as "lateChange"`,
+    values: [sending],
   });
   return rows[0] ?? { delivery: null, move: null, lateChange: null };
 }

@@ -1,7 +1,6 @@
 import { addSeconds } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { GAZETTEER } from "./places.ts";
-import { ORDER_INDEXES } from "./world.sql.ts";
 import type { Connection } from "./world.sql.ts";
 import { measureDistance } from "./schedule.ts";
 import { canTakeOrders } from "./fleet.ts";
@@ -112,8 +111,6 @@ async function insertPastOrders(connection: Connection, past: PastOrders): Promi
   return rowCount ?? 0;
 }
 
-/** From this count on, rebuilding the indexes is faster than updating them row by row. */
-const REINDEX_COUNT_MIN = 50_000;
 /** Orders younger than this at the end of the period are still under way. */
 const LIFE_SECONDS = 2_400;
 /** The fleet takes the first step of an open order within this time at speed 1. */
@@ -126,10 +123,8 @@ const SPEED_MIN = 0.001;
  */
 export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
   return state.write(async (connection) => {
-    const reindexes = request.count >= REINDEX_COUNT_MIN;
-    if (reindexes) await dropIndexes(connection);
     const { seed, fleetSpeed } = state.dials;
-    const made = await insertPastOrders(connection, {
+    return insertPastOrders(connection, {
       ...request,
       moves: request.livemode && fleetSpeed > 0,
       now: state.clock.now(),
@@ -138,19 +133,7 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
       stayNanos: BigInt(Math.round(STAY_NANOS / Math.max(fleetSpeed, SPEED_MIN))),
       ways: listWays(state, request.organizationId),
     });
-    if (reindexes) await createIndexes(connection);
-    return made;
   });
-}
-
-async function dropIndexes(connection: Connection): Promise<void> {
-  for (const name of Object.keys(ORDER_INDEXES)) await connection.query(`drop index sandbox.${name}`);
-}
-
-async function createIndexes(connection: Connection): Promise<void> {
-  await connection.query("set local maintenance_work_mem = '256MB'");
-  for (const statement of Object.values(ORDER_INDEXES)) await connection.query(statement);
-  await connection.query("analyze sandbox.orders");
 }
 
 /** Every street that the gazetteer knows near a branch that takes orders. */

@@ -63,29 +63,12 @@ export interface SandboxClock {
 export const VIRTUAL_START: Instant = 1_767_600_000_000_000_000n;
 const VIRTUAL_TICK_NANOS = NANOS_PER_MILLI;
 
-/** Finer than the wall clock's milliseconds; follows the wall clock when it is set or after the machine slept. */
 export function makeRealClock(clock: Clock): SandboxClock {
-  const driftNanosMax = 50n * NANOS_PER_MILLI;
-  let base = clock.now();
-  let baseMs = clock.monotonicMs();
-  const now = () => {
-    const wall = clock.now();
-    const fine = base + BigInt(Math.round((clock.monotonicMs() - baseMs) * 1_000)) * 1_000n;
-    const drift = fine - wall;
-    if (drift < driftNanosMax && drift > -driftNanosMax) return fine;
-    base = wall;
-    baseMs = clock.monotonicMs();
-    return wall;
+  const now = () => clock.now();
+  const moveTo = () => {
+    throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
   };
-  return {
-    kind: "real",
-    now,
-    stamp: now,
-    moveTo: () => {
-      throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
-    },
-    restart: () => undefined,
-  };
+  return { kind: "real", now, stamp: now, moveTo, restart: () => undefined };
 }
 
 /** Stands still until advanced, so that runs repeat. Starts at `now` if not null; a restart returns to `start`. */

@@ -170,6 +170,14 @@ create table sandbox.orders (
   updated_at        bigint not null,
   next_move_at      bigint
 );
+create unique index orders_reference on sandbox.orders (reference);
+create unique index orders_external on sandbox.orders (organization_id, livemode, external_order_id);
+create index orders_updated on sandbox.orders (organization_id, livemode, updated_at, number);
+create index orders_pickup on sandbox.orders (organization_id, livemode, pickup_time, number);
+create index orders_delivery on sandbox.orders (organization_id, livemode, delivery_time, number);
+create index orders_status on sandbox.orders (organization_id, livemode, status, updated_at, number);
+create index orders_branch on sandbox.orders (organization_id, livemode, branch_id, updated_at, number);
+create index orders_moving on sandbox.orders (next_move_at, number) where next_move_at is not null;
 create table sandbox.late_changes (
   change_id  bigint generated always as identity primary key,
   number     bigint not null,
@@ -218,7 +226,6 @@ create table sandbox.deliveries (
   corrupt     boolean not null,
   state       text not null check (state in ('pending', 'delivered', 'failed')),
   due_at      bigint not null,
-  taken       boolean not null default false,
   attempts    integer not null default 0,
   -- Of the last attempt: the answer's status, or why there was none.
   status      integer,
@@ -244,25 +251,6 @@ begin
 end
 $$;
 `;
-
-/** Dropped before seeding many orders, and recreated afterwards. */
-export const ORDER_INDEXES: Readonly<Record<string, string>> = {
-  orders_reference: "create unique index orders_reference on sandbox.orders (reference)",
-  orders_external:
-    "create unique index orders_external on sandbox.orders (organization_id, livemode, external_order_id)",
-  orders_updated:
-    "create index orders_updated on sandbox.orders (organization_id, livemode, updated_at, number)",
-  orders_pickup:
-    "create index orders_pickup on sandbox.orders (organization_id, livemode, pickup_time, number)",
-  orders_delivery:
-    "create index orders_delivery on sandbox.orders (organization_id, livemode, delivery_time, number)",
-  orders_status:
-    "create index orders_status on sandbox.orders (organization_id, livemode, status, updated_at, number)",
-  orders_branch:
-    "create index orders_branch on sandbox.orders (organization_id, livemode, branch_id, updated_at, number)",
-  orders_moving:
-    "create index orders_moving on sandbox.orders (next_move_at, number) where next_move_at is not null",
-};
 
 export interface World {
   readonly seed: number;
@@ -296,7 +284,7 @@ export async function createWorld(
 ): Promise<void> {
   await connection.query("set local client_min_messages = warning");
   await connection.query("drop schema if exists sandbox cascade");
-  await connection.query(`${SCHEMA_SQL}; ${Object.values(ORDER_INDEXES).join("; ")}`);
+  await connection.query(SCHEMA_SQL);
   await connection.query(`insert into sandbox.world (schema_version, seed, directory) values ($1, $2, $3)`, [
     SCHEMA_VERSION,
     seed,

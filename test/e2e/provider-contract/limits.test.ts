@@ -147,7 +147,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
       status: 429,
       code: "rate_limit_exceeded",
       policy: "order-list",
-      retryAfterMs: expect.any(Number),
+      retry: { afterMs: expect.any(Number) as number },
     });
   });
 
