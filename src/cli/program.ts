@@ -36,7 +36,7 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
 const AFTER_HELP = `
 Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 problems found
             75 a required service is unavailable or a disk is full, try again later
-            130, 143 ended by a signal
+            130, 143 ended by a signal; 141 stdout was closed
 
 Configuration comes from the environment and from .env; \`order-mirror config\` shows the values in force.`;
 

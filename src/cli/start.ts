@@ -4,9 +4,15 @@ import { makeProgram } from "./program.ts";
 
 const verbose = ["debug", "trace"].includes(findText("LOG_LEVEL") ?? "");
 
-// The reader of our output may close it early (`| head`); that is not a failure. A full disk behind `>` is one.
+/** What shells expect after SIGPIPE. */
+const CLOSED_OUTPUT = 141;
+
+// The reader of our output may close it early (`| head`), and the disk behind `>` may be full. A service or a long command
+// listens too, and ends by itself.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === "EPIPE" ? 0 : reportFailure(error, { verbose, json: false }));
+  const isClosed = error.code === "EPIPE";
+  process.exitCode ??= isClosed ? CLOSED_OUTPUT : reportFailure(error, { verbose, json: false });
+  if (!isClosed && process.stdout.listenerCount("error") === 1) process.exit();
 });
 process.stderr.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;

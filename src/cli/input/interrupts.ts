@@ -2,8 +2,8 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
  * Runs a command until Ctrl-C. The first signal aborts the given AbortSignal, so that the command can shut down
- * cleanly; a second one ends the process immediately. Sets the exit code that shells expect after a signal. A closed
- * stdout (`| head`) also ends the command, with exit code 0.
+ * cleanly; a second one ends the process immediately. Sets the exit code that shells expect after a signal. A stdout
+ * that is closed (`| head`) or full also ends the command.
  */
 export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const ending = new AbortController();
@@ -16,11 +16,7 @@ export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<
     process.on(name, end);
     return () => process.off(name, end);
   });
-  const leave = (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    ending.abort();
-  };
-  process.stdout.on("error", leave);
+  process.stdout.on("error", () => ending.abort());
   try {
     await run(ending.signal);
   } finally {

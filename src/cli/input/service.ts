@@ -57,6 +57,8 @@ export async function runService(options: {
   }
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
+  // As after SIGTERM; the exit code is set where every command's stdout is watched.
+  process.stdout.on("error", () => void shutdown.run("stdout was closed").then(() => process.exit()));
   try {
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -21,6 +22,17 @@ beforeAll(async () => {
 });
 afterEach(stopPrograms);
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
+
+it("ends as after SIGTERM when its output is closed, and leaves nothing running", async () => {
+  const demo = startProgram(["demo"], env);
+  await demo.waitFor(/Ops\s+http/);
+  const postgres = path.join(dataDir, "demo/postgres/postmaster.pid");
+  expect(existsSync(postgres)).toBe(true);
+  demo.child.stdout?.destroy();
+  const { code, signal } = await demo.ended;
+  expect([code, signal]).toEqual([141, null]);
+  expect(existsSync(postgres)).toBe(false);
+});
 
 interface StatusJson {
   readonly sourceId: string;
