@@ -21,14 +21,15 @@ import { makeOutgoingRoutes } from "./outgoing/outgoingRoutes.ts";
 import { makeRemedyRoutes } from "./remedies/remedyRoutes.ts";
 import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
-import { makeJobRoutes } from "./queues/jobRoutes.ts";
-import type { JobQueue } from "./queues/queuedJobs.ts";
+import { makeQueueDashboard } from "./queues/queueDashboard.ts";
+import type { ShownQueues } from "./queues/queueDashboard.ts";
+import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeSourceRoutes } from "./sources/sourcePage.ts";
 import { refuse } from "./html/requests.ts";
 
 export interface OpsDeps {
   readonly pool: Pool;
-  readonly queue: JobQueue;
+  readonly queues: ShownQueues;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn">>;
   readonly logger: Logger;
@@ -46,7 +47,7 @@ const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 
 /** The pages under `/ops`, behind the login. */
 export function makeOpsRouter(deps: OpsDeps): Router {
-  const { pool, queue, config, logger, clock = systemClock } = deps;
+  const { pool, queues, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
   const ops = Router();
@@ -62,7 +63,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makeSourceRoutes(pool), makeStartPage());
-  ops.use("/queues", makeJobRoutes(pool, queue));
+  ops.use("/queues", makeQueueDashboard({ pool, queues }));
+  ops.use("/queue-health", makeQueueHealth({ pool, queues }));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();

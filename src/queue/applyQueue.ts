@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { context } from "@opentelemetry/api";
 import type { Context } from "@opentelemetry/api";
@@ -42,6 +43,8 @@ const JOB_OPTIONS = {
 const COMPLETED_IN_POSTGRES = { count: 20 };
 
 const WORKER_OPTIONS = {
+  // By which the dashboard knows what each worker does.
+  name: `${hostname()}:${process.pid}`,
   // Concurrent jobs are applied together, in few statements: see apply/groupApply.
   concurrency: 32,
   // A dead worker is noticed after one or two of these intervals; a job takes milliseconds.

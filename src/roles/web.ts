@@ -194,9 +194,9 @@ function composeApp(
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
-  const { bull, notify } = queue;
+  const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
-  const queues = { queue: bull, notify };
+  const queues = { queues: () => [queue.bull], notify };
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   // The read API comes before Express's application, which costs more than reading an order: it gives every request and

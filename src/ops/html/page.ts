@@ -22,7 +22,7 @@ const SECTIONS = {
   overview: ["/ops", "Overview"],
   quarantine: ["/ops/quarantine", "Quarantine"],
   sources: ["/ops/sources", "Sources"],
-  queues: ["/ops/queues", "Queue"],
+  queues: ["/ops/queue-health", "Queue"],
   outgoing: ["/ops/outgoing", "Outgoing"],
   actions: ["/ops/actions", "Audit log"],
 } as const;

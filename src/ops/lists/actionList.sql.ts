@@ -24,7 +24,6 @@ const ACTIONS: Readonly<Record<string, string>> = {
   erase: "Erased",
   adopt: "Adopted a source",
   outgoing: "Outgoing webhooks",
-  retry_jobs: "Retried jobs",
   queue: "Queue",
 };
 const ROLES = ["operator", "viewer", "command"];

@@ -28,7 +28,10 @@ const OF_SOURCES: Readonly<Record<string, SourceRemedy>> = {
 const endpointQuery = (endpointId: string) => `?endpoint=${encodeURIComponent(endpointId)}`;
 
 const OF_OTHERS: Readonly<Record<string, (subject: string) => Remedy>> = {
-  OrderMirrorDeadJobs: () => ["Retry the failed jobs…", "/ops/queues?state=failed"],
+  OrderMirrorDeadJobs: (queue) => [
+    "Retry the failed jobs…",
+    `/ops/queues/queue/${encodeURIComponent(queue)}?status=failed`,
+  ],
   OrderMirrorOutgoingFailing: (endpoint) => [
     "Pause this endpoint…",
     `/ops/outgoing-pause${endpointQuery(endpoint)}`,

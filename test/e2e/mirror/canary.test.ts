@@ -126,7 +126,7 @@ async function readPages(url: string): Promise<string> {
     "/ops/quarantine",
     "/ops/actions",
     "/ops/sources/live",
-    "/ops/queues?state=completed",
+    "/ops/queues/api/queues?activeQueue=apply&status=completed",
   ];
   const texts: string[] = [];
   for (const [pages, headers] of [

@@ -79,8 +79,8 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   await vi.waitFor(() => expect(received.length).toBeGreaterThan(5), PATIENCE);
   expect(unverified).toEqual([]);
 
-  const queues = await (await fetch(`${web}/ops/queues`)).text();
-  expect(queues).toContain("/ops/queues?state=waiting");
+  const queues = await (await fetch(`${web}/ops/queues/api/queues`)).text();
+  expect(queues).toContain('"name":"apply"');
   const metrics = await (await fetch(`${web}/metrics`)).text();
   expect(metrics).toMatch(/order_mirror_outgoing_pending\{endpoint="erp"\} \d+/);
 

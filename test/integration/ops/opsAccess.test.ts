@@ -38,7 +38,9 @@ async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
 ) {
   const config = { localTrust: false, ...logins };
-  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  const server = await serve(
+    makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
+  );
   servers.push(server);
   return server.url;
 }
@@ -126,7 +128,7 @@ describe("without any password", () => {
 
 describe("writes", () => {
   it.each([
-    "/queues/retry",
+    "/queues/api/queues/pause",
     "/pause",
     "/resume",
     "/gap",
@@ -146,8 +148,8 @@ describe("writes", () => {
     const type = { "Content-Type": "application/x-www-form-urlencoded" };
     await board.queue.add("events", { seqs: [1] });
     await board.failAll("a test");
-    const answer = await ask(`${url}/ops/queues/retry`, {
-      method: "POST",
+    const answer = await ask(`${url}/ops/queues/api/queues/${board.queue.name}/retry/failed`, {
+      method: "PUT",
       headers: { Authorization: OPERATOR, ...type, ...Object.fromEntries(own) },
       body: "",
     });
@@ -171,7 +173,7 @@ describe("writes", () => {
   it.each([[{}], [{ "Sec-Fetch-Site": "same-origin" }], [{ Origin: "http://HERE" }]])(
     "are accepted from the operator's own page or program: %j",
     async (headers) => {
-      expect(await retry(headers)).toEqual({ status: 303, failed: 0 });
+      expect(await retry(headers)).toEqual({ status: 200, failed: 0 });
     },
   );
 });
@@ -179,7 +181,7 @@ describe("writes", () => {
 describe("the headers", () => {
   it("forbid loading, framing and content sniffing, even on responses that are no pages", async () => {
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const ops = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
+    const ops = makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger });
     const server = await serve(setAnswerHeaders, ops);
     servers.push(server);
     for (const path of ["/ops", "/ops/queues", "/nothing"]) {

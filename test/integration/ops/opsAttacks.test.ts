@@ -37,7 +37,7 @@ beforeAll(async () => {
   server = await serve(
     makeOpsRouter({
       pool,
-      queue: board.queue,
+      queues: () => [board.queue],
       config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
       logger: silentLogger,
     }),
@@ -112,7 +112,7 @@ async function fillWithEvil(): Promise<string[]> {
     `/ops/actions?person=${typed}`,
     `/ops/lost?source=${typed}&after=${typed}`,
     `/ops/sources/${typed}`,
-    `/ops/queues?state=${typed}`,
+    `/ops/queue-health/${encodeURIComponent(typed)}/1`,
     `/ops/${typed}`,
   ];
 }
@@ -136,7 +136,7 @@ describe("text from a recipient, a provider or a visitor", () => {
     try {
       const { page, troubles } = await openTab(browser, server.url);
       page.on("dialog", (dialog) => void troubles.push(dialog.message()));
-      for (const address of [...pages, "/ops/queues"]) {
+      for (const address of [...pages, "/ops/queue-health"]) {
         await page.goto(address, { waitUntil: "load" });
         expect([address, await page.evaluate("globalThis.owned ?? null")]).toEqual([address, null]);
       }
@@ -159,7 +159,7 @@ describe("the redirect after login", () => {
     const locked = await serve(
       makeOpsRouter({
         pool,
-        queue: board.queue,
+        queues: () => [board.queue],
         config: { opsPassword: "a right password", opsViewerPassword: null, localTrust: true },
         logger: silentLogger,
       }),

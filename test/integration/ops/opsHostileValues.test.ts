@@ -30,7 +30,7 @@ beforeAll(async () => {
     service: "test",
     destination: { write: (line) => lines.push(line) },
   });
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger }));
+  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
 });
 afterAll(async () => {
   await server.close();
@@ -119,7 +119,7 @@ const LISTS = [
   "/breaches",
   "/quarantine",
   "/sources",
-  "/queues",
+  "/queue-health",
   "/outgoing",
   "/outgoing/erp",
 ];
@@ -171,7 +171,6 @@ it("no field of a form breaks it", async () => {
     "/gap",
     "/quarantine/retry",
     "/quarantine/dismiss",
-    "/queues/retry",
     "/orders/live/V/refetch",
     "/orders/V/R1/refetch",
     "/outgoing/erp/V/retry",

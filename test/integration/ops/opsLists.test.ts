@@ -23,7 +23,9 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
   board = await openBoardQueue(database.url, "jobs");
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config: LOGINS, logger: silentLogger }));
+  server = await serve(
+    makeOpsRouter({ pool, queues: () => [board.queue], config: LOGINS, logger: silentLogger }),
+  );
   await database.pool.query(`
     insert into mirror.sources (source_id, mode, base_url, provider)
     values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
@@ -140,7 +142,7 @@ describe("the pages of the sources", () => {
   });
 });
 
-describe("the queues' page", () => {
+describe("the queues", () => {
   /** Jobs that a worker has failed for good. */
   async function failJobs(count: number) {
     const { rows } = await database.pool.query<{ seq: string }>(`
@@ -156,37 +158,53 @@ describe("the queues' page", () => {
     await board.failAll("the disk is full");
   }
 
-  it("shows failed jobs with their events and orders, and an operator retries one or all", async () => {
-    await failJobs(3);
-    const { text, page } = await read("/ops/queues", OPERATOR);
-    expect(text).toMatch(/Failed 3 Running 0 Waiting 0 Waiting to retry 0 Done 0/);
-    expect(text).toMatch(
-      /evt_1 ORD-JOB live evt_2 not decided yet live evt_3 not decided yet live and 2 more/,
-    );
-    expect(text).toContain("the disk is full");
-    const job = /name="job" value="([^"]+)"/.exec(page)?.[1] ?? "";
-    const done = await send("/ops/queues/retry", { job });
-    expect(done.status).toBe(303);
-    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 2, waiting: 1 });
-    await send("/ops/queues/retry", { job });
-    await send("/ops/queues/retry", {});
-    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
-    expect((await read("/ops/queues?state=waiting")).text).toMatch(/evt_1 ORD-JOB/);
+  const call = (path: string, login: Record<string, string>, method = "PUT") =>
+    fetch(`${server.url}/ops/queues/api/queues${path}`, { method, headers: login });
+  const actions = async () => {
     const { rows } = await database.pool.query(
-      "select target, affected::int from mirror.ops_actions where action = 'retry_jobs' order by action_id",
+      "select target, role, affected::int from mirror.ops_actions where action = 'queue' order by action_id",
     );
-    expect(rows).toEqual([
-      { target: `job ${job}`, affected: 1 },
-      { target: `job ${job}`, affected: 0 },
-      { target: "all failed jobs", affected: 2 },
+    return rows as unknown[];
+  };
+
+  it("are in the dashboard, where an operator retries one job or all; each change is in the audit log", async () => {
+    await failJobs(3);
+    const { name } = board.queue;
+    const [job] = await board.queue.getFailed();
+    expect((await read("/ops/queues", OPERATOR)).page).toContain("order-mirror");
+    const listed = await call(`?activeQueue=${name}&status=failed`, OPERATOR, "GET");
+    expect(await listed.text()).toContain("the disk is full");
+    expect((await call(`/${name}/${job?.id}/retry`, OPERATOR)).status).toBe(204);
+    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 2, waiting: 1 });
+    expect((await call(`/${name}/retry/failed`, OPERATOR)).status).toBe(200);
+    expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
+    await expect.poll(actions, { timeout: 60_000 }).toEqual([
+      { target: `${name} ${job?.id} retry`, role: "operator", affected: 1 },
+      { target: `${name} retry failed`, role: "operator", affected: 1 },
     ]);
+    const { text } = await read(`/ops/queue-health/${name}/${job?.id}`, VIEWER);
+    expect(text).toMatch(/evt_1 ORD-JOB live evt_2 not decided yet live/);
+    expect((await read(`/ops/queue-health/${name}/none`, VIEWER)).status).toBe(404);
   });
 
-  it("offers a viewer no button, and refuses the action", async () => {
-    expect((await read("/ops/queues")).page).not.toContain('action="/ops/queues/retry"');
-    expect((await send("/ops/queues/retry", {}, VIEWER)).status).toBe(405);
-    await send("/ops/queues/retry", { job: "none" });
-    expect((await read("/ops/actions")).text).toContain("Retried jobs – job none 0");
+  it("let a viewer read and change nothing", async () => {
+    const { name } = board.queue;
+    const before = await actions();
+    const listed = await call("", VIEWER, "GET");
+    expect(await listed.json()).toMatchObject({ queues: [{ name, readOnlyMode: true }] });
+    for (const path of [`/${name}/retry/failed`, `/${name}/obliterate`, `/${name}/pause`])
+      expect((await call(path, VIEWER)).status).toBe(405);
+    expect(await actions()).toEqual(before);
+  });
+
+  it("are beside the figures that the dashboard lacks", async () => {
+    await database.pool.query(
+      "insert into mirror.pending (seq, source_id, received_at) values (1, 'live', clock_timestamp() - interval '4 minutes')",
+    );
+    const { text } = await read("/ops/queue-health", VIEWER);
+    expect(text).toMatch(/Oldest waiting event 4 min/);
+    expect(text).toMatch(/Events in the last hour \d/);
+    expect(text).toContain(`Workers of ${board.queue.name} No worker is alive.`);
   });
 });
 

@@ -47,7 +47,7 @@ async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
 ) {
   const config = { localTrust: false, ...logins };
-  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger }));
+  const server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
   servers.push(server);
   return server.url;
 }

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await fillMirror(pool);
   board = await openBoardQueue(database.url, "order");
   const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }));
 });
 afterAll(async () => {
   await server.close();

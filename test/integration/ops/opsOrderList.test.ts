@@ -41,7 +41,7 @@ beforeAll(async () => {
     values ('test', 'T-004', 'refetch', 'corrected', 'delivered')`);
   board = await openBoardQueue(database.url, "list");
   const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }));
 });
 afterAll(async () => {
   await server.close();

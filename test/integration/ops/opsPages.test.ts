@@ -24,7 +24,9 @@ beforeAll(async () => {
   pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
   board = await openBoardQueue(database.url, "pages");
   await board.queue.add("events", { seqs: [1] });
-  server = await serve(makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }));
+  server = await serve(
+    makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
+  );
 });
 afterAll(async () => {
   await server.close();
@@ -55,7 +57,7 @@ describe("the overview", () => {
       insert into mirror.quarantine (source_id, via, reason, state)
       values ('live', 'webhook', 'not_json', 'open'), ('live', 'webhook', 'not_json', 'dismissed')`);
     const fresh = await serve(
-      makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }),
+      makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
     );
     const { text } = await read("/ops", fresh.url);
     await fresh.close();
@@ -74,7 +76,7 @@ describe("the overview", () => {
       statementTimeoutMs: 500,
     });
     const stranded = await serve(
-      makeOpsRouter({ pool: away, queue: board.queue, config: CONFIG, logger: silentLogger }),
+      makeOpsRouter({ pool: away, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
     );
     const response = await fetch(`${stranded.url}/ops`);
     expect(response.status).toBe(503);
@@ -89,14 +91,17 @@ describe("the overview", () => {
 });
 
 describe("the queues", () => {
-  it("are counted, with the jobs in the chosen state", async () => {
-    const { text } = await read("/ops/queues?state=waiting");
-    expect(text).toMatch(/Failed 0 Running 0 Waiting 1 Waiting to retry 0 Done 0/);
-    expect(text).toContain("Queue Jobs wake the workers");
+  it("have a page, whose dashboard may load and run only what is here", async () => {
+    expect((await read("/ops/queue-health")).text).toContain("Queue Jobs wake the workers");
+    const response = await fetch(`${server.url}/ops/queues`);
+    expect(await response.text()).toContain('src="static/js/');
+    const policy = response.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self';");
+    expect(policy).not.toMatch(/https?:|\*|script-src[^;]*unsafe/);
   });
 
-  it("forbid the page to load or execute anything from elsewhere", async () => {
-    for (const path of ["/ops/queues", "/ops/sources", "/ops/nothing"]) {
+  it("forbid other pages to load or execute anything from elsewhere", async () => {
+    for (const path of ["/ops/queue-health", "/ops/sources", "/ops/nothing"]) {
       const response = await fetch(server.url + path);
       const policy = response.headers.get("content-security-policy") ?? "";
       expect(policy).toContain("default-src 'none'; style-src 'self'; script-src 'self';");

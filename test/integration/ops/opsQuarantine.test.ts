@@ -29,7 +29,7 @@ beforeAll(async () => {
   await fillMirror(database.pool);
   const notify = (seqs: readonly number[]) => void notified.push(...seqs);
   server = await serve(
-    makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger, notify }),
+    makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger, notify }),
   );
 });
 afterAll(async () => {
@@ -193,10 +193,10 @@ describe("an operator", () => {
 
   it("finds all actions in the audit log, including those on queues", async () => {
     await send("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
-    await send("/ops/queues/retry", {});
-    expect((await actions())[0]).toMatchObject({ action: "retry_jobs", affected: 0 });
+    await send("/ops/queues/api/queues/pages/pause", {});
+    expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages pause" });
     const { text } = await read("/ops/actions", VIEWER);
-    expect(text).toContain("operator Retried jobs – all failed jobs 0");
+    expect(text).toContain("operator Queue – pages pause");
     expect(text).toContain("operator Dismissed live quarantine all reasons, through 3 3 a test");
   });
 });

@@ -53,7 +53,7 @@ const SIGN_ON: SignOn = {
 
 async function start(signOn: SignOn, opsPassword: string | null = null): Promise<TestServer> {
   const config = { opsPassword, opsViewerPassword: null, localTrust: true, signOn };
-  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger }));
+  const server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
   servers.push(server);
   return server;
 }

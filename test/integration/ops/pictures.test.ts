@@ -40,7 +40,7 @@ const PICTURES: Readonly<Record<string, readonly [address: string, screen: Brows
   "test/integration/ops/pictures/overview-forced-colours": ["/ops", FORCED],
   "test/integration/ops/pictures/source": ["/ops/sources/live", DESK],
   "test/integration/ops/pictures/lost-phone": ["/ops/lost", PHONE],
-  "test/integration/ops/pictures/queue": ["/ops/queues?state=waiting", DESK],
+  "test/integration/ops/pictures/queue": ["/ops/queue-health", DESK],
 };
 
 /**
@@ -64,7 +64,7 @@ describe.skipIf(findChromium() === undefined)(`the pictures (else ${NO_BROWSER})
     provider = await makeTestSandbox({ clock: "virtual", clockStart: parseInstant(END) });
     await provider.steer("POST", "/seed", { orders: 40 });
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const router = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
+    const router = makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger });
     server = await serve(setAnswerHeaders, router);
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);

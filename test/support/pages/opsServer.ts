@@ -15,7 +15,9 @@ export async function openOpsPages() {
   const pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
   const board = await openBoardQueue(database.url, "pages");
   const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
-  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  const server = await serve(
+    makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
+  );
   afterAll(async () => {
     await server.close();
     await board.close();

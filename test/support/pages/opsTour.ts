@@ -25,7 +25,7 @@ export async function serveOpsPages() {
   const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
   const router = makeOpsRouter({
     pool,
-    queue: board.queue,
+    queues: () => [board.queue],
     config,
     logger: silentLogger,
   });

@@ -1,0 +1,94 @@
+import type { Queue } from "bullmq";
+import { Router } from "express";
+import type { Express, RequestHandler } from "express";
+import type { Pool } from "../../database/database.ts";
+import { actorOf, mayAct, viewerOf } from "../auth/viewer.ts";
+import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+
+// The dashboard of the queues is bull-board, at /ops/queues behind the login: its pages may load what they need from this
+// host, viewers get a board without buttons, and every change is in the audit log. Start at `makeQueueDashboard`.
+
+export const DASHBOARD_PATH = "/ops/queues";
+
+/** Its styles are inline, and its data are in the page. It asks for fonts elsewhere, which browsers then refuse. */
+const DASHBOARD_POLICY = [
+  "default-src 'none'",
+  "style-src 'self' 'unsafe-inline'",
+  "script-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** The queues that the dashboard shows, whatever their jobs contain; read at each request, because queues come and go. */
+export type ShownQueues = () => readonly Queue[];
+
+/** Mount it at DASHBOARD_PATH, behind the login and the guard of writes. */
+export function makeQueueDashboard({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
+  const router = Router();
+  const boards = { acting: makeBoard(queues, false), reading: makeBoard(queues, true) };
+  router.use((_request, response, next) => {
+    response.set("Content-Security-Policy", DASHBOARD_POLICY);
+    next();
+  }, auditChanges(pool));
+  router.use(async (request, response, next) => {
+    const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"]();
+    serve(request, response, next);
+  });
+  return router;
+}
+
+/** Loaded at the first visit, because most web processes are never asked for it. */
+function makeBoard(queues: ShownQueues, readOnlyMode: boolean): () => Promise<RequestHandler> {
+  let shown: readonly Queue[] = [];
+  let opening: ReturnType<typeof openBoard> | undefined;
+  return async () => {
+    opening ??= openBoard(readOnlyMode);
+    const board = await opening;
+    const now = queues();
+    if (now.length !== shown.length || now.some((queue, at) => queue !== shown[at])) board.show(now);
+    shown = now;
+    return board.serve;
+  };
+}
+
+async function openBoard(readOnlyMode: boolean) {
+  const { createBullBoard } = await import("@bull-board/api");
+  const { BullMQAdapter } = await import("@bull-board/api/bullMQAdapter");
+  const { ExpressAdapter } = await import("@bull-board/express");
+  const serverAdapter = new ExpressAdapter().setBasePath(DASHBOARD_PATH);
+  const links = [{ text: "Overview", url: "/ops" }];
+  const { setQueues } = createBullBoard({
+    queues: [],
+    serverAdapter,
+    options: { uiConfig: { boardTitle: "order-mirror", miscLinks: links } },
+  });
+  function adapt(queue: Queue) {
+    const externalJobUrl = ({ id }: { id?: string | number | null | undefined }) => ({
+      displayText: "Events and orders",
+      href: `/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
+    });
+    return new BullMQAdapter(queue, { readOnlyMode, externalJobUrl });
+  }
+  return {
+    serve: (serverAdapter.getRouter() as Express).disable("x-powered-by"),
+    show: (queues: readonly Queue[]) => setQueues(queues.map((queue) => adapt(queue))),
+  };
+}
+
+/** Records each change before it is carried out: a job, or all jobs of a state, as the address names them. */
+function auditChanges(pool: Pool): RequestHandler {
+  return async (request, response, next) => {
+    if (request.method === "GET" || request.method === "HEAD") return next();
+    const target = request.path.replace(/^\/api\/queues\//, "").replaceAll("/", " ");
+    const action = { ...actorOf(response), action: "queue", sourceId: null, target };
+    const actionId = await beginAction(pool, action);
+    response.once("finish", () => {
+      const affected = response.statusCode < 300 ? 1 : 0;
+      endAction(pool, { actionId, affected }).catch(() => undefined);
+    });
+    next();
+  };
+}

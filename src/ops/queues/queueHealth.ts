@@ -1,0 +1,130 @@
+import type { Queue } from "bullmq";
+import { Router } from "express";
+import { z } from "zod";
+import type { Pool } from "../../database/database.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import { renderFacts } from "../../html/fieldList.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
+import { viewerOf } from "../auth/viewer.ts";
+import { renderPage } from "../html/page.ts";
+import { refuse } from "../html/requests.ts";
+import { describeAge, describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
+import { DASHBOARD_PATH } from "./queueDashboard.ts";
+import type { ShownQueues } from "./queueDashboard.ts";
+import { readEventFlow, readEventsAt } from "./queueHealth.sql.ts";
+import type { EventFlow, JobEvent } from "./queueHealth.sql.ts";
+
+/** A frozen server of a queue does not hold up the page. */
+const ANSWER_MS = 3_000;
+/** More of a job are counted only. */
+const EVENTS_SHOWN_MAX = 200;
+const ACTIVE_MAX = 1_000;
+const AWAY = "The queue's server does not answer. Workers find events without it, some seconds later.";
+
+const contentSchema = z.object({ seqs: z.array(z.int().positive()) });
+
+/** What the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
+export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
+  const router = Router();
+  router.get("/", async (_request, response) => {
+    const works = Promise.all(queues().map(async (queue) => readWork(queue)));
+    const [flow, work] = await Promise.all([readEventFlow(pool), works]);
+    const viewer = viewerOf(response);
+    const body = html`${renderFlow(flow)} ${work.map(renderWork)}`;
+    response.type("html").send(renderPage({ title: "Queue", body, viewer, section: "queues" }));
+  });
+  router.get("/:queue/:job", async (request, response) => {
+    const queue = queues().find(({ name }) => name === request.params.queue);
+    const job = queue && (await askQueue(queue.getJob(request.params.job)));
+    if (!queue || !job) return refuse(response, 404, "There is no such job any more.");
+    const seqs = contentSchema.safeParse(job.data).data?.seqs ?? [];
+    const events = await readEventsAt(pool, seqs.slice(0, EVENTS_SHOWN_MAX));
+    const body = renderJob({
+      queue: queue.name,
+      jobId: job.id ?? "",
+      events,
+      more: seqs.length - events.length,
+    });
+    const viewer = viewerOf(response);
+    response.type("html").send(renderPage({ title: "Job", body, viewer, section: "queues" }));
+  });
+  return router;
+}
+
+function renderFlow({ p50Seconds, p95Seconds, oldestWaitingSeconds, eventsInHour }: EventFlow): Html {
+  const time = (seconds: number | null) => (seconds === null ? "–" : describeDelay(seconds));
+  return html`<h1>Queue</h1>
+    <p>
+      Jobs wake the workers; what is to be done is in the database. Events whose job has failed or vanished
+      are found within seconds. The <a href="${DASHBOARD_PATH}">dashboard</a> shows each job, and what can be
+      done with it.
+    </p>
+    ${renderFacts({
+      "Oldest waiting event": oldestWaitingSeconds === null ? "none" : describeAge(oldestWaitingSeconds),
+      "Events in the last hour": describeCount(eventsInHour),
+      "From event to applied, half of them": time(p50Seconds),
+      "From event to applied, 95 %": time(p95Seconds),
+    })}`;
+}
+
+interface Work {
+  readonly queue: string;
+  /** Each worker with the number of jobs that it works on; null: the queue's server does not answer. */
+  readonly workers: ReadonlyMap<string, number> | null;
+}
+
+async function readWork(queue: Queue): Promise<Work> {
+  try {
+    const asked = Promise.all([queue.getWorkers(), queue.getActive(0, ACTIVE_MAX)]);
+    const [found, active] = await askQueue(asked);
+    const workers = new Map<string, number>();
+    // A connection is named by its queue and its worker.
+    for (const { rawname = "" } of found) workers.set(rawname.split(":w:")[1] ?? rawname, 0);
+    for (const { processedBy = "unknown" } of active)
+      workers.set(processedBy, (workers.get(processedBy) ?? 0) + 1);
+    return { queue: queue.name, workers };
+  } catch {
+    return { queue: queue.name, workers: null };
+  }
+}
+
+function renderWork({ queue, workers }: Work): Html {
+  const title = `Workers of ${queue}`;
+  if (workers === null || workers.size === 0)
+    return html`<h2>${title}</h2>
+      <p>${workers === null ? AWAY : "No worker is alive."}</p>`;
+  const rows = [...workers].map(([name, jobs]) => [name, describeCount(jobs)]);
+  const columns = ["Worker", numberColumn("Jobs that it works on")];
+  return html`<h2>${title}</h2>
+    ${renderTable({ title, columns, rows })}`;
+}
+
+function renderJob(job: { queue: string; jobId: string; events: readonly JobEvent[]; more: number }): Html {
+  const { queue, jobId, events, more } = job;
+  const address = `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`;
+  const rows = events.map(({ eventId, reference, sourceId }) => [
+    eventId,
+    reference === null ? html`<span class="dim">not decided yet</span>` : linkOrder({ sourceId, reference }),
+    sourceId,
+  ]);
+  return html`<h1>Job ${jobId}</h1>
+    <p><a href="${address}">In the dashboard</a></p>
+    ${events.length === 0 && html`<p>The job is about no event that is kept.</p>`}
+    ${events.length > 0 && renderTable({ title: "Its events", columns: ["Event", "Order", "Source"], rows })}
+    ${more > 0 && html`<p>And ${describeCount(more)} more.</p>`}`;
+}
+
+/** Waits for an answer of the queue's server. Throws UnavailableError. */
+async function askQueue<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const answer = await unlessLate(
+    asked.catch((cause: unknown) => {
+      throw new UnavailableError(AWAY, { cause });
+    }),
+    ANSWER_MS,
+  );
+  if (answer === "late") throw new UnavailableError(AWAY);
+  return answer;
+}
