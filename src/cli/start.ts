@@ -1,4 +1,4 @@
-import { findText } from "../runtime/config/environment.ts";
+import { findText } from "../runtime/config/processEnvironment.ts";
 import { reportFailure } from "./input/failure.ts";
 import { makeProgram } from "./program.ts";
 

@@ -243,7 +243,9 @@ async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefin
   if (!found.runs) return undefined;
   const { rows } = await client.query<Run>(
     `select name, checksum, oldest_program as "oldestProgram"
-     from order_mirror_migrations full join order_mirror_migration_runs using (name) order by name`,
+     from order_mirror_migrations m full join order_mirror_migration_runs r using (name)
+     where m.name is not null or r.name = any ($1) order by name`,
+    [STEPS],
   );
   return rows;
 }
@@ -299,7 +301,7 @@ const tellTooNew = ({ name, oldestProgram }: Run): SchemaFinding => ({
 
 const tellPending = (pending: readonly Migration[]): SchemaFinding => ({
   kind: "pending",
-  sentence: `The database lacks ${listNames(pending)}.`,
+  sentence: `The database lacks ${pending.length === 1 ? "a migration" : `${pending.length} migrations`} (${pending.map(({ name }) => name).join(", ")}).`,
   fix: "Run `order-mirror migrate` first.",
 });
 

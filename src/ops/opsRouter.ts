@@ -68,7 +68,6 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
-  router.get("/", (_request, response) => response.redirect(303, "/ops/start"));
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;

@@ -31,6 +31,6 @@ export async function startOutgoing(deps: RoleDeps): Promise<void> {
   }
 
   await use(config);
-  deps.reloadableConfig?.follow(use);
+  deps.reloadable.follow(use);
   shutdown.onShutdown("outgoing webhooks", lanes.close);
 }

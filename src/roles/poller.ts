@@ -25,7 +25,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   await recordConfiguredSources(pool, config);
   const pollers = keepRunning(makeStart(deps, pool));
   await pollers.use(config.sources);
-  deps.reloadableConfig?.follow(async ({ sources }) => {
+  deps.reloadable.follow(async ({ sources }) => {
     await recordConfiguredSources(pool, { sources });
     await pollers.use(sources);
   });

@@ -19,8 +19,8 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
-  /** Sources and endpoints that may change while the process runs; undefined: those of the configuration stay. */
-  readonly reloadableConfig?: ReloadableConfig | undefined;
+  /** Sources and endpoints may change while the process runs. */
+  readonly reloadable: ReloadableConfig;
   /** How long an event may arrive after the read that found its change; default: the poller's. */
   readonly eventGraceSeconds?: number | undefined;
   /** Called with every decision of this process. */

@@ -1,4 +1,4 @@
-import type { RequestListener } from "node:http";
+import type { ServerResponse } from "node:http";
 import express from "express";
 import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
@@ -22,15 +22,13 @@ import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
-import { checkAddress } from "../runtime/http/checkAddress.ts";
-import { listen } from "../runtime/http/httpServer.ts";
-import type { ListeningServer } from "../runtime/http/httpServer.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
+import type { Handler } from "./createMirror.ts";
 import { setAnswerHeaders } from "./serving/answerHeaders.ts";
-import { openHealth } from "./serving/health.ts";
 import { meterHealth, meterQueue, meterReceiver, traceReceiver } from "./background/metering.ts";
 import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./start/recordSources.ts";
@@ -50,19 +48,19 @@ const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };
-const WEBHOOK_PATH = "/webhooks/";
+const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
-/** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
-export interface WebAddress {
-  readonly url: string;
-  readonly webhooksUrl: string;
-}
+/** How long requests that are under way may still take when the process closes. */
+const END_DEADLINE_MS = 3_000;
 
-/** Starts the web process: webhooks, read API, health and ops pages. Returns its address. */
-export async function startWeb(
-  deps: RoleDeps & Queues & { readonly health?: HealthReader },
-): Promise<WebAddress> {
-  const { config, clock, logger, shutdown, metrics } = deps;
+/** The handlers of a web process. */
+export type WebHandlers = Readonly<Record<"webhooks" | "api" | "ops", Handler>>;
+
+/** Opens what answers: webhooks, read API, health and ops pages. It closes with the process. */
+export async function openWeb(
+  deps: RoleDeps & Queues & { readonly health: HealthReader },
+): Promise<WebHandlers> {
+  const { config, clock, logger, shutdown, metrics, health } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
     max: RECEIVE_CONNECTIONS,
@@ -89,57 +87,62 @@ export async function startWeb(
   shutdown.onShutdown("change announcements", () => announcements.close());
   const receive = traceReceiver(meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
-  const { health = openHealth(deps) } = deps;
   meterHealth(metrics, health);
   const opsPool = openPool(deps, OPS_POOL);
-  const readers = { receivePool, readPool, replicaPool, exportPool, opsPool };
-  const app = composeApp(deps, { ...readers, hub, orderWait, health });
-  const { host, publicUrls } = config;
-  const answer = checkAddress(app, { host, publicUrls });
-  const listeners = await openListeners(deps, { receive, answer });
-  shutdown.onShutdown("web server", async () => {
-    await receiver.drain();
-    await listeners.close();
-  });
-  // Before the server, which waits for its requests to end: a stream of changes never ends on its own.
+  const running = makeRunning();
+  shutdown.onShutdown("requests", () => running.end());
+  shutdown.onShutdown("webhooks", () => receiver.drain());
+  // Before the requests, as a stream of changes never ends on its own.
   shutdown.onShutdown("change streams", async () => {
     orderWait.close();
     await hub.close();
   });
-  const { url, webhooksUrl } = listeners;
-  logger.info({ url, webhooks: webhooksUrl }, "web is ready");
-  return { url, webhooksUrl };
+  return {
+    webhooks: (request, response) => receive(request, response),
+    api: running.note(composeApi(deps, { readPool, replicaPool, exportPool, hub, orderWait })),
+    ops: running.note(composeOps(deps, { receivePool, opsPool })),
+  };
 }
 
-/** One listener for everything; or, with WEBHOOK_PORT, one for webhooks and one for everything else. */
-async function openListeners(
-  { config, clock, logger }: RoleDeps,
-  { receive, answer }: { receive: RequestListener; answer: RequestListener },
-): Promise<WebAddress & Pick<ListeningServer, "close">> {
-  const open = (listener: RequestListener, port: number, portVariable: string) =>
-    listen(listener, { host, port, portVariable, connectionsMax, clock, logger });
-  const { host, port, webhookPort, connectionsMax } = config;
-  if (webhookPort === null) {
-    // The receiver comes before Express: its stack costs more than verification and commit together.
-    const answerAll: RequestListener = (req, res) =>
-      req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : answer(req, res);
-    const { url, close } = await open(answerAll, port, "PORT");
-    return { url, webhooksUrl: url, close };
-  }
-  const webhooks = await open(receive, webhookPort, "WEBHOOK_PORT");
-  const others = await open(answer, port, "PORT").catch(async (error: unknown) => {
-    await webhooks.close();
-    throw error;
-  });
-  const close = async () => void (await Promise.all([webhooks.close(), others.close()]));
-  return { url: others.url, webhooksUrl: webhooks.url, close };
+/** Health and metrics of a process that answers nothing else. */
+export function openProbes(deps: RoleDeps): Handler {
+  const { config, databaseUrl, logger, shutdown, metrics } = deps;
+  const pool = openPool(deps, PROBE_POOL);
+  const app = express().disable("x-powered-by").use(setAnswerHeaders);
+  app.use(
+    makeHealthRouter({ pool, databaseUrl, firstWrite: "mirror.history", signal: shutdown.signal, logger }),
+  );
+  app.use(makeMetricsRouter({ ...config, metrics, logger }));
+  return app;
+}
+
+/** The requests under way, which a close waits for. */
+function makeRunning() {
+  const running = new Set<ServerResponse>();
+  let onEmpty: () => void = () => undefined;
+  return {
+    note:
+      (handler: Handler): Handler =>
+      (request, response, next) => {
+        running.add(response);
+        response.once("close", () => {
+          running.delete(response);
+          if (running.size === 0) onEmpty();
+        });
+        handler(request, response, next);
+      },
+    async end(): Promise<void> {
+      if (running.size === 0) return;
+      await unlessLate(new Promise<void>((resolve) => (onEmpty = resolve)), END_DEADLINE_MS);
+    },
+  };
 }
 
 async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Receiver> {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const sources = new Map(loadVerifiers(config.sources, config, logger));
-  deps.reloadableConfig?.follow(async ({ sources: changed }) => {
+  deps.reloadable.follow(async ({ sources: changed }) => {
     await recordConfiguredSources(pool, { sources: changed });
     const verifiers = loadVerifiers(changed, config, logger);
     sources.clear();
@@ -169,45 +172,45 @@ function loadVerifiers(sources: readonly SourceConfig[], { publicUrls }: Config,
   });
 }
 
-function composeApp(
+function composeApi(
   deps: RoleDeps & Queues,
-  readers: {
-    receivePool: Pool;
-    readPool: Pool;
-    replicaPool: Pool;
-    exportPool: Pool;
-    opsPool: Pool;
-    hub: ChangeHub;
-    orderWait: OrderWait;
-    health: HealthReader;
-  },
-): RequestListener {
-  const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait, health } = readers;
-  const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
+  readers: { readPool: Pool; replicaPool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
+): Handler {
+  const { config, clock, logger } = deps;
+  const { readPool, replicaPool, exportPool, hub, orderWait } = readers;
   const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
-  deps.reloadableConfig?.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
+  deps.reloadable.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   const report = makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger });
   const app = express().disable("x-powered-by");
-  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
-  app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
-  app.use(makeDocsRouter(describeApi()));
-  const { notify } = queue;
-  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
-  const queues = { queues: () => [queue.bull], notify };
-  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
-  app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
+  app.use(makeDocsRouter(describeApi()), stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   // The read API comes before Express's application, which costs more than reading an order: it gives every request and
   // response another prototype.
   return (request, response) => {
     setAnswerHeaders(request, response, () => undefined);
     report(request, response, (error) => {
-      if (error === undefined || error === null) return app(request, response);
+      if (error === undefined || error === null) return void app(request, response);
       // The answer has begun, so it cannot show the error.
       logger.error({ err: error }, "read API failed");
       response.destroy();
     });
   };
+}
+
+function composeOps(
+  deps: RoleDeps & Queues & { readonly health: HealthReader },
+  { receivePool, opsPool }: { receivePool: Pool; opsPool: Pool },
+): Handler {
+  const { config, databaseUrl, clock, logger, queue, shutdown, metrics, health } = deps;
+  const app = express().disable("x-powered-by").use(setAnswerHeaders);
+  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
+  app.use(makeMetricsRouter({ ...config, metrics, logger }));
+  const { notify } = queue;
+  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
+  const queues = { queues: () => [queue.bull], notify };
+  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
+  app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
+  return app;
 }

@@ -20,7 +20,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const onDecisions = composeOnDecisions(deps, pool);
   await recordConfiguredSources(pool, config);
   const modes = new Map(modesOf(config));
-  deps.reloadableConfig?.follow(async ({ sources }) => {
+  deps.reloadable.follow(async ({ sources }) => {
     await recordConfiguredSources(pool, { sources });
     modes.clear();
     for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { describeConfig } from "../../runtime/config/config.ts";
-import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { readConfig } from "../input/session.ts";
 import { alignColumns, printJson, printLine } from "../output/terminal.ts";
 

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { ENVIRONMENT, readSecretFile } from "../../runtime/config/environment.ts";
+import { readSecretFile } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { webhookUrl } from "../../runtime/config/sources.ts";
 import { identifyScheme, verifiesAll } from "../../signature/identify.ts";
 import type {

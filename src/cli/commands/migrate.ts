@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import { migrateAll, withDatabase } from "../../roles/start/openDatabase.ts";
+import { migrateAll } from "../../roles/start/migrateAll.ts";
+import { withDatabase } from "../../roles/start/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { readConfig } from "../input/session.ts";
 import { printJson, printLine } from "../output/terminal.ts";

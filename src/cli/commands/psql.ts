@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
 import { UnavailableError } from "../../domain/errors.ts";
-import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { withMirror } from "../input/session.ts";
 import { printLine, printNotice } from "../output/terminal.ts";
 

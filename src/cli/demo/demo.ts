@@ -2,23 +2,21 @@ import type { Mode } from "../../domain/source/orderSource.ts";
 import path from "node:path";
 import type { Command } from "commander";
 import { orderAddress } from "../../ops/overview/phrases.ts";
-import { startAll } from "../../roles/all.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
-import type { RoleDeps } from "../../roles/role.ts";
-import type { WebAddress } from "../../roles/web.ts";
+import type { WebAddress } from "../../roles/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
-import { findText } from "../../runtime/config/environment.ts";
+import { findText } from "../../runtime/config/processEnvironment.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { assertNoRealOrders, makeDemoConfig, SANDBOX_HOST } from "./demoConfig.ts";
 import { enterDemoFolder } from "./demoFolder.ts";
 import type { DemoHold } from "./demoFolder.ts";
-import { startClosed } from "../output/firstLogin.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
-import { runService } from "../input/service.ts";
+import { runService, startMirror } from "../input/service.ts";
+import type { Service } from "../input/service.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printLine } from "../output/terminal.ts";
 
@@ -59,7 +57,7 @@ export function register(program: Command): void {
           // A log line per request would bury the lines that the demo is about.
           logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
           examine: assertNoRealOrders,
-          start: (deps, owner) => startDemo(deps, hold, owner.databaseUrl),
+          start: (service) => startDemo(service, hold),
         });
       } catch (error) {
         await hold.leave();
@@ -69,17 +67,13 @@ export function register(program: Command): void {
 }
 
 /** The sandbox creates its own schema, so it connects as the owner; the product connects with its process login. */
-async function startDemo(
-  deps: RoleDeps,
-  { secrets, announce, leave }: DemoHold,
-  ownerUrl: string,
-): Promise<void> {
-  const { config, logger, shutdown } = deps;
+async function startDemo(service: Service, { secrets, announce, leave }: DemoHold): Promise<void> {
+  const { config, logger, shutdown } = service;
   shutdown.onShutdown("demo folder", leave);
   const mirror = localUrl(config.host, config.port);
   const base = localUrl(config.host, config.webhookPort ?? config.port);
   const sandbox = await startSandbox({
-    databaseUrl: ownerUrl,
+    databaseUrl: service.ownerUrl,
     host: SANDBOX_HOST,
     port: config.sandboxPort,
     seed: config.sandboxSeed,
@@ -104,12 +98,13 @@ async function startDemo(
     for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) show(line);
   };
   const started = {
-    ...deps,
+    ...service,
     config: { ...config, sources },
     eventGraceSeconds: EVENT_GRACE_SECONDS,
     onDecisions,
   };
-  const web = await startClosed(started, startAll);
+  const web = await startMirror(started, { worker: true, poller: true });
+  if (web === undefined) return;
   const { port, webhookPort, sandboxPort } = config;
   await announce({ port, webhookPort, sandboxPort, ops: `${web.url}/ops` });
   printAddresses({ config, web, sandboxUrl: sandbox.url });

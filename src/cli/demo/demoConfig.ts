@@ -2,7 +2,7 @@ import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { findText } from "../../runtime/config/environment.ts";
+import { findText } from "../../runtime/config/processEnvironment.ts";
 import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
 import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
 import type { StoredSource } from "../../sources/sources.sql.ts";

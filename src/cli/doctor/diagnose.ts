@@ -4,7 +4,7 @@ import { withPool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { describeConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";

@@ -1,5 +1,6 @@
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { ENV_FILE, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { ok, warning } from "./check.ts";
 import type { Check, Remark } from "./check.ts";
 import { shellWord } from "../../domain/shellWord.ts";

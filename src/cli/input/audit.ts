@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import type { Pool } from "../../database/database.ts";
 import { beginAction, endAction } from "../../ops/lists/opsActions.sql.ts";
-import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 
 const NAME_LENGTH_MAX = 255;
 

@@ -1,7 +1,15 @@
-import { migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
-import { makeReloadableConfig } from "../../roles/start/reloadableConfig.ts";
-import type { ReloadableConfig, Reloaded } from "../../roles/start/reloadableConfig.ts";
-import type { RoleDeps } from "../../roles/role.ts";
+import { migrateAll } from "../../roles/start/migrateAll.ts";
+import { openDatabase } from "../../roles/start/openDatabase.ts";
+import { composeMirror } from "../../roles/composeMirror.ts";
+import type { MirrorDeps } from "../../roles/composeMirror.ts";
+import type { Parts } from "../../roles/createMirror.ts";
+import { answerOnly, serve } from "../../roles/serve.ts";
+import type { WebAddress } from "../../roles/serve.ts";
+import type { Reloaded } from "../../roles/start/reloadableConfig.ts";
+import { provideCredentials } from "../../runtime/config/credentials.ts";
+import { checkAddress } from "../../runtime/http/checkAddress.ts";
+import { listen } from "../../runtime/http/httpServer.ts";
+import { printCredentials } from "../output/firstLogin.ts";
 import { ALL_GROUPS, readLogin, tellMissingGroups } from "../../database/logins.ts";
 import type { Group } from "../../database/logins.ts";
 import { assertMigrated } from "../../database/migrations.ts";
@@ -11,15 +19,24 @@ import { UnavailableError } from "../../domain/errors.ts";
 import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { ENV_FILE, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/telemetry/logLevels.ts";
-import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
-import { VERSION } from "../../runtime/version.ts";
+import type { Shutdown } from "../../runtime/lifecycle/shutdown.ts";
 
 const COMMAND_TIMEOUT_MS = 30_000;
+
+/** A process with its database, in which a mirror is to start. */
+export interface Service extends MirrorDeps {
+  readonly databaseUrl: string;
+  /** The same database for its owner. */
+  readonly ownerUrl: string;
+  readonly shutdown: Shutdown;
+  readonly readAgain: (() => Reloaded) | undefined;
+}
 
 /**
  * Runs a long-lived command: opens the database, starts the roles, and runs until a signal. If the start fails, closes
@@ -40,7 +57,7 @@ export async function runService(options: {
   examine?: (databaseUrl: string) => Promise<void>;
   /** Called again on SIGHUP; without it, SIGHUP ends the process, as usual. */
   readAgain?: () => Reloaded;
-  start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
+  start: (service: Service) => Promise<unknown>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
   boundHeap();
@@ -69,11 +86,8 @@ export async function runService(options: {
     const groups = options.groups ?? ALL_GROUPS;
     const databaseUrl = await database.enterAs(service, groups);
     await tellOfRights({ groups, databaseUrl, logger });
-    const metrics = makeMetrics({ version: VERSION });
-    const reloadableConfig = options.readAgain && listenForChanges(options.readAgain, { config, logger });
-    const clock = systemClock;
-    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, reloadableConfig };
-    await start(deps, { databaseUrl: database.url });
+    const { readAgain } = options;
+    await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown, readAgain });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
     // own.
@@ -102,11 +116,46 @@ async function tellOfRights(deps: {
   for (const { sentence, fix } of tellMissingGroups(login, deps.groups)) deps.logger.error({ fix }, sentence);
 }
 
+/**
+ * Starts these parts of a mirror, with access control: the configured tokens and passwords, or those created at the first
+ * start. Serves what it answers at HOST and PORT, or the health of another process at HEALTH_PORT. It ends with the process.
+ */
+export async function startMirror(service: Service, parts: Parts): Promise<WebAddress | undefined> {
+  const { logger, shutdown, readAgain } = service;
+  const isWeb = parts.web !== false;
+  const credentials = isWeb ? await provideCredentials(service.config) : undefined;
+  const config = credentials?.config ?? service.config;
+  const mirror = composeMirror({ ...service, config });
+  let server: { close: () => Promise<void> } | undefined;
+  // Together: the server takes no new connections while requests under way end.
+  shutdown.onShutdown("mirror", async () => void (await Promise.all([mirror.close(), server?.close()])));
+  if (readAgain) listenForChanges((changed) => mirror.reload(changed), readAgain, logger);
+  // The ports first: one that is taken ends the start before anything runs. Until the mirror has started, it answers 503.
+  const web = isWeb ? await serve(mirror, config, logger) : undefined;
+  const { host, healthPort: port, connectionsMax } = config;
+  const place = { host, connectionsMax, portVariable: "HEALTH_PORT", clock: systemClock, logger };
+  const health =
+    isWeb || port === null
+      ? undefined
+      : await listen(checkAddress(answerOnly(mirror.ops, logger), config), { ...place, port });
+  server = web ?? health;
+  await mirror.start(parts);
+  if (web) logger.info({ url: web.url, webhooks: web.webhooksUrl }, "web is ready");
+  if (health) logger.info({ url: health.url }, "health and metrics are served");
+  if (credentials?.made) printCredentials(credentials.made, credentials.file);
+  return web;
+}
+
 function listenForChanges(
+  reload: (changed: Reloaded) => Promise<void>,
   readAgain: () => Reloaded,
-  { config, logger }: { config: Config; logger: Logger },
-): ReloadableConfig {
-  const reloadableConfig = makeReloadableConfig({ config, readAgain, logger });
-  process.on("SIGHUP", () => void reloadableConfig.reload());
-  return reloadableConfig;
+  logger: Logger,
+): void {
+  process.on("SIGHUP", () => {
+    try {
+      void reload(readAgain());
+    } catch (error) {
+      logger.error({ err: error }, "the configuration was not read again; the earlier one stays in force");
+    }
+  });
 }

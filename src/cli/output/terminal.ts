@@ -1,7 +1,7 @@
 import { Transform } from "node:stream";
 import type { Writable } from "node:stream";
 import { styleText } from "node:util";
-import { wantsColor } from "../../runtime/config/environment.ts";
+import { wantsColor } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";

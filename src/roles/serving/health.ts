@@ -11,7 +11,7 @@ const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
   const { config, clock, queue } = deps;
   const sources = [...config.sources];
-  deps.reloadableConfig?.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
+  deps.reloadable.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
   return makeHealthReader({
     pool: openPool(deps, HEALTH_POOL),
     replicaPool: openReplicaPool(deps, HEALTH_POOL),

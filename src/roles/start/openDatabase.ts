@@ -3,10 +3,8 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { withClient } from "../../database/database.ts";
 import { sqlState } from "../../database/databaseErrors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { makeRolesStep, prepareLogin } from "../../database/logins.ts";
+import { prepareLogin } from "../../database/logins.ts";
 import type { Group } from "../../database/logins.ts";
-import { migrate } from "../../database/migrations.ts";
-import type { Step } from "../../database/migrations.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../../runtime/postgres/embeddedPostgres.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -78,21 +76,6 @@ export async function withDatabase<Result>(
   } finally {
     await database.close();
   }
-}
-
-/** Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so. */
-export async function migrateAll(
-  databaseUrl: string,
-  logger: Logger,
-  { roles = null }: { roles?: "when new" | "always" | null } = {},
-): Promise<string[]> {
-  // Only here: a poller never needs BullMQ, which is a third of its memory.
-  const { migrateQueue, QUEUE_VERSION } = await import("../../queue/postgresBackend.ts");
-  const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: () => migrateQueue(databaseUrl) };
-  const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
-  const ran = await migrate(databaseUrl, { steps });
-  if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
-  return ran;
 }
 
 async function assertReachable(databaseUrl: string): Promise<void> {

@@ -11,39 +11,22 @@ type Listener = (config: Reloaded) => Promise<void> | void;
 export interface ReloadableConfig {
   /** `listener` gets the whole part after each change, one change after another. */
   follow(listener: Listener): void;
-  /** Reads the configuration again. If it is invalid, logs the problems and changes nothing. */
-  reload(): Promise<void>;
+  /** Hands the changed part to all listeners; logs what fails. Throws ConfigurationError if a source would be another's. */
+  reload(changed: Reloaded): Promise<void>;
 }
 
 export function makeReloadableConfig(deps: {
   readonly config: Reloaded;
-  /** Throws ConfigurationError. */
-  readonly readAgain: () => Reloaded;
   readonly logger: Logger;
 }): ReloadableConfig {
-  const { readAgain, logger } = deps;
+  const { logger } = deps;
   const listeners: Listener[] = [];
   let current = deps.config;
   let last: Promise<void> = Promise.resolve();
 
-  function read(): Reloaded | undefined {
+  async function apply(before: Reloaded, changed: Reloaded): Promise<void> {
     try {
-      const config = readAgain();
-      refuseOthers(config.sources, current.sources.map(toSourceRow));
-      return config;
-    } catch (error) {
-      logger.error({ err: error }, "the configuration was not read again; the earlier one stays in force");
-      return undefined;
-    }
-  }
-
-  async function reloadNow(): Promise<void> {
-    const config = read();
-    if (config === undefined) return;
-    const before = current;
-    current = config;
-    try {
-      for (const listener of listeners) await listener(config);
+      for (const listener of listeners) await listener(changed);
     } catch (error) {
       logger.error(
         { err: error },
@@ -51,14 +34,17 @@ export function makeReloadableConfig(deps: {
       );
       return;
     }
-    logger.info(describeChange(nameSources(before), nameSources(config)), "read the sources again");
-    logger.info(describeChange(nameEndpoints(before), nameEndpoints(config)), "read the endpoints again");
+    logger.info(describeChange(nameSources(before), nameSources(changed)), "read the sources again");
+    logger.info(describeChange(nameEndpoints(before), nameEndpoints(changed)), "read the endpoints again");
   }
 
   return {
     follow: (listener) => void listeners.push(listener),
-    reload() {
-      last = last.then(reloadNow);
+    reload(changed) {
+      refuseOthers(changed.sources, current.sources.map(toSourceRow));
+      const before = current;
+      current = changed;
+      last = last.then(() => apply(before, changed));
       return last;
     },
   };

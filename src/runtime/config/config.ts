@@ -2,14 +2,15 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
 import { ENV_FILE, readEnvironment } from "./environment.ts";
 import type { FoundText } from "./environment.ts";
-import { readOutgoingFile } from "./outgoingFile.ts";
+import { readList } from "./listFile.ts";
+import { checkOutgoing, readOutgoingFile, webhookSchema } from "./outgoingFile.ts";
 import type { OutgoingWebhook } from "./outgoingFile.ts";
 import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { KEY_VARIABLES, MODES, readVariableSources, SECRETS_VARIABLES } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
 import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
-import { readFileSources } from "./sourcesFile.ts";
+import { nameSources, readFileSources, sourceSchema } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
 
@@ -39,19 +40,68 @@ export interface ConfigRow {
 /** It may have no source; see requireSources. Throws ConfigurationError, a line per problem, without secrets. */
 export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
   const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
+  const { checkScheme } = checks;
   const problems = [...environment.problems];
   const values = parseValues(environment.found, problems);
-  const sources: NamedSource[] = [];
-  const outgoing: OutgoingWebhook[] = [];
   // If a secret's file cannot be read, its source would be reported a second time, as lacking the secret.
-  if (environment.problems.length === 0) {
-    sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
-    problems.push(...listSourceProblems(sources, values, checks.checkScheme));
-    const file = values.OUTGOING_WEBHOOKS_FILE;
-    // Without sources this is the demo or a command next to it, whose sources are named after the modes.
-    const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
-    outgoing.push(...readOutgoingFile({ file, sourceIds, checkScheme: checks.checkScheme, problems }));
-  }
+  const isComplete = environment.problems.length === 0;
+  const sources = isComplete
+    ? [...readVariableSources(values, problems), ...readFileSources(values, problems)]
+    : [];
+  // Without sources this is the demo or a command next to it, whose sources are named after the modes.
+  const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+  const file = isComplete ? values.OUTGOING_WEBHOOKS_FILE : null;
+  if (isComplete) problems.push(...listSourceProblems(sources, values, checkScheme));
+  const outgoing = readOutgoingFile({ file, sourceIds, checkScheme, problems });
+  return checkConfig({ values, sources, outgoing, checkScheme, problems });
+}
+
+/** What SOURCES_FILE and OUTGOING_WEBHOOKS_FILE would list. */
+export interface Lists {
+  readonly sources: unknown;
+  readonly outgoingWebhooks: unknown;
+}
+
+/**
+ * The configuration of texts that are not in the environment, with what the files would list. Throws as loadConfig does;
+ * the problems name variables, and the lists `sources` and `outgoingWebhooks`.
+ */
+export function makeConfigOf(
+  texts: Readonly<Partial<Record<VariableName, string>>>,
+  lists: Lists,
+  checkScheme: CheckScheme,
+): Config {
+  const problems: string[] = [];
+  const found = Object.entries(texts).map(([name, text]) => [name, { text, origin: "environment" }] as const);
+  const values = parseValues(new Map(found as [VariableName, FoundText][]), problems);
+  const listed = readList({ name: "sources", list: lists.sources, schema: sourceSchema, problems });
+  const sources = nameSources(listed, { list: "sources", folder: ".", values, problems });
+  problems.push(...listSourceProblems(sources, values, checkScheme));
+  const endpoints = readList({
+    name: "outgoingWebhooks",
+    list: lists.outgoingWebhooks,
+    schema: webhookSchema,
+    problems,
+  });
+  const sourceIds = sources.map(({ sourceId }) => sourceId);
+  const outgoing = checkOutgoing(endpoints, {
+    list: "outgoingWebhooks",
+    folder: ".",
+    sourceIds,
+    checkScheme,
+    problems,
+  });
+  return checkConfig({ values, sources, outgoing, checkScheme, problems });
+}
+
+function checkConfig(deps: {
+  values: Values;
+  sources: readonly NamedSource[];
+  outgoing: readonly OutgoingWebhook[];
+  checkScheme: CheckScheme;
+  problems: string[];
+}): Config {
+  const { values, sources, outgoing, checkScheme, problems } = deps;
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.");
   }
@@ -62,10 +112,14 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
     if (values[name] !== null && values.DATABASE_URL === null)
       problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
   }
-  problems.push(...listAlertProblems(values, checks.checkScheme));
+  problems.push(...listAlertProblems(values, checkScheme));
   problems.push(...listSignOnProblems(values));
-  if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
+  if (problems.length > 0) throw refuse(problems);
   return freeze(makeConfig(values, sources, outgoing));
+}
+
+function refuse(problems: readonly string[]): ConfigurationError {
+  return new ConfigurationError([...new Set(problems)].join("\n"));
 }
 
 /** The sources for which a process needs the provider's keys: all, those whose writes it forwards, or none. */

@@ -20,9 +20,6 @@ export interface Environment {
   readonly problems: readonly string[];
 }
 
-/** The environment of this process; nothing else reads it. */
-export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
-
 export const ENV_FILE = ".env";
 /** A shell and a .env file remove quotes; docker's --env-file, for example, keeps them. */
 const QUOTED = /^(["'])[^]*\1$/;
@@ -71,16 +68,6 @@ export function remarkOnNames(env: NodeJS.Dict<string>, envFile: string | null):
   return [...names]
     .filter((name) => OURS.test(name))
     .map((name) => `${name} is set, but nothing reads it. .env.example has the names of all variables.`);
-}
-
-/** The text of one variable, even if others are invalid; undefined if it is not set. */
-export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
-  return readEnvironment(env, ENV_FILE).found.get(name)?.text;
-}
-
-/** False if NO_COLOR is set to anything (no-color.org). */
-export function wantsColor(env: NodeJS.Dict<string> = ENVIRONMENT): boolean {
-  return (env["NO_COLOR"] ?? "") === "";
 }
 
 /** The trimmed content of a file with a secret, or the reason why it has none, worded to follow "the file …". */

@@ -23,11 +23,22 @@ export function readListFile<Element extends z.ZodType>(options: {
     problems.push(`${variable} names ${place}, which ${reason}.`);
     return [];
   }
-  const result = z.array(schema).safeParse(json, { error: describeSchemaIssue });
+  return readList({ name: `${variable} names ${place}, which`, list: json, schema, problems });
+}
+
+/** The elements of a list; of an invalid one none, with a problem per mistake, each a sentence that begins with `name`. */
+export function readList<Element extends z.ZodType>(options: {
+  name: string;
+  list: unknown;
+  schema: Element;
+  problems: string[];
+}): z.output<Element>[] {
+  const { name, list, schema, problems } = options;
+  const result = z.array(schema).safeParse(list, { error: describeSchemaIssue });
   if (result.success) return result.data;
   for (const issue of result.error.issues) {
     const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-    problems.push(`${variable} names ${place}, which is invalid${where}: ${issue.message}.`);
+    problems.push(`${name} is invalid${where}: ${issue.message}.`);
   }
   return [];
 }

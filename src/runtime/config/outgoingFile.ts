@@ -8,7 +8,7 @@ import type { CheckScheme } from "./sourceChecks.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
-export type OutgoingWebhook = ReturnType<typeof readOutgoingFile>[number];
+export type OutgoingWebhook = ReturnType<typeof checkOutgoing>[number];
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
@@ -16,7 +16,8 @@ const RATE_MAX = 1_000;
 /** A seed of 32 bytes, or the seed followed by the public key. */
 const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
-const webhookSchema = z.strictObject({
+/** An endpoint as OUTGOING_WEBHOOKS_FILE lists it. */
+export const webhookSchema = z.strictObject({
   name: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
@@ -35,19 +36,31 @@ const webhookSchema = z.strictObject({
 });
 
 /** The endpoints in OUTGOING_WEBHOOKS_FILE. File names in it are relative to its folder. */
-export function readOutgoingFile(deps: {
-  file: string | null;
-  sourceIds: readonly string[];
-  checkScheme: CheckScheme;
-  problems: string[];
-}) {
-  const { file, sourceIds, checkScheme, problems } = deps;
+export function readOutgoingFile({
+  file,
+  ...deps
+}: { file: string | null } & OutgoingDeps): OutgoingWebhook[] {
   if (file === null) return [];
-  const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems });
+  const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems: deps.problems });
+  return checkOutgoing(listed, { ...deps, list: VARIABLE, folder: path.dirname(file) });
+}
+
+interface OutgoingDeps {
+  readonly sourceIds: readonly string[];
+  readonly checkScheme: CheckScheme;
+  readonly problems: string[];
+}
+
+/** The listed endpoints without those that have a problem; each problem names `list`. */
+export function checkOutgoing(
+  listed: readonly z.output<typeof webhookSchema>[],
+  deps: OutgoingDeps & { list: string; folder: string },
+) {
+  const { sourceIds, checkScheme, problems } = deps;
   const names = new Set<string>();
   return listed.flatMap((webhook) => {
     const { fields, ordered, rate, paused } = webhook;
-    const place = `${VARIABLE}, endpoint ${webhook.name},`;
+    const place = `${deps.list}, endpoint ${webhook.name},`;
     const before = problems.length;
     if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
     names.add(webhook.name);
@@ -57,7 +70,7 @@ export function readOutgoingFile(deps: {
       problems.push(`${place} needs either secret or secretFile.`);
     const address = findEndpointProblem(webhook);
     if (address !== undefined) problems.push(`${place} ${address}`);
-    const read = makeSecretReader({ folder: path.dirname(file), place, problems });
+    const read = makeSecretReader({ folder: deps.folder, place, problems });
     const text = webhook.secret ?? read("secretFile", webhook.secretFile);
     const secrets = list.parse(text ?? "");
     problems.push(

@@ -10,7 +10,8 @@ import type { Values } from "./variables.ts";
 const NAME_LENGTH_MAX = 64;
 const secret = z.string().trim().min(1);
 
-const sourceSchema = z.strictObject({
+/** A source as SOURCES_FILE lists it. */
+export const sourceSchema = z.strictObject({
   sourceId: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
@@ -30,9 +31,18 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
   const file = values.SOURCES_FILE;
   if (file === null) return [];
   const listed = readListFile({ variable: "SOURCES_FILE", file, schema: sourceSchema, problems });
+  return nameSources(listed, { list: "SOURCES_FILE", folder: path.dirname(file), values, problems });
+}
+
+/** Completes listed sources with the values of all; each problem names `list`. */
+export function nameSources(
+  listed: readonly ListedSource[],
+  context: { list: string; folder: string; values: Values; problems: string[] },
+): NamedSource[] {
+  const { values, problems } = context;
   return listed.flatMap((source) => {
-    const place = `SOURCES_FILE, source ${source.sourceId},`;
-    const read = makeSecretReader({ folder: path.dirname(file), place, problems });
+    const place = `${context.list}, source ${source.sourceId},`;
+    const read = makeSecretReader({ folder: context.folder, place, problems });
     const apiKey = source.apiKey ?? read("apiKeyFile", source.apiKeyFile);
     const secretLines = read("webhookSecretsFile", source.webhookSecretsFile);
     const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;

@@ -9,6 +9,8 @@ export interface ShutdownOptions {
   /** Default 10 s: less than the 30 s after which orchestrators kill a process. */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
+  /** It closes a part of the program: at the deadline, what still closes is given up and the process goes on. */
+  readonly isPart?: boolean;
   /** The process, or a stand-in for tests. */
   readonly host?: ShutdownHost;
 }
@@ -30,7 +32,7 @@ const SAME_SIGNAL_MS = 1_000;
 const IGNORED_SIGNAL_MS = 500;
 
 export function makeShutdown(options: ShutdownOptions) {
-  const { logger, deadlineMs = DEADLINE_MS, clock = systemClock, host = process } = options;
+  const { logger, deadlineMs = DEADLINE_MS, clock = systemClock, host = process, isPart = false } = options;
   const closing = new AbortController();
   const closes: { name: string; close: () => Promise<void> }[] = [];
   let running: Promise<void> | undefined;
@@ -53,17 +55,23 @@ export function makeShutdown(options: ShutdownOptions) {
   }
 
   async function closeAll(reason: string): Promise<void> {
-    logger.info({ reason, closes: closes.length }, "shutting down");
+    const level = isPart ? "debug" : "info";
+    logger[level]({ reason, closes: closes.length }, "shutting down");
+    let giveUp: () => void = () => undefined;
+    const late = new Promise<void>((resolve) => (giveUp = resolve));
     // Keeps the process alive on purpose: if a close hung while nothing else ran, Node would exit with success.
     const deadline = setTimeout(() => {
-      logger.fatal({ name: current, deadline_ms: deadlineMs }, "shutdown took too long; ending without it");
-      host.exit(1);
+      const fields = { name: current, deadline_ms: deadlineMs };
+      if (isPart) logger.error(fields, "shutdown took too long; going on without it");
+      else logger.fatal(fields, "shutdown took too long; ending without it");
+      if (isPart) giveUp();
+      else host.exit(1);
     }, deadlineMs);
     closing.abort(new Error(`shutting down: ${reason}`));
-    await closeNext();
+    await Promise.race([closeNext(), late]);
     clearTimeout(deadline);
     finished = true;
-    logger.info({ reason }, "shut down");
+    logger[level]({ reason }, "shut down");
   }
 
   /**

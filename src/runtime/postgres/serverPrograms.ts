@@ -18,7 +18,7 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { ENVIRONMENT } from "../config/environment.ts";
+import { ENVIRONMENT } from "../config/processEnvironment.ts";
 import { describeFailure } from "../dataFolder.ts";
 
 /** The server's programs, by path. */

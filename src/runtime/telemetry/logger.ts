@@ -68,7 +68,27 @@ export function makeLogger(options: LoggerOptions): Logger {
 
 type MakeChild = (this: Logger, fields: pino.Bindings, options?: pino.ChildLoggerOptions) => Logger;
 
-/** Drops everything. For tests. */
+/** Writes to a logger of another program, with the same care about secrets as to our own log. */
+export function forwardLog(
+  logger: Readonly<
+    Record<"debug" | "info" | "warn" | "error", (fields: Record<string, unknown>, sentence: string) => void>
+  >,
+): Logger {
+  const write = (line: string) => {
+    const {
+      level,
+      msg,
+      time: _time,
+      service: _service,
+      ...fields
+    } = JSON.parse(line) as Record<string, string>;
+    const name = level === "fatal" ? "error" : level === "trace" ? "debug" : level;
+    logger[name as "info"](fields, msg ?? "");
+  };
+  return makeLogger({ level: "debug", format: "json", service: "order-mirror", destination: { write } });
+}
+
+/** Drops everything. */
 export const silentLogger: Logger = pino({ level: "silent" }, { write: () => undefined });
 
 function openStream(format: LogFormat, destination: LogStream | undefined): LogStream {

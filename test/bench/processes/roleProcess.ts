@@ -1,10 +1,15 @@
 import type { Decision } from "../../../src/apply/applySubjects.ts";
-import type { RoleDeps } from "../../../src/roles/role.ts";
-import { startWeb } from "../../../src/roles/web.ts";
-import { startWorker } from "../../../src/roles/worker.ts";
-import { runService } from "../../../src/cli/input/service.ts";
+import { openQueues } from "../../../src/roles/queues.ts";
+import { answerOnly } from "../../../src/roles/serve.ts";
+import { openHealth } from "../../../src/roles/serving/health.ts";
+import { makeReloadableConfig } from "../../../src/roles/start/reloadableConfig.ts";
+import { openWeb } from "../../../src/roles/web.ts";
+import { listen } from "../../../src/runtime/http/httpServer.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { runService, startMirror } from "../../../src/cli/input/service.ts";
+import type { Service } from "../../../src/cli/input/service.ts";
 import { readConfig } from "../../../src/cli/input/session.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 
 /**
  * One role of the product as a separate process, started as by its command. Argument: `web`, `worker`, or `receiver`,
@@ -57,17 +62,28 @@ async function awaitRound({ round, count, isOver }: RoundOrder): Promise<RoundAn
   return Float64Array.from({ length: count }, (_, index) => times?.[index] ?? 0);
 }
 
-async function start(role: string, deps: RoleDeps): Promise<void> {
-  const { config, databaseUrl, logger, shutdown } = deps;
-  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
-  shutdown.onShutdown("queue", () => queue.close());
+async function start(role: string, service: Service): Promise<void> {
   if (role === "worker") {
-    await startWorker({ ...deps, queue, onDecisions: noteDecisions });
+    await startMirror({ ...service, onDecisions: noteDecisions }, { web: false, worker: true });
     process.send?.("ready");
+  } else if (role === "web") {
+    process.send?.((await startMirror(service, {}))?.url);
   } else {
-    const notify = role === "web" ? queue.notify : () => undefined;
-    process.send?.((await startWeb({ ...deps, queue: { ...queue, notify } })).url);
+    process.send?.(await startReceiver(service));
   }
+}
+
+/** The web process without what notifies workers. */
+async function startReceiver(service: Service): Promise<string> {
+  const { config, logger } = service;
+  const reloadable = makeReloadableConfig({ config, logger });
+  const deps = { ...service, clock: systemClock, metrics: makeMetrics({ version: "bench" }), reloadable };
+  const { queue } = await openQueues(deps);
+  const silent = { ...queue, notify: () => undefined };
+  const { webhooks } = await openWeb({ ...deps, queue: silent, health: openHealth(deps) });
+  const { host, port, connectionsMax } = config;
+  const place = { host, port, connectionsMax, portVariable: "PORT", clock: systemClock, logger };
+  return (await listen(answerOnly(webhooks, logger), place)).url;
 }
 
 const [role = "web"] = process.argv.slice(2);
@@ -78,5 +94,5 @@ await runService({
   service: `bench ${role}`,
   config: readConfig(),
   migrates: false,
-  start: (deps) => start(role, deps),
+  start: (service) => start(role, service),
 });

@@ -1,17 +1,22 @@
-import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import type { ContractMirror } from "../../support/contract/contractMirror.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
+import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
+import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { orderBody, TEST } from "../../support/providers/testSandbox.ts";
 
@@ -89,10 +94,70 @@ it.each([
   },
 );
 
+it("is mounted in a program of somebody else, which it serves, fills and leaves", async () => {
+  for (const name of ["express", "pg"])
+    await symlink(path.join(MODULES, name), path.join(folder, "node_modules", name));
+  await copyFile(path.join(ROOT, "examples/embed/server.mjs"), path.join(folder, "server.mjs"));
+  const name = `embed_${process.pid}`;
+  await createDatabase(findTestServer(), name);
+  onTestFinished(() => runOnServer(findTestServer(), `drop database ${name} with (force)`));
+  const port = String(await findFreePort());
+  const url = `http://127.0.0.1:${port}`;
+  const control = makeSandboxControl(sandbox.url);
+  const shop = spawn(process.execPath, ["server.mjs"], {
+    cwd: folder,
+    env: {
+      PATH: process.env["PATH"],
+      PORT: port,
+      DATABASE_URL: withDatabase(findTestServer(), name),
+      DELIVERY_BASE_URL: sandbox.url,
+      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+      DELIVERY_LIVE_WEBHOOK_SECRET: WEBHOOK_SECRET,
+      API_TOKEN: "a-token-of-the-shop",
+      OPS_PASSWORD: "a password of the shop",
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(shop, "exit");
+  onTestFinished(() => void shop.kill("SIGKILL"));
+  expect(String((await once(shop.stdout, "data"))[0])).toBe("the shop is open\n");
+  await control.addWebhook({
+    organization: "sandbox",
+    mode: "live",
+    url: `${url}/webhooks/live`,
+    secret: WEBHOOK_SECRET,
+  });
+  const made = await fetch(`${sandbox.url}/v1/orders`, {
+    method: "POST",
+    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
+    body: JSON.stringify(orderBody()),
+  });
+  const { reference } = (await made.json()) as { reference: string };
+  await control.moveByFleet(reference);
+  const read = () =>
+    fetch(`${url}/v1/orders/${reference}`, { headers: { authorization: "Bearer a-token-of-the-shop" } });
+  await expect.poll(async () => (await read()).status, { timeout: 60_000 }).toBe(200);
+  const own = await fetch(`${url}/shop/statuses`);
+  expect(await own.json()).toContainEqual({ status: expect.any(String), count: expect.any(Number) });
+  const statuses = ["/ops", "/readyz", "/metrics", "/docs", "/v1/orders", "/nothing"].map(
+    async (place) => (await fetch(url + place, { redirect: "manual" })).status,
+  );
+  expect(await Promise.all(statuses)).toEqual([401, 200, 401, 200, 401, 404]);
+  // Nothing that the mirror opened keeps the process.
+  shop.kill("SIGTERM");
+  expect(await ended).toEqual([0, null]);
+});
+
 const TYPED = `
   import { createClient, parseInstant, ProviderError } from "order-mirror/provider";
   import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror/provider";
   import { createMirrorClient, fileStore, verifyWebhook } from "order-mirror/mirror";
+  import { createMirror } from "order-mirror";
+  import type { Mirror, MirrorOptions } from "order-mirror";
+  const options: MirrorOptions = { databaseUrl: "postgres://h/d", sources: [{ sourceId: "live", mode: "live", baseUrl: "https://p" }] };
+  export const embedded: Promise<Mirror> = createMirror(options);
+  // @ts-expect-error a mode is live or test
+  void createMirror({ ...options, sources: [{ sourceId: "x", mode: "prod", baseUrl: "https://p" }] });
   import type { Change, MirrorClient, Order, OrdersQuery, WebhookMessage } from "order-mirror/mirror";
   const mirror: MirrorClient = createMirrorClient({ baseUrl: "http://localhost:3000", token: "t" });
   export const find = async (query: OrdersQuery): Promise<Order[]> => {
@@ -158,7 +223,8 @@ it("explains what to do without the optional Postgres, and its client works", as
     code: 2,
     stderr: expect.stringContaining("This installation holds no Postgres of its own") as string,
   });
-  const program = 'import("order-mirror").then(({ createClient }) => console.log(typeof createClient))';
+  const program =
+    'import("order-mirror/provider").then(({ createClient }) => console.log(typeof createClient))';
   expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
 });
 
@@ -196,7 +262,7 @@ describe("as published to the registry", () => {
   // node10 does not support exports, and Node itself has not resolved like that since version 12.
   it("arethetypeswrong finds only that CommonJS loads an ES module", async () => {
     const packed = createPackageFromTarballData(new Uint8Array(await readBytes(tarball)));
-    const result = await checkPackage(packed, { entrypoints: [".", "./errors", "./instant", "./mirror"] });
+    const result = await checkPackage(packed, { entrypoints: [".", "./provider", "./mirror"] });
     const problems = result.types
       ? result.problems.filter((each) => !("resolutionKind" in each) || each.resolutionKind !== "node10")
       : [{ kind: "no types" }];

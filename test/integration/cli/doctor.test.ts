@@ -1,18 +1,14 @@
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { startWeb } from "../../../src/roles/web.ts";
 import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
 import { examine } from "../../../src/cli/doctor/examine.ts";
 import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { checkScheme } from "../../../src/signature/verifier.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
@@ -101,13 +97,8 @@ function troubles(findings: readonly CheckFinding[]): string[] {
 async function startWebOf(env: Record<string, string>): Promise<Record<string, string>> {
   const port = String(await findFreePort());
   const config = readConfigOf({ ...env, PORT: port })();
-  const shutdown = makeShutdown({ logger: silentLogger });
-  onTestFinished(() => shutdown.run("the test is over"));
-  const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
-  shutdown.onShutdown("queue", () => queue.close());
-  const metrics = makeMetrics({ version: "0" });
-  const common = { databaseUrl: postgres.url, clock: systemClock, logger: silentLogger };
-  await startWeb({ config, ...common, shutdown, metrics, queue });
+  const { close } = await openServedMirror({ config, databaseUrl: postgres.url });
+  onTestFinished(close);
   return { ...env, PORT: port };
 }
 
@@ -358,7 +349,7 @@ describe("doctor", () => {
     expect(troubles((await run()).findings)).toEqual([]);
     await pool.query("update mirror.pending set received_at = now() - interval '6 minutes'");
     expect(troubles((await run()).findings)).toEqual([
-      expect.stringMatching(/^worker: 1 event of live waits: no worker.*→ Start `order-mirror worker`/),
+      expect.stringMatching(/^worker: 1 event of live waiting\. No worker.*→ Start `order-mirror worker`/),
     ]);
   });
 

@@ -7,6 +7,7 @@ import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
+import { makeReloadableConfig } from "../../../src/roles/start/reloadableConfig.ts";
 import { composeWrites } from "../../../src/roles/writes.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
@@ -164,7 +165,13 @@ async function startForwarding(baseUrl: string, apiKey: string) {
   };
   const metrics = makeMetrics({ version: "test" });
   const common = { databaseUrl: url, clock: systemClock, logger: silentLogger };
-  const writes = composeWrites({ ...common, config, shutdown, metrics });
+  const writes = composeWrites({
+    ...common,
+    config,
+    shutdown,
+    metrics,
+    reloadable: makeReloadableConfig({ config, logger: silentLogger }),
+  });
   const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
   const server = await serve(makeTestReport({ pool, apiTokens, writes }));
   cleanUps.push(async () => {

@@ -1,23 +1,18 @@
 import { expect, vi } from "vitest";
-import { startWeb } from "../../../src/roles/web.ts";
-import { startWorker } from "../../../src/roles/worker.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
-import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import type { SourceConfig } from "../../../src/runtime/config/config.ts";
 import { keyOf } from "../../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { checkScheme } from "../../../src/signature/verifier.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
+import { openServedMirror } from "../mirror/servedMirror.ts";
 import { makeSandboxControl } from "../providers/sandboxControl.ts";
 import type { SandboxControl } from "../providers/sandboxControl.ts";
 
@@ -87,15 +82,7 @@ export async function openContractMirror(
     apiTokens: TOKENS.map(([token, sourceId]) => ({ token, sourceId, mayWrite: true })),
     writeThrough: true,
   };
-  const shutdown = makeShutdown({ logger: silentLogger });
-  const metrics = makeMetrics({ version: "test" });
-  const common = { databaseUrl: database.url, logger: silentLogger };
-  const queue = await makeApplyQueue({ ...common, redisUrls: [] });
-  shutdown.onShutdown("queue", () => queue.close());
-  const deps = { ...common, config, clock, shutdown, metrics, queue };
-  await startWorker(deps);
-  const web = await startWeb(deps);
-  await recordConfiguredSources(database.pool, config);
+  const web = await openServedMirror({ config, databaseUrl: database.url, clock }, { worker: true });
   const control = makeSandboxControl(sandboxUrl);
   for (const { organization, mode, sourceId } of sources) {
     if (organization === "standard") continue;
@@ -120,7 +107,7 @@ export async function openContractMirror(
     url: web.url,
     keys: KEYS,
     control: followedBy(control, catchUp),
-    close: () => shutdown.run("the suite is over"),
+    close: () => web.close(),
   };
 }
 

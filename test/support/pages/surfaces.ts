@@ -9,18 +9,19 @@ import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";
 import type { HealthReader } from "../../../src/health/health.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { openQueues } from "../../../src/roles/queues.ts";
 import { openHealth } from "../../../src/roles/serving/health.ts";
 import { makeSender } from "../../../src/roles/background/alertingLoop.ts";
-import { startWeb } from "../../../src/roles/web.ts";
+import { makeReloadableConfig } from "../../../src/roles/start/reloadableConfig.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { ENVIRONMENT } from "../../../src/runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../../src/runtime/config/processEnvironment.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { checkScheme } from "../../../src/signature/verifier.ts";
+import { openServedMirror } from "../mirror/servedMirror.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
@@ -45,15 +46,14 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
   const config = loadConfig(whole, { checkScheme, envFile: null });
   const databaseUrl = env["DATABASE_URL"] ?? "";
   const shutdown = makeShutdown({ logger: silentLogger });
-  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger: silentLogger });
-  shutdown.onShutdown("queue", () => queue.close());
   // Makes cached readings outdated at the next check.
   let heldBackMs = 0;
   const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
   const metrics = makeMetrics({ version: "0" });
-  const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics, queue };
-  const health = openHealth(deps);
-  const { url } = await startWeb({ ...deps, health });
+  const reloadable = makeReloadableConfig({ config, logger: silentLogger });
+  const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics, reloadable };
+  const health = openHealth({ ...deps, ...(await openQueues(deps)) });
+  const { url, close } = await openServedMirror({ config, databaseUrl, clock });
   const alerts = await receiveAlerts();
   const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
   const send = makeSender({ url: alerts.url, secret: WEBHOOK_SECRET }, systemClock);
@@ -87,6 +87,7 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
       return (await readText("/ops")).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
     },
     async close() {
+      await close();
       await shutdown.run("the test is over");
       await pool.end();
       alerts.close();

@@ -1,0 +1,47 @@
+// A shop's own Express program with the mirror inside it: one process, its own routes, its own pool of connections.
+//
+//   npm install order-mirror express pg
+//   DATABASE_URL=postgres://… DELIVERY_BASE_URL=https://… DELIVERY_LIVE_API_KEY=… DELIVERY_LIVE_WEBHOOK_SECRET=whsec_… \
+//   API_TOKEN=… OPS_PASSWORD=… node server.mjs
+import express from "express";
+import { createMirror } from "order-mirror";
+import pg from "pg";
+
+const { env } = process;
+const mirror = await createMirror({
+  databaseUrl: env.DATABASE_URL,
+  sources: [
+    {
+      sourceId: "live",
+      mode: "live",
+      baseUrl: env.DELIVERY_BASE_URL,
+      apiKey: env.DELIVERY_LIVE_API_KEY,
+      webhookSecrets: [env.DELIVERY_LIVE_WEBHOOK_SECRET],
+    },
+  ],
+  apiTokens: [env.API_TOKEN],
+  opsPassword: env.OPS_PASSWORD,
+});
+await mirror.migrate();
+
+const app = express();
+// Before any body parser: signatures cover the bytes.
+app.use(mirror.webhooks, mirror.api, mirror.ops);
+app.use(express.json());
+
+const pool = new pg.Pool({ connectionString: env.DATABASE_URL });
+app.get("/shop/statuses", async (_request, response) => {
+  const { rows } = await pool.query("select status, count(*)::int from reporting.orders group by status");
+  response.json(rows);
+});
+
+const server = app.listen(Number(env.PORT ?? 3000), "127.0.0.1");
+await mirror.start({ worker: true, poller: true });
+console.log("the shop is open");
+
+async function close() {
+  await Promise.all([mirror.close(), new Promise((resolve) => server.close(resolve))]);
+  await pool.end();
+}
+process.once("SIGINT", () => void close());
+process.once("SIGTERM", () => void close());

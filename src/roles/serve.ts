@@ -1,0 +1,69 @@
+import type { RequestListener } from "node:http";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { checkAddress } from "../runtime/http/checkAddress.ts";
+import { listen } from "../runtime/http/httpServer.ts";
+import type { ListeningServer } from "../runtime/http/httpServer.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Handler, Mirror } from "./createMirror.ts";
+import { setAnswerHeaders } from "./serving/answerHeaders.ts";
+
+/** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
+export interface WebAddress {
+  readonly url: string;
+  readonly webhooksUrl: string;
+}
+
+type Place = Pick<Config, "host" | "port" | "webhookPort" | "connectionsMax" | "publicUrls">;
+type Serving = WebAddress & Pick<ListeningServer, "close">;
+
+/** Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else. */
+export async function serve(mirror: Mirror, place: Place, logger: Logger): Promise<Serving> {
+  const { host, port, webhookPort, connectionsMax, publicUrls } = place;
+  const open = (listener: RequestListener, at: number, portVariable: string) =>
+    listen(listener, { host, port: at, portVariable, connectionsMax, clock: systemClock, logger });
+  const toOps: Handler = ({ url }, response, next) =>
+    url === "/" ? void response.writeHead(303, { Location: "/ops/start" }).end() : next();
+  const readers = [mirror.api, mirror.ops, toOps, setAnswerHeaders, stampAnswer, refuseAnyAddress];
+  const answer = checkAddress(inTurn(readers, logger), { host, publicUrls });
+  if (webhookPort === null) {
+    // Without the check of the name: senders may use any that leads here, and prove who they are.
+    const receiver: Handler = mirror.webhooks;
+    const server = await open(
+      (request, response) => receiver(request, response, () => answer(request, response)),
+      port,
+      "PORT",
+    );
+    return { url: server.url, webhooksUrl: server.url, close: server.close };
+  }
+  const webhooks = await open(answerOnly(mirror.webhooks, logger), webhookPort, "WEBHOOK_PORT");
+  const others = await open(answer, port, "PORT").catch(async (error: unknown) => {
+    await webhooks.close();
+    throw error;
+  });
+  const close = async () => void (await Promise.all([webhooks.close(), others.close()]));
+  return { url: others.url, webhooksUrl: webhooks.url, close };
+}
+
+/** Answers with this handler alone, and 404 to what it passes on. */
+export function answerOnly(handler: Handler, logger: Logger): RequestListener {
+  return inTurn([handler, setAnswerHeaders, stampAnswer, refuseAnyAddress], logger);
+}
+
+/** Calls one handler after the other until one answers. */
+function inTurn(handlers: readonly Handler[], logger: Logger): RequestListener {
+  const answerError = makeErrorAnswer(logger);
+  return (request, response) => {
+    const call = (place: number, error?: unknown): void => {
+      try {
+        if (error !== undefined && error !== null)
+          answerError(error, request, response, () => response.destroy());
+        else handlers[place]?.(request, response, (next) => call(place + 1, next));
+      } catch (thrown) {
+        call(place + 1, thrown);
+      }
+    };
+    call(0);
+  };
+}

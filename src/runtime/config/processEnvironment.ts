@@ -1,0 +1,15 @@
+import { ENV_FILE, readEnvironment } from "./environment.ts";
+import type { VariableName } from "./variables.ts";
+
+/** The environment of this process. Only commands and the embedded server read it, never a mirror in another program. */
+export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
+
+/** The text of one variable, even if others are invalid; undefined if it is not set. */
+export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
+  return readEnvironment(env, ENV_FILE).found.get(name)?.text;
+}
+
+/** False if NO_COLOR is set to anything (no-color.org). */
+export function wantsColor(env: NodeJS.Dict<string> = ENVIRONMENT): boolean {
+  return (env["NO_COLOR"] ?? "") === "";
+}

@@ -1,0 +1,16 @@
+import { composeMirror } from "../../../src/roles/composeMirror.ts";
+import type { MirrorDeps } from "../../../src/roles/composeMirror.ts";
+import type { Parts } from "../../../src/roles/createMirror.ts";
+import { serve } from "../../../src/roles/serve.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+
+/** A mirror as the product composes it, with these parts, served at the host and port of its configuration. */
+export async function openServedMirror(deps: Omit<MirrorDeps, "logger">, parts: Parts = {}) {
+  const mirror = composeMirror({ ...deps, logger: silentLogger });
+  const server = await serve(mirror, deps.config, silentLogger);
+  await mirror.start(parts);
+  return {
+    url: server.url,
+    close: async () => void (await Promise.all([mirror.close(), server.close()])),
+  };
+}

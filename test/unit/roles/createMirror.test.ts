@@ -1,0 +1,133 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { createMirror } from "../../../src/roles/createMirror.ts";
+import type { MirrorOptions } from "../../../src/roles/createMirror.ts";
+import { readOptions } from "../../../src/roles/mirrorOptions.ts";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const LIVE = {
+  sourceId: "live",
+  mode: "live",
+  baseUrl: "https://api.example.com",
+  apiKey: "dos_live_key",
+} as const;
+const OPTIONS: MirrorOptions = { databaseUrl: "postgres://u:p@h/d", sources: [LIVE] };
+
+it("takes the options of the README, with the defaults of the variables", () => {
+  const config = readOptions({
+    ...OPTIONS,
+    redisUrls: [],
+    sources: [{ ...LIVE, webhookSecrets: [SECRET] }],
+    apiTokens: ["a-token-of-sixteen", "another-token-of-16@live"],
+    opsPassword: "a password of operators",
+    alertWebhook: { url: "https://alerts.example.com", secret: SECRET },
+    outgoingWebhooks: [{ name: "shop", url: "https://shop.example.com", secret: SECRET, sources: ["live"] }],
+    eventsKeptFor: "P90D",
+  });
+  expect(config).toMatchObject({
+    databaseUrl: "postgres://u:p@h/d",
+    redisUrls: [],
+    sources: [
+      { ...LIVE, organization: "default", webhookSecrets: [SECRET], webhookScheme: "standard-webhooks" },
+    ],
+    apiTokens: [{ token: "a-token-of-sixteen", sourceId: "live", mayWrite: false }, { sourceId: "live" }],
+    opsPassword: "a password of operators",
+    alertWebhook: { url: "https://alerts.example.com", secret: SECRET },
+    outgoingWebhooks: [{ endpointId: "shop", secrets: [SECRET], fields: "redacted" }],
+    eventsKeptFor: "P90D",
+    pollIntervalSeconds: 30,
+    localTrust: false,
+  });
+});
+
+describe("a wrong option is refused with its name and what it must be, and no secret", () => {
+  it.each<[unknown, RegExp]>([
+    [{ databaseUrl: undefined }, /^databaseUrl: is missing\.$/],
+    [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
+    [{ databaseDirectUrl: "nowhere" }, /^databaseDirectUrl must look like/],
+    [{ redisUrls: ["http://h"] }, /^redisUrls must look like redis:/],
+    [{ redisUrls: "redis://h" }, /^redisUrls: must be a list\.$/],
+    [{ sources: [] }, /^sources: /],
+    [{ sources: [{ ...LIVE, mode: "prod" }] }, /^sources is invalid at 0\.mode: must be "live" or "test"\.$/],
+    [{ sources: [{ ...LIVE, baseUrl: "ftp://x" }] }, /^sources, source live, baseUrl must start with https/],
+    [
+      { sources: [{ ...LIVE, apiKey: "dos_test_key" }] },
+      /^sources, source live, apiKey belongs to live mode/,
+    ],
+    [{ sources: [{ ...LIVE, webhookSecrets: ["hunter2!"] }] }, /^sources, source live, webhookSecrets: /],
+    [{ sources: [{ ...LIVE, webhookScheme: "none" }] }, /^sources, source live, webhookScheme: /],
+    [{ sources: [LIVE, LIVE] }, /There are two sources named live/],
+    [{ sources: [{ ...LIVE, secret: "hunter2" }] }, /unknown fields: "secret"/],
+    [{ apiTokens: ["hunter2"] }, /^apiTokens has a token \(number 1\) that is not at least/],
+    [{ apiTokens: ["a-token-of-sixteen@shop"] }, /^apiTokens, token 1, is for the source shop/],
+    [{ opsPassword: "hunter2" }, /^opsPassword must have at least/],
+    [
+      { opsPassword: "a password of us", opsViewerPassword: "a password of us" },
+      /^opsViewerPassword is the same as opsPassword/,
+    ],
+    [{ metricsToken: "hunter2" }, /^metricsToken must be at least/],
+    [{ publicUrls: ["x"] }, /^publicUrls must be addresses/],
+    [{ pollIntervalSeconds: "30" }, /^pollIntervalSeconds: must be a number\.$/],
+    [{ pollIntervalSeconds: 1 }, /^pollIntervalSeconds is under 30/],
+    [{ pollPace: "fast" }, /^pollPace must be/],
+    [{ rateSharePercent: 101 }, /^rateSharePercent must be/],
+    [{ backfillSince: "yesterday" }, /^backfillSince must be an ISO 8601 duration/],
+    [{ writeThrough: true }, /^writeThrough is on, but no token has write access/],
+    [{ eventsKeptFor: "P1D" }, /^eventsKeptFor must be an ISO 8601 duration of at least 7 days/],
+    [{ alertWebhook: { url: "https://a.example.com", secret: "hunter2!" } }, /^alertWebhook\.secret: /],
+    [
+      { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
+      /^outgoingWebhooks, endpoint x, names the source shop/,
+    ],
+    [{ logger: console.log }, /^logger: must have the functions/],
+    [{ databaseURL: "x" }, /unknown fields: "databaseURL"/],
+  ])("%j", async (wrong, message) => {
+    const refused: unknown = await createMirror({ ...OPTIONS, ...(wrong as object) }).catch(
+      (error: unknown) => error,
+    );
+    expect(refused).toMatchObject({ name: "ConfigurationError", message: expect.stringMatching(message) });
+    expect((refused as Error).message).not.toContain("hunter2");
+  });
+});
+
+it("answers 503 to its own paths until it has started, and passes others on", async () => {
+  const mirror = await createMirror(OPTIONS);
+  const ask = (handler: "webhooks" | "api" | "ops", url: string) => {
+    let status: number | "passed on" | undefined;
+    const response = { writeHead: (code: number) => (status = code), end: () => undefined };
+    mirror[handler]({ url } as never, response as never, () => (status = "passed on"));
+    return status;
+  };
+  expect([
+    ask("webhooks", "/webhooks/live"),
+    ask("api", "/v1/orders"),
+    ask("ops", "/ops"),
+    ask("ops", "/livez"),
+  ]).toEqual([503, 503, 503, 503]);
+  expect([ask("webhooks", "/shop"), ask("api", "/v10"), ask("ops", "/"), ask("ops", "/opsx")]).toEqual(
+    Array(4).fill("passed on"),
+  );
+  await mirror.close();
+});
+
+it("reads no environment, ends no process and installs no signal handler, in any file that it loads", () => {
+  const source = path.resolve(import.meta.dirname, "../../../src");
+  const found = new Set<string>();
+  const visit = (file: string): void => {
+    if (found.has(file)) return;
+    found.add(file);
+    const text = readFileSync(file, "utf8");
+    for (const [statement, from] of text.matchAll(
+      /(?:^|\n)(?:import|export)\s[^;]*?from "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)/g,
+    ))
+      if (!/^\s*(?:import|export) type/.test(statement))
+        visit(path.resolve(path.dirname(file), from ?? /"([^"]+)"/.exec(statement)?.[1] ?? ""));
+  };
+  visit(path.join(source, "roles/createMirror.ts"));
+  expect(found.size).toBeGreaterThan(100);
+  const guilty = [...found].filter((file) =>
+    /\bprocess\.(?:env|exit|on|once|kill|abort)\b/.test(readFileSync(file, "utf8")),
+  );
+  expect(guilty.map((file) => path.relative(source, file))).toEqual([]);
+});
