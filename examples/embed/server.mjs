@@ -37,7 +37,7 @@ app.get("/shop/statuses", async (_request, response) => {
 
 const server = app.listen(Number(env.PORT ?? 3000), "127.0.0.1");
 await mirror.start({ worker: true, poller: true });
-console.log("the shop is open");
+process.stdout.write("the shop is open\n");
 
 async function close() {
   await Promise.all([mirror.close(), new Promise((resolve) => server.close(resolve))]);

@@ -99,11 +99,11 @@ function refuseUnstarted(response: ServerResponse): void {
 
 /** Health and metrics of a process that answers nothing else; made when somebody asks. */
 function makeProbesOnly(deps: RoleDeps): WebHandlers {
-  const passOn: Handler = (_request, _response, next) => next();
+  const leave: Handler = (_request, _response, next) => next();
   let probes: Promise<Handler> | undefined;
   return {
-    webhooks: passOn,
-    api: passOn,
+    webhooks: leave,
+    api: leave,
     ops(request, response, next) {
       probes ??= import("./web.ts").then(({ openProbes }) => openProbes(deps));
       void probes.then((handle) => handle(request, response, next), next);

@@ -112,7 +112,7 @@ export interface MirrorOptions {
   readonly logger?: MirrorLogger | undefined;
 }
 
-/** A handler for Express, or for `http.createServer` with a `next` of your own; other paths are passed on. */
+/** A handler for Express, or for `http.createServer` with a `next` of your own; other paths go to `next`. */
 export type Handler = (
   request: IncomingMessage,
   response: ServerResponse,

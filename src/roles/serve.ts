@@ -46,7 +46,7 @@ export async function serve(mirror: Mirror, place: Place, logger: Logger): Promi
   return { url: others.url, webhooksUrl: webhooks.url, close };
 }
 
-/** Answers with this handler alone, and 404 to what it passes on. */
+/** Answers with this handler alone, and 404 to what it leaves. */
 export function answerOnly(handler: Handler, logger: Logger): RequestListener {
   return inTurn([handler, setAnswerHeaders, stampAnswer, refuseAnyAddress], logger);
 }

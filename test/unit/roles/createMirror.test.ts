@@ -80,7 +80,7 @@ describe("a wrong option is refused with its name and what it must be, and no se
       { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
       /^outgoingWebhooks, endpoint x, names the source shop/,
     ],
-    [{ logger: console.log }, /^logger: must have the functions/],
+    [{ logger: () => undefined }, /^logger: must have the functions/],
     [{ databaseURL: "x" }, /unknown fields: "databaseURL"/],
   ])("%j", async (wrong, message) => {
     const refused: unknown = await createMirror({ ...OPTIONS, ...(wrong as object) }).catch(
@@ -91,12 +91,12 @@ describe("a wrong option is refused with its name and what it must be, and no se
   });
 });
 
-it("answers 503 to its own paths until it has started, and passes others on", async () => {
+it("answers 503 to its own paths until it has started, and leaves others", async () => {
   const mirror = await createMirror(OPTIONS);
   const ask = (handler: "webhooks" | "api" | "ops", url: string) => {
-    let status: number | "passed on" | undefined;
+    let status: number | "left" | undefined;
     const response = { writeHead: (code: number) => (status = code), end: () => undefined };
-    mirror[handler]({ url } as never, response as never, () => (status = "passed on"));
+    mirror[handler]({ url } as never, response as never, () => (status = "left"));
     return status;
   };
   expect([
@@ -106,7 +106,7 @@ it("answers 503 to its own paths until it has started, and passes others on", as
     ask("ops", "/livez"),
   ]).toEqual([503, 503, 503, 503]);
   expect([ask("webhooks", "/shop"), ask("api", "/v10"), ask("ops", "/"), ask("ops", "/opsx")]).toEqual(
-    Array(4).fill("passed on"),
+    Array(4).fill("left"),
   );
   await mirror.close();
 });
