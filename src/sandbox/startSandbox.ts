@@ -114,7 +114,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const pool = makeSandboxPool(options.databaseUrl);
   let letGo: () => void = () => undefined;
   try {
-    letGo = await holdWorld(pool, systemClock);
+    letGo = await holdWorld(pool);
     return await start(options, pool, letGo);
   } catch (error) {
     letGo();

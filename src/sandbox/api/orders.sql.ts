@@ -1,4 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import { makeReference } from "../world/chance.ts";
 import { writeJson } from "../world/world.sql.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
@@ -152,12 +153,11 @@ export async function takeOrderNumbers(
   count: number,
   seed: number,
 ): Promise<{ number: bigint; reference: string }[]> {
-  const { rows } = await connection.query<{ number: bigint; reference: string }>(
-    `select number, sandbox.make_reference(number, $2) as reference
-     from (select nextval('sandbox.order_number') as number from generate_series(1, $1)) taken order by number`,
-    [count, seed],
+  const { rows } = await connection.query<{ number: bigint }>(
+    `select nextval('sandbox.order_number') as number from generate_series(1, $1) order by number`,
+    [count],
   );
-  return rows;
+  return rows.map(({ number }) => ({ number, reference: makeReference(number, seed) }));
 }
 
 /** Live orders whose next step is due, the longest waiting first. */

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { parseInstant } from "../../domain/order/instant.ts";
+import { addSeconds, parseInstant } from "../../domain/order/instant.ts";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { putEndpoint, readEndpoints } from "../events/events.sql.ts";
-import { defaultPast, seedOrders } from "../world/pastOrders.sql.ts";
-import { setFleetSpeed, canTakeOrders, makeOrders } from "../world/fleet.ts";
+import { setFleetSpeed, canTakeOrders, makeOrders, seedOrders } from "../world/fleet.ts";
 import { readOverview } from "./page.ts";
 import { seedDirectory } from "../world/seedWorld.ts";
 import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
@@ -21,7 +20,8 @@ import { resendEvent } from "../events/events.ts";
 import { runScenario, scenarioSchema } from "./scenarios.ts";
 import type { FaultsPatch } from "./faults.ts";
 
-const SEEDED_COUNT_MAX = 5_000_000;
+const SEEDED_COUNT_MAX = 1_000_000;
+const PAST_SECONDS = 30 * 86_400;
 const dialsSchema = z.strictObject({
   speed: z.coerce.number().min(0).max(100_000).optional(),
   ordersPerMinute: z.coerce.number().min(0).max(60_000).optional(),
@@ -114,13 +114,13 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
 async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema>): Promise<unknown> {
   const { orders, organization, mode, since, until } = given;
   state.directory.getOrganization(organization);
-  const past = defaultPast(state.clock.now());
+  const now = state.clock.now();
   const made = await seedOrders(state, {
     organizationId: organization,
     livemode: mode === "live",
     count: orders,
-    since: since === undefined ? past.since : parseInstant(since),
-    until: until === undefined ? past.until : parseInstant(until),
+    since: since === undefined ? addSeconds(now, -PAST_SECONDS) : parseInstant(since),
+    until: until === undefined ? now : parseInstant(until),
   });
   state.wake();
   return { orders: made };

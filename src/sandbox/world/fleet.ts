@@ -3,11 +3,19 @@ import { chance, choose, makeCode } from "./chance.ts";
 import { rescheduleMoves } from "../control/control.sql.ts";
 import { moveOrders, addOrders } from "../api/orderBook.ts";
 import type { NewOrder } from "../api/orderBook.ts";
-import { readDueOrders, countSandboxOrders } from "../api/orders.sql.ts";
+import { countSandboxOrders, putOrders, readDueOrders, takeOrderNumbers } from "../api/orders.sql.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow, Status, Origin } from "../api/orderRow.ts";
 import { saveFleetSpeed } from "./world.sql.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
+import {
+  addSeconds,
+  floorTo,
+  instantFromMillis,
+  millisFromInstant,
+  NANOS_PER_MILLI,
+  NANOS_PER_SECOND,
+} from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import { GAZETTEER, geocode, describeRoute } from "./places.ts";
 import { addMillis, shownTime } from "./state.ts";
 import type { SandboxState } from "./state.ts";
@@ -17,7 +25,7 @@ import type { Branch } from "./directory.ts";
 const MOVES_PER_BATCH_MAX = 200;
 
 /** After a change of speed, open orders move within this time at speed 1. */
-const SPREAD_NANOS = 600_000_000_000;
+const SPREAD_MS = 600_000;
 
 /** Share of the sandbox's own traffic that never arrives. */
 const ACCIDENT_SHARE = 0.05;
@@ -40,7 +48,7 @@ export async function moveDueOrders(state: SandboxState): Promise<number> {
 /** Changes the fleet's speed and reschedules its open orders; at speed 0 they do not move. */
 export async function setFleetSpeed(state: SandboxState, speed: number): Promise<void> {
   state.dials.fleetSpeed = speed;
-  const spreadNanos = speed === 0 ? null : BigInt(Math.round(SPREAD_NANOS / speed));
+  const spreadNanos = speed === 0 ? null : instantFromMillis(SPREAD_MS / speed);
   await state.write(async (connection) => {
     await rescheduleMoves(connection, { now: state.clock.now(), spreadNanos });
     await saveFleetSpeed(connection, speed);
@@ -136,6 +144,83 @@ export async function makeOrders(
   }
   state.wake();
   return rows;
+}
+
+/** An invented past: `count` orders, created at even intervals in [since, until). */
+export interface PastRequest {
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly count: number;
+  readonly since: Instant;
+  readonly until: Instant;
+}
+
+/**
+ * Creates past orders: finished ones, and those of the last forty minutes in all statuses. No events, because they would
+ * have been sent long ago. Returns the count.
+ */
+export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
+  const { organizationId, count, since, until } = request;
+  const branches = state.directory.branchesOf(organizationId).filter(canTakeOrders);
+  const interval = (until - since) / BigInt(count);
+  for (let made = 0; made < count; made += ORDERS_PER_BATCH_MAX) {
+    await state.write(async (connection) => {
+      const size = Math.min(ORDERS_PER_BATCH_MAX, count - made);
+      const taken = await takeOrderNumbers(connection, size, state.dials.seed);
+      const rows = taken.map((each, index) => {
+        const createdAt = floorTo(since + interval * BigInt(made + index), NANOS_PER_MILLI);
+        return imaginePast(state, { ...request, ...each, branches, createdAt });
+      });
+      await putOrders(connection, rows);
+    });
+  }
+  return count;
+}
+
+/** How old an order of the past is in its last status, and after how many seconds it got there; from the oldest. */
+const PAST_STATUSES = [
+  { status: "delivered", ageSeconds: 2_400, afterSeconds: 1_900 },
+  { status: "arrived_for_delivery", ageSeconds: 1_900, afterSeconds: 1_700 },
+  { status: "picked_up", ageSeconds: 900, afterSeconds: 800 },
+  { status: "arrived_for_pickup", ageSeconds: 600, afterSeconds: 600 },
+  { status: "created", ageSeconds: 0, afterSeconds: 0 },
+] as const;
+const PAST_CANCELLED = { status: "cancelled", ageSeconds: 600, afterSeconds: 300 } as const;
+
+function imaginePast(
+  state: SandboxState,
+  past: PastRequest & { number: bigint; reference: string; branches: readonly Branch[]; createdAt: Instant },
+): OrderRow {
+  const { number, reference, createdAt, until, organizationId, livemode, branches } = past;
+  const { seed, fleetSpeed } = state.dials;
+  const drawn = (name: string) => chance(seed, name, number);
+  const ageSeconds = Number((until - createdAt) / NANOS_PER_SECOND);
+  const isCancelled = drawn("past") < ACCIDENT_SHARE && ageSeconds > PAST_CANCELLED.ageSeconds;
+  const { status, afterSeconds } = isCancelled
+    ? PAST_CANCELLED
+    : (PAST_STATUSES.find((each) => ageSeconds >= each.ageSeconds) ?? PAST_STATUSES[4]);
+  const place = Number(number);
+  const order = imagineOrder(state, { organizationId, livemode, origin: "seed", branches, place });
+  const at = (seconds: number) => addMillis(createdAt, Math.floor(seconds * 1_000));
+  const updatedAt = status === "created" ? createdAt : at(afterSeconds + drawn("pastStay") * 100);
+  const pickupTime = floorTo(at(900 + drawn("pastPickup") * 420), 60n * NANOS_PER_SECOND);
+  const isOpen = status !== "delivered" && status !== "cancelled";
+  const moves = isOpen && livemode && fleetSpeed > 0;
+  return {
+    ...order,
+    number,
+    reference,
+    externalOrderId: `OLD-${number}`,
+    status,
+    basis: "asap",
+    pickupTime,
+    deliveryTime: addSeconds(pickupTime, 1_200),
+    realPickup: ["picked_up", "arrived_for_delivery", "delivered"].includes(status) ? at(800) : null,
+    realDelivery: status === "delivered" ? updatedAt : null,
+    createdAt,
+    updatedAt,
+    nextMoveAt: moves ? addMillis(state.clock.now(), (drawn("pastMove") * SPREAD_MS) / fleetSpeed) : null,
+  };
 }
 
 /** Whether a creation without a zoneCode could succeed. */

@@ -1,6 +1,5 @@
 import pg from "pg";
 import { UnavailableError } from "../../domain/errors.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { DirectoryContent } from "./directory.ts";
 import type { Geocoded } from "./places.ts";
@@ -77,15 +76,15 @@ const ignore = () => undefined;
 
 /** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_001;
-const LOCK_ATTEMPTS = 20;
-const LOCK_PAUSE_MS = 100;
+const LOCK_WAIT = "2s";
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Locks the database for this sandbox, which holds parts of the world in memory. Resolves to a function that releases
  * the lock and may be called twice. Throws UnavailableError if the database cannot be reached or another sandbox uses
  * it. The lock of a killed sandbox ends as soon as the server notices.
  */
-export async function holdWorld(pool: Pool, clock: Clock): Promise<() => void> {
+export async function holdWorld(pool: Pool): Promise<() => void> {
   const client = await connect(pool);
   client.on("error", ignore);
   let held = true;
@@ -94,17 +93,18 @@ export async function holdWorld(pool: Pool, clock: Clock): Promise<() => void> {
     if (held) client.release(true);
     held = false;
   };
-  for (let attempt = 1; attempt <= LOCK_ATTEMPTS; attempt += 1) {
-    const { rows } = await client.query<{ held: boolean }>("select pg_try_advisory_lock($1) as held", [
-      LOCK_KEY,
-    ]);
-    if (rows[0]?.held) return letGo;
-    await clock.sleep(LOCK_PAUSE_MS);
+  try {
+    await client.query(`set lock_timeout = '${LOCK_WAIT}'`);
+    await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
+    return letGo;
+  } catch (error) {
+    letGo();
+    if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
+    throw new UnavailableError("Another sandbox uses this database.", {
+      cause: error,
+      fix: "Stop it, or give this one its own database.",
+    });
   }
-  letGo();
-  throw new UnavailableError("Another sandbox uses this database.", {
-    fix: "Stop it, or give this one its own database.",
-  });
 }
 
 async function connect(pool: Pool): Promise<pg.PoolClient> {
@@ -119,7 +119,7 @@ async function connect(pool: Pool): Promise<pg.PoolClient> {
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 7;
+const SCHEMA_VERSION = 8;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -234,22 +234,6 @@ create table sandbox.deliveries (
 create index deliveries_event on sandbox.deliveries (event_id);
 create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where state = 'pending';
 
--- Eight characters of base 32 that are different for every number below 2^40: each step can be undone.
-create function sandbox.make_reference(number bigint, seed integer) returns text
-  language plpgsql immutable strict parallel safe as $$
-declare
-  letters constant text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
-  x bigint := (number * 2654435 + seed::bigint * 7919) & 1099511627775;
-begin
-  x := ((x # (x >> 19)) * 1540483) & 1099511627775;
-  x := x # (x >> 17);
-  return 'DO-'
-    || substr(letters, (x >> 35)::integer + 1, 1) || substr(letters, (x >> 30 & 31)::integer + 1, 1)
-    || substr(letters, (x >> 25 & 31)::integer + 1, 1) || substr(letters, (x >> 20 & 31)::integer + 1, 1)
-    || substr(letters, (x >> 15 & 31)::integer + 1, 1) || substr(letters, (x >> 10 & 31)::integer + 1, 1)
-    || substr(letters, (x >> 5 & 31)::integer + 1, 1) || substr(letters, (x & 31)::integer + 1, 1);
-end
-$$;
 `;
 
 export interface World {
