@@ -118,10 +118,8 @@ grant insert, update, delete on mirror.outgoing_deliveries, mirror.outgoing_atte
 -- The branches of a source show which organization it belongs to.
 grant update (branch_ids, refused_branches, branches_read_at) on mirror.sources to order_mirror_poller;
 grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,
-  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_behaviour to order_mirror_poller;
-grant insert, update, delete on mirror.arrivals to order_mirror_poller;
-grant insert on mirror.coverage to order_mirror_poller;
-grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_poller;
+  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor to order_mirror_poller;
+grant insert, update, delete on mirror.coverage to order_mirror_poller;
 -- mirror.withdraw_proof records breaches, with the owner's rights; the poller records that a span is proved again.
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 -- The rows behind reporting.order_facts and reporting.daily.

@@ -365,6 +365,7 @@ create table mirror.refetches (
   claim_version   bigint,
   unconfirmed     boolean not null default false,
   replayed        boolean not null default false,
+  request_id      bigint,
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row is deleted after the read.';
@@ -377,8 +378,9 @@ comment on column mirror.refetches.failures        is 'How many of those failed,
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
-comment on column mirror.refetches.unconfirmed     is 'True when the mirror has the order in a state that lies in a proved window, although no read of that window showed it.';
+comment on column mirror.refetches.unconfirmed     is 'True when a list that should have shown the order''s state did not.';
 comment on column mirror.refetches.replayed        is 'True when the order could not be read, and its row in quarantine was replayed: no read has shown it since.';
+comment on column mirror.refetches.request_id      is 'The verification that waits for the read; references period_requests.';
 create index refetches_excepted on mirror.refetches (source_id)
   where claim_version is not null or unconfirmed or replayed;
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
@@ -397,13 +399,12 @@ create table mirror.poll_state (
   last_error_at         timestamptz,
   failing_since         timestamptz,
   trouble               text,
-  settle_seconds        double precision,
-  overlap_seconds       double precision,
-  late_tail_seconds     double precision
+  margin_seconds        double precision,
+  list_doubted_at       timestamptz
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
 comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
-comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked completely, nanoseconds since 1970: the cursor.';
+comment on column mirror.poll_state.polled_through        is 'End of the last window that the head sweep walked completely, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.safe_position         is 'Position in the change feed: every change before safe_through is at this position or an earlier one. Null until the first proof.';
 comment on column mirror.poll_state.clock_error_seconds   is 'Seconds by which the provider''s clock was ahead of the database''s at the end of the last cycle, or behind it when negative; null while they agree to a minute. Nothing is proved meanwhile.';
@@ -415,9 +416,8 @@ comment on column mirror.poll_state.failing_since         is 'When the first of 
 comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null when the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.source_id is 'The source; references sources.';
-comment on column mirror.poll_state.settle_seconds    is 'How far before the present the windows of the fast sweep end, as tuned.';
-comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
-comment on column mirror.poll_state.late_tail_seconds is 'Greatest age at which a change of the last week was seen that an earlier read had missed; 0: none was late.';
+comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
+comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
 
 create table mirror.coverage (
   coverage_id bigint generated always as identity,
@@ -426,11 +426,9 @@ create table mirror.coverage (
   until       bigint not null,
   sweep       text not null,
   proved      boolean not null default false,
+  awaits_head boolean not null default false,
+  unlisted    text[] not null default '{}',
   fence       bigint not null,
-  provider    text,
-  server      text,
-  settle_seconds  double precision,
-  overlap_seconds double precision,
   begun_at    bigint,
   requests    integer not null,
   orders      integer not null,
@@ -442,13 +440,11 @@ create table mirror.coverage (
 comment on table  mirror.coverage       is 'The windows of updatedAt that were completely walked: the proof behind safe_through. A window that the proof no longer needs is deleted two days after it was read.';
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
-comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, backfill, requested or verify; kept: the part of an older proof that a breach did not withdraw.';
-comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, and so late that no change could still appear in it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
+comment on column mirror.coverage.sweep is 'Which sweep walked it: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
+comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, so late that no change could still appear in it, and a head sweep has since read all that could have left it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
+comment on column mirror.coverage.awaits_head is 'True for a window that was walked, until the end of the next head sweep: then it is a proof, or, if the list omitted orders that the mirror has, deleted.';
+comment on column mirror.coverage.unlisted is 'References of orders that the mirror had in the window and its pages did not show, while it awaits its head sweep.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
-comment on column mirror.coverage.provider is 'The provider that was read: its identity, or its base address.';
-comment on column mirror.coverage.server is 'Database server and timeline on which it was committed, as mirror.server_identity() names them.';
-comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit. A walk proves its window only if it began at least settle time plus overlap after the window''s end.';
-comment on column mirror.coverage.overlap_seconds is 'Overlap in force at the commit.';
 comment on column mirror.coverage.begun_at is 'When its first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
 comment on column mirror.coverage.coverage_id is 'Number of the window.';
 comment on column mirror.coverage.ended_at is 'When its last page had been applied, by the database''s clock.';
@@ -457,50 +453,7 @@ comment on column mirror.coverage.requests is 'How many list requests it took.';
 comment on column mirror.coverage.source_id is 'The source; references sources.';
 comment on column mirror.coverage.started_at is 'When its first page was requested, by the database''s clock.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
-
-create table mirror.walks (
-  source_id  text not null references mirror.sources,
-  sweep      text not null,
-  since      bigint not null,
-  until      bigint not null,
-  begun_at   bigint not null,
-  step       integer not null,
-  orders     integer not null,
-  state      json not null,
-  fence      bigint not null,
-  provider   text not null,
-  server     text not null,
-  started_at timestamptz not null default clock_timestamp(),
-  primary key (source_id, sweep),
-  check (since < until)
-);
-comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database loses both or neither, and the next leader continues from there. The row is deleted with the last page, in the transaction that writes the window to coverage.';
-comment on column mirror.walks.sweep      is 'Which sweep reads it.';
-comment on column mirror.walks.since      is 'Start of the window, inclusive, nanoseconds since 1970.';
-comment on column mirror.walks.until      is 'End of the window, exclusive, nanoseconds since 1970.';
-comment on column mirror.walks.begun_at   is 'When the first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
-comment on column mirror.walks.step       is 'Pages read so far. A page is committed only if this is what its reader expects.';
-comment on column mirror.walks.orders     is 'Orders, or states of orders, on those pages.';
-comment on column mirror.walks.state      is 'The state from which the walk continues, as the program writes it; instants as text.';
-comment on column mirror.walks.fence      is 'Fencing number of the lease under which the last page was committed.';
-comment on column mirror.walks.provider   is 'The provider that is read, as in sources. With a different provider, the window is started again.';
-comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them. When either changes, the window is started again.';
-comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
-comment on column mirror.walks.source_id is 'The source; references sources.';
-
-create table mirror.walk_pages (
-  source_id text not null,
-  sweep     text not null,
-  step      integer not null,
-  keys      text[] not null,
-  primary key (source_id, sweep, step),
-  foreign key (source_id, sweep) references mirror.walks on delete cascade
-);
-comment on table  mirror.walk_pages      is 'New keys on each page of the walks in progress, so that a leader that takes a walk over counts no order twice.';
-comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
-comment on column mirror.walk_pages.keys is 'Key of each state of each order: a hash of the content, and the reference.';
-comment on column mirror.walk_pages.source_id is 'The source; references sources.';
-comment on column mirror.walk_pages.sweep is 'The sweep that walks; with source_id it names the walk.';
+create index coverage_awaiting on mirror.coverage (source_id) where awaits_head;
 
 create table mirror.coverage_breaches (
   breach_id bigint generated always as identity,

@@ -436,27 +436,22 @@ comment on column mirror.exceptions.source_id is 'The source; references sources
 create view reporting.coverage with (security_barrier) as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
-  orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, provider, server as database_server,
-  settle_seconds, overlap_seconds, fence
+  orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, fence
 from mirror.coverage c
 where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
-comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, backfill, requested or verify; kept: the part of an older proof that a breach did not withdraw.';
+comment on column reporting.coverage.sweep         is 'Why it was read: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
 comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
 comment on column reporting.coverage.until         is 'End of the window, exclusive.';
 comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
-comment on column reporting.coverage.is_proved     is 'True when it was read completely, and so late that no change could still appear in it. Quick reads prove nothing.';
+comment on column reporting.coverage.is_proved     is 'True when it was read completely, so late that no change could still appear in it, and what could have left it was read since.';
 comment on column reporting.coverage.request_count is 'Requests that it took.';
 comment on column reporting.coverage.order_count   is 'Orders that it showed.';
 comment on column reporting.coverage.started_at    is 'When reading began.';
 comment on column reporting.coverage.ended_at      is 'When reading ended.';
 comment on column reporting.coverage.begun_at      is 'When its first page was requested, by the provider''s clock.';
-comment on column reporting.coverage.provider      is 'The provider that was read: its identity, or its base address.';
-comment on column reporting.coverage.database_server is 'Database server and timeline on which the window was committed.';
-comment on column reporting.coverage.settle_seconds is 'Settle time in force then. A window is proved only when begun_at is at least settle time plus overlap after its end.';
-comment on column reporting.coverage.overlap_seconds is 'Overlap in force then.';
 comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
 
 create view reporting.coverage_breaches with (security_barrier) as

@@ -21,9 +21,6 @@ create table mirror.period_requests (
   kind         text not null check (kind in ('backfill', 'verification')),
   since        bigint not null,
   until        bigint not null,
-  sample       integer,
-  sampled_through text,
-  repairs      boolean not null default true,
   nightly      boolean not null default false,
   state        text not null default 'requested'
     check (state in ('requested', 'running', 'done', 'failed', 'cancelled')),
@@ -51,9 +48,6 @@ comment on column mirror.period_requests.source_id    is 'The source to read.';
 comment on column mirror.period_requests.kind         is 'backfill or verification.';
 comment on column mirror.period_requests.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
-comment on column mirror.period_requests.sample       is 'How many orders of the period are read one by one; null: all are listed.';
-comment on column mirror.period_requests.sampled_through is 'Place of the last order that was compared, in the random order in which a sample is read; null before the first, and without a sample.';
-comment on column mirror.period_requests.repairs      is 'False: differences are only reported, and nothing is written.';
 comment on column mirror.period_requests.nightly      is 'True when the poller itself requested it.';
 comment on column mirror.period_requests.state        is 'requested, running, done, failed or cancelled.';
 comment on column mirror.period_requests.read_down_to is 'Everything from here to the end of the period was read; nanoseconds since 1970.';

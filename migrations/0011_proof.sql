@@ -32,8 +32,8 @@ begin
     and c.until > change_version and c.since <= change_version;
   select range_agg(int8range(p.since, p.until)) into affected from mirror.proved p
   where p.source_id = proved_source and p.until > lower(withdrawn) and p.since < upper(withdrawn);
-  update mirror.coverage c set proved = false
-  where c.source_id = proved_source and c.proved and c.until > lower(withdrawn) and c.since < upper(withdrawn);
+  update mirror.coverage c set proved = false, awaits_head = false
+  where c.source_id = proved_source and (c.proved or c.awaits_head) and c.until > lower(withdrawn) and c.since < upper(withdrawn);
   safe_after := case when safe > lower(withdrawn) then greatest(history, lower(withdrawn)) else safe end;
   update mirror.poll_state set safe_through = safe_after where source_id = proved_source;
   -- The proof of other times remains valid, so that safe_through jumps forward when the range is read again.
@@ -186,7 +186,7 @@ declare
   gaps int8multirange;
   why text[];
 begin
-  select s.paused_at, p.history_since, p.safe_through, p.last_error, p.settle_seconds + p.overlap_seconds as margin,
+  select s.paused_at, p.history_since, p.safe_through, p.last_error, p.margin_seconds as margin,
     l.expires_at > clock_timestamp() as led, l.expires_at as led_until
   into state
   from mirror.sources s

@@ -1,5 +1,4 @@
 import type { ServerResponse } from "node:http";
-import { HORIZON_SECONDS_MIN } from "../domain/order/observation.ts";
 import express from "express";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
@@ -23,8 +22,8 @@ export interface WriteThroughDeps {
   /** Writes to forward in addition to those of the contract; see forwardedPaths.ts. */
   readonly morePaths: readonly string[];
   readonly applyReads: Apply["applyReads"];
-  /** How long the provider may still change what it dates to an instant. */
-  readonly settleSeconds: number;
+  /** How late a change may become visible to a read. */
+  readonly marginSeconds: number;
   readonly logger: Logger;
 }
 
@@ -102,12 +101,12 @@ const parseRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(
-  { applyReads, settleSeconds, logger }: WriteThroughDeps,
+  { applyReads, marginSeconds, logger }: WriteThroughDeps,
   { sourceId, answer }: { sourceId: string; answer: ForwardedAnswer },
 ): Promise<boolean> {
   const snapshot = readOrder(answer.text);
   if (snapshot === undefined) return true;
-  const time = { requestedAt: answer.requestedAt, settleSeconds, horizonSeconds: HORIZON_SECONDS_MIN };
+  const time = { requestedAt: answer.requestedAt, marginSeconds };
   try {
     await applyReads({ sourceId, via: "write", snapshots: [snapshot], time });
     return true;

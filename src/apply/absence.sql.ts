@@ -12,8 +12,6 @@ export interface Absence {
   /** How far the read reaches; see `horizonOf`. */
   readonly horizon: Instant;
   readonly requestedAt: Instant;
-  /** True: only report the effect. */
-  readonly rehearses?: boolean;
 }
 
 /**
@@ -44,7 +42,7 @@ with known as materialized (
     previous_history_id = case when o.gone_at is null then o.history_id else o.previous_history_id end,
     changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end
   from known
-  where o.source_id = $1 and o.reference = $2 and known.is_beaten and not $6
+  where o.source_id = $1 and o.reference = $2 and known.is_beaten
   returning known.gone_at is null as is_news, o.revision, o.status, o.version, known.history_id as previous_history_id
 ), recorded as (
   insert into mirror.history (
@@ -64,7 +62,7 @@ from known`;
 
 /** Decides on an absence: stops serving the order, unless the mirror has an observation that beats this read. */
 export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
-  const { sourceId, reference, via, horizon, requestedAt, rehearses = false } = absence;
+  const { sourceId, reference, via, horizon, requestedAt } = absence;
   const { rows } = await pool.query<{
     outcome: "gone" | "confirmed" | "claim_stands";
     status: string;
@@ -72,7 +70,7 @@ export async function applyAbsence(pool: Pool, absence: Absence): Promise<Absenc
   }>({
     name: "apply-absence",
     text: STATEMENT,
-    values: [sourceId, reference, via, horizon, requestedAt, rehearses],
+    values: [sourceId, reference, via, horizon, requestedAt],
   });
   const [row] = rows;
   if (row === undefined) return { outcome: "unknown", status: null, version: null };

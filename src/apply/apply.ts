@@ -18,18 +18,16 @@ export interface Reads {
   /** Elements that could not be read as orders; they go to quarantine in full. */
   readonly unreadable?: readonly UnreadableOrder[];
   readonly time: ReadTime;
-  /** Decide without writing. */
-  readonly rehearses?: boolean | undefined;
 }
 
 export interface Apply {
   /** Decides on the events at these inbox positions; skips decided ones. */
   readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
   /**
-   * Decides on what a read of ours showed; known content is a `duplicate` and writes nothing. With `alongside`, its
+   * Decides on what reads of ours showed; known content is a `duplicate` and writes nothing. With `alongside`, its
    * writes and all decisions are committed together or not at all.
    */
-  readonly applyReads: (reads: Reads, alongside?: Alongside) => Promise<Decision[]>;
+  readonly applyReads: (reads: Reads | readonly Reads[], alongside?: Alongside) => Promise<Decision[]>;
 }
 
 /**
@@ -62,10 +60,11 @@ export function makeApply(
       );
     },
     applyReads: (reads, alongside) =>
-      applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId)), {
+      applySubjects(
+        deps,
+        [reads].flat().flatMap((each) => toSubjects(each, modeOf(each.sourceId))),
         alongside,
-        rehearses: reads.rehearses,
-      }),
+      ),
   };
 }
 

@@ -2,7 +2,7 @@ import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { atBeginning, atSavepoint, inTransaction, onConnection, undone } from "../database/transaction.ts";
+import { atBeginning, atSavepoint, inTransaction, onConnection } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
@@ -67,15 +67,12 @@ export type Alongside = (client: Queryable, decisions: readonly Decision[]) => P
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
  * Rejects with ApplyInterruptedError if the database is unavailable or busy, also for `alongside`: earlier batches stay
  * applied; in one transaction nothing is, unless only the answer to its commit was lost. All subjects may be passed
- * again, because applying is idempotent. With `rehearses`, decisions are made but not written; `alongside` is.
+ * again, because applying is idempotent.
  */
 export async function applySubjects(
   deps: ApplyDeps,
   subjects: readonly Subject[],
-  {
-    alongside,
-    rehearses = false,
-  }: { alongside?: Alongside | undefined; rehearses?: boolean | undefined } = {},
+  alongside?: Alongside,
 ): Promise<Decision[]> {
   const { pool, logger, onDecisions } = deps;
   const decisions: Decision[] = [];
@@ -83,18 +80,17 @@ export async function applySubjects(
   try {
     if (subjects.length === 0) {
       await alongside?.(pool, []);
-    } else if (alongside === undefined && !rehearses) {
+    } else if (alongside === undefined) {
       // After an error, too: the earlier batches are committed.
       await onConnection(pool, (client) =>
         applyAll({ logger, decisions, runBatch: (rows) => applyBatch(client, rows) }, subjects),
       ).finally(report);
     } else {
       await inTransaction(pool, async (client) => {
-        const decide = () => applyAll({ logger, decisions, runBatch: inTurn(client, rehearses) }, subjects);
-        await (rehearses ? undone(client, decide) : decide());
-        await alongside?.(client, decisions);
+        await applyAll({ logger, decisions, runBatch: inTurn(client) }, subjects);
+        await alongside(client, decisions);
       });
-      if (!rehearses) report();
+      report();
     }
   } catch (error) {
     throw toInterrupted(error, NOT_NOW);
@@ -106,8 +102,8 @@ export async function applySubjects(
 type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchDecision[]>;
 
 /** Runs the batches of a transaction; only its first one can do without a savepoint. */
-function inTurn(client: Queryable, rehearses: boolean): RunBatch {
-  let recoverably = rehearses ? atSavepoint : atBeginning;
+function inTurn(client: Queryable): RunBatch {
+  let recoverably = atBeginning;
   return (rows) => {
     const run = recoverably;
     recoverably = atSavepoint;

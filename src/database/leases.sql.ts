@@ -82,36 +82,6 @@ export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: n
   return result.rowCount === 1;
 }
 
-/**
- * Extends those of `leases` that are held and that no statement has locked; returns them. The others may have expired, may
- * be another holder's, or are in use.
- */
-export async function renewLeases(
-  pool: Pool,
-  leases: readonly Lease[],
-  { ttlMs }: { ttlMs: number },
-): Promise<Lease[]> {
-  const { rows } = await pool.query<{ name: string; fence: string }>(
-    `update mirror.leases as lease set expires_at = clock_timestamp() + $4 * interval '1 millisecond'
-     from (
-       select l.name from mirror.leases l
-       join unnest($1::text[], $2::text[], $3::bigint[]) as own (name, holder, fence) using (name, holder, fence)
-       where l.expires_at > clock_timestamp()
-       order by l.name for no key update of l skip locked
-     ) as free
-     where lease.name = free.name
-     returning lease.name, lease.fence`,
-    [
-      leases.map(({ name }) => name),
-      leases.map(({ holder }) => holder),
-      leases.map(({ fence }) => fence),
-      ttlMs,
-    ],
-  );
-  const renewed = new Set(rows.map(({ name, fence }) => `${fence} ${name}`));
-  return leases.filter(({ name, fence }) => renewed.has(`${fence} ${name}`));
-}
-
 /** Lets the next holder in immediately. The row stays, because otherwise its fence would start again. */
 export async function releaseLease(pool: Pool, lease: Lease): Promise<void> {
   await pool.query(

@@ -85,11 +85,3 @@ export async function atBeginning<Result>(client: Queryable, work: () => Promise
     throw error;
   }
 }
-
-/** Runs `work` inside a transaction and then undoes its writes. Rejects with its error. */
-export async function undone<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
-  await client.query("savepoint rehearsal");
-  const result = await work();
-  await client.query("rollback to savepoint rehearsal");
-  return result;
-}

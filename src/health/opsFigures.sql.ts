@@ -74,8 +74,7 @@ export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
   return queryInstants<OpenTask>(
     pool,
     `select kind, request_id::text as id, source_id as "sourceId", since, until, state = 'running' as running,
-       case when sample is null then (until - read_down_to)::float8 / (until - since)
-         else least(1, orders::float8 / greatest(sample, 1)) end as share,
+       (until - read_down_to)::float8 / (until - since) as share,
        orders::float8, coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as "elapsedSeconds",
        last_error as "lastError"
      from mirror.period_requests where state in ('requested', 'running')

@@ -1,7 +1,6 @@
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { TAIL_NEAR_SHARE } from "../domain/window/lateness.ts";
 import { describeCount, perSource } from "./condition.ts";
 import type { Condition, JudgedCondition, Judging, SourceFacts } from "./condition.ts";
 
@@ -16,6 +15,11 @@ const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND -
 const showOldestGap = ({ oldestGap }: SourceFacts) =>
   oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
 const later = (one: Instant, other: Instant) => (one > other ? one : other);
+
+const PROOF_REMEDY =
+  "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it. If the change appeared late in the provider's list, raise POLL_MARGIN_SECONDS.";
+/** Half as much again, in whole minutes. */
+const enough = (lateSeconds: number) => Math.ceil((lateSeconds * 1.5) / 60) * 60;
 
 const endSentence = (text: string) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
@@ -198,13 +202,16 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "coverage",
     measures: "a change was found within the last day that a proof had missed",
-    remedy:
-      "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it.",
+    remedy: PROOF_REMEDY,
     page: "/ops/breaches",
     holds: ({ lastBreachAt, now }) => lastBreachAt !== null && now - lastBreachAt <= DAY_NANOS,
     since: ({ lastBreachAt }) => lastBreachAt,
     cause: ({ sourceId }) =>
       `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
+    fix: ({ lateSeconds, marginSeconds }) =>
+      lateSeconds === null || marginSeconds === null || lateSeconds <= marginSeconds
+        ? PROOF_REMEDY
+        : `It appeared ${Math.ceil(lateSeconds)} s after its time, and POLL_MARGIN_SECONDS is ${marginSeconds}: set POLL_MARGIN_SECONDS=${enough(lateSeconds)} and restart the poller.`,
   }),
   perSource({
     name: "OrderMirrorExceptions",
@@ -222,30 +229,17 @@ export const POLL_CONDITIONS: readonly Condition[] = [
       `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
   }),
   perSource({
-    name: "OrderMirrorProviderChanged",
-    severity: "warning",
-    area: "provider",
-    measures: "the provider's behaviour has changed within the last day",
-    remedy:
-      "`order-mirror doctor` shows what changed. Polling adapts to it; ask the provider whether the change was intended.",
-    page: "/ops/sources",
-    holds: ({ behaviourChangedAt, now }) =>
-      behaviourChangedAt !== null && now - behaviourChangedAt <= DAY_NANOS,
-    since: ({ behaviourChangedAt }) => behaviourChangedAt,
-    cause: ({ sourceId }) => `The behaviour of the provider of ${sourceId} has changed.`,
-  }),
-  perSource({
-    name: "OrderMirrorLateArrivals",
+    name: "OrderMirrorListIncomplete",
     severity: "warning",
     area: "coverage",
-    measures: "changes appear so late that polls nearly miss them",
-    remedy: "Set POLL_OVERLAP_SECONDS to twice that age; until then the delayed sweep finds what polls miss.",
-    page: "/ops/sources",
-    holds: ({ lateTailSeconds, overlapSeconds }) =>
-      lateTailSeconds !== null &&
-      overlapSeconds !== null &&
-      lateTailSeconds > TAIL_NEAR_SHARE * overlapSeconds,
-    cause: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
-      `Changes of ${sourceId} appear up to ${lateTailSeconds} s late; polls reach back ${overlapSeconds} s.`,
+    measures: "the provider's list omits orders that the mirror has",
+    forSeconds: 300,
+    noticedAfterSeconds: 60,
+    remedy: "Ask the provider why its list omits them; the poller reads them one by one, and compares again.",
+    page: "/ops/refetches",
+    holds: ({ listDoubtedAt }) => listDoubtedAt !== null,
+    since: ({ listDoubtedAt }) => listDoubtedAt,
+    cause: ({ sourceId }) =>
+      `The provider's list omits orders of ${sourceId} that the mirror has; nothing is proved until that is explained.`,
   }),
 ];

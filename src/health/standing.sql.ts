@@ -59,16 +59,12 @@ export interface Standing {
   /** How often proofs have ever been withdrawn, and when last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
-  /** The margins in force; null before they were first tuned, like the next field. */
-  readonly settleSeconds: number | null;
-  readonly overlapSeconds: number | null;
-  /**
-   * Age at which the latest of the late changes of the last week was seen, those that a read had missed; 0: none was
-   * late.
-   */
-  readonly lateTailSeconds: number | null;
-  /** When the provider's behaviour was last found to have changed; not the difference of the clocks, which may be ours. */
-  readonly behaviourChangedAt: Instant | null;
+  /** How late a poll or an event brought the change of the last breach; null if another read found it. */
+  readonly lateSeconds: number | null;
+  /** POLL_MARGIN_SECONDS at the last cycle; null before the first. */
+  readonly marginSeconds: number | null;
+  /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
+  readonly listDoubtedAt: Instant | null;
   /** Events without a decision. */
   readonly pending: number;
   readonly oldestPendingAt: Instant | null;
@@ -164,9 +160,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
   (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
-  poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
-  (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t
-    where t.source_id = s.source_id and t.aspect <> 'clock') as "behaviourChangedAt",
+  broken.late_seconds as "lateSeconds", poll.margin_seconds as "marginSeconds", mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt",
   coalesce(waiting.pending, 0) as pending, mirror.nanos_of(waiting.oldest) as "oldestPendingAt",
   (select count(*)::int from (select from mirror.quarantine q
     where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,
@@ -203,7 +197,9 @@ left join lateral (
   from unnest(proved.missing) as span order by span limit 1
 ) gap on true
 cross join lateral (
-  select count(*)::int as breaches, max(found_at) as last_at
+  select count(*)::int as breaches, max(found_at) as last_at,
+    (array_agg(extract(epoch from found_at) - version / 1e9 order by breach_id desc)
+      filter (where found_by = 'poll' or kind = 'late_event'))[1]::float8 as late_seconds
   from mirror.coverage_breaches b where b.source_id = s.source_id
 ) broken
 cross join lateral (

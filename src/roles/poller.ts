@@ -2,7 +2,6 @@ import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import { makePoller } from "../poll/leader/poller.ts";
 import type { Poller } from "../poll/leader/poller.ts";
-import { makeRenewals } from "../poll/leader/renewals.ts";
 import { makeTicks } from "../poll/leader/ticks.ts";
 import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
@@ -42,7 +41,7 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
   const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
   const budgetOf = makeBudgets(deps);
   const onAnswer = meterAnswers(metrics);
-  const shared = { pool, ticks: makeTicks(deps), renew: makeRenewals({ pool, clock }), holder: HOLDER };
+  const shared = { pool, ticks: makeTicks(), holder: HOLDER };
   return (source) => {
     const { sourceId, mode, baseUrl, webhookSecrets } = source;
     const apiKey = keyOf(source);
@@ -57,8 +56,7 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
       clock,
       logger: ownLogger,
       intervalSeconds: config.pollIntervalSeconds,
-      settleSeconds: config.pollSettleSeconds,
-      overlapSeconds: config.pollOverlapSeconds,
+      marginSeconds: config.pollMarginSeconds,
       backfillSince: config.backfillSince,
       pace: config.pollPace,
       eventGraceSeconds: deps.eventGraceSeconds,

@@ -52,7 +52,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     forward: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
     morePaths: config.writeThroughPaths,
     applyReads,
-    settleSeconds: config.pollSettleSeconds,
+    marginSeconds: config.pollMarginSeconds,
   };
 }
 

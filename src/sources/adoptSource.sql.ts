@@ -35,14 +35,8 @@ export async function adoptSource(
        returning p.history_since, p.safe_through
      ), windows as (
        delete from mirror.coverage c using adopted a where c.source_id = a.source_id
-     ), walks as (
-       delete from mirror.walks w using adopted a where w.source_id = a.source_id
      ), breaches as (
        delete from mirror.coverage_breaches b using adopted a where b.source_id = a.source_id
-     ), lateness as (
-       delete from mirror.arrivals c using adopted a where c.source_id = a.source_id
-     ), behaviour as (
-       delete from mirror.provider_behaviour t using adopted a where t.source_id = a.source_id
      ), announced as (
        delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
      ), delays as (

@@ -127,8 +127,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/order/observation.ts",
-        find: "  return addSeconds(requestedAt, -horizonSeconds);",
-        replace: "  return addSeconds(requestedAt, -0 * horizonSeconds);",
+        find: "  return addSeconds(requestedAt, -marginSeconds);",
+        replace: "  return addSeconds(requestedAt, -0 * marginSeconds);",
       },
     ],
     caughtBy: {
@@ -137,22 +137,17 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "progress of a walk kept in memory",
+    name: "progress of a long walk kept in memory",
     edits: [
       {
-        file: "poll/ledger/walks.sql.ts",
-        find: "  if (!rows[0].advanced) throw makeForgottenError(progress.sweep, progress.step - 1);",
-        replace: "",
-      },
-      {
         file: "poll/ledger/coverage.sql.ts",
-        find: "where $15 = 0 or exists (select from ended)",
-        replace: "where $15 = 0 or true",
+        find: "  if (!rows[0].advanced) throw new WalkForgottenError(",
+        replace: "  if (!rows[0].held) throw new WalkForgottenError(",
       },
     ],
     caughtBy: {
-      file: "test/integration/poll/walkProgress.test.ts",
-      test: "reads a page again when a failover has lost it",
+      file: "test/integration/poll/pollLedger.test.ts",
+      test: "the ledger does not know a page of a long walk whose earlier pages it has lost",
     },
   },
   {
@@ -170,13 +165,12 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an order that a page contradicts is skipped silently",
+    name: "a list that omits known orders is proof",
     edits: [
       {
-        file: "poll/sweeps/walkStore.ts",
-        find: "    await requestUnconfirmed(client, { ...key, references: listContradicted(sweep, page) });",
-        replace:
-          "    await requestUnconfirmed(client, { ...key, references: listContradicted(sweep, page).slice(0, 0) });",
+        file: "poll/ledger/coverage.sql.ts",
+        find: "  select * from waiting where omitted <> '{}'",
+        replace: "  select * from waiting where false",
       },
     ],
     caughtBy: {
@@ -300,18 +294,9 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/coverage.sql.ts",
-        find: "greatest(polled_through, $6::bigint)",
-        replace: "(select coalesce(max(version), $6::bigint) from mirror.orders where source_id = $4)",
-      },
-      {
-        file: "poll/sweeps/sweeps.ts",
-        find: "const end = settledUntil({ providerNow: now, settleSeconds });",
-        replace: "const end = addSeconds(settledUntil({ providerNow: now, settleSeconds }), 3_600);",
-      },
-      {
-        file: "poll/sweeps/walkStore.ts",
-        find: "movesCursor: sweep.movesCursor && isLate(0),",
-        replace: "movesCursor: sweep.movesCursor,",
+        find: "update mirror.poll_state set polled_through = $5::bigint from held",
+        replace:
+          "update mirror.poll_state set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4) from held",
       },
     ],
     caughtBy: {
@@ -320,17 +305,60 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "no overlap",
+    name: "a walked window is a proof at once",
     edits: [
       {
-        file: "domain/window/window.ts",
-        find: "floorTo(addSeconds(from, -overlapSeconds), BOUND_GRANULE)",
-        replace: "floorTo(addSeconds(from, -0 * overlapSeconds), BOUND_GRANULE)",
+        file: "poll/ledger/coverage.sql.ts",
+        find: "safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),",
+        replace:
+          "safe_through = greatest(p.safe_through, (select upper(span) from run where $6::bigint is not null)),",
       },
     ],
     caughtBy: {
-      file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
+      file: "test/integration/poll/pollLedger.test.ts",
+      test: "the ledger makes proofs of walked windows only with a head sweep that reaches back to their end",
+    },
+  },
+  {
+    name: "an open window is read in whatever direction its pages have",
+    edits: [
+      {
+        file: "domain/window/walk.ts",
+        find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range);',
+        replace: "",
+      },
+    ],
+    caughtBy: {
+      file: "test/unit/poll/convergence.test.ts",
+      test: "polling a nasty provider, with events, refetches and a process that dies ends with the provider's orders, no gap, no false claim, and no writes in a second pass",
+    },
+  },
+  {
+    name: "a part of a breach that is proved again closes it",
+    edits: [
+      {
+        file: "poll/ledger/coverage.sql.ts",
+        find: "int8range(b.since, b.until) <@ (select range_agg(span)",
+        replace: "int8range(b.since, b.until) && (select range_agg(span)",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/poll/pollLedger.test.ts",
+      test: "the ledger closes a breach only when all of its period is proved again",
+    },
+  },
+  {
+    name: "windows of other sources count",
+    edits: [
+      {
+        file: "poll/ledger/coverage.sql.ts",
+        find: "  where c.source_id = $4 and c.proved and (c.until > ground.reached",
+        replace: "  where $4 is not null and c.proved and (c.until > ground.reached",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/poll/pollLedger.test.ts",
+      test: "the ledger counts no window of another source, whatever it is",
     },
   },
   {
@@ -413,8 +441,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/cycle/readWindow.ts",
-        find: "time: readTime(deps, requestedAt), rehearses };",
-        replace: "time: readTime(deps, client.providerClock.providerNow()), rehearses };",
+        find: "time: { requestedAt: page.requestedAt, marginSeconds },",
+        replace: "time: { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds },",
       },
     ],
     caughtBy: {

@@ -9,12 +9,9 @@ import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
-import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
-import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { readHealth } from "../input/health.ts";
 import { withMirror } from "../input/session.ts";
-import { describeBehaviour } from "../output/describeBehaviour.ts";
 import {
   alignColumns,
   formatSpan,
@@ -61,7 +58,6 @@ interface ShownSource {
   readonly beginning: readonly Holding[];
   readonly webhooks: ReturnType<typeof judgeWebhooks>;
   readonly requests: readonly RequestCount[];
-  readonly behaviour: readonly StoredBehaviour[];
 }
 
 async function addDetails(
@@ -76,7 +72,6 @@ async function addDetails(
     holding: health.holding.filter(concerns),
     beginning: health.beginning.filter(concerns),
     webhooks: judgeWebhooks(standing),
-    behaviour: await readBehaviour(pool, sourceId),
     requests: await readRequests(pool, { sourceId, minutes: 60 }),
   };
 }
@@ -103,7 +98,7 @@ function printVerdict(
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
-  const { standing, behaviour } = source;
+  const { standing } = source;
   const { now } = standing;
   printLine(paint("bold", `${standing.sourceId} (${standing.mode}) · ${source.orders} orders`));
   const rows = [
@@ -115,8 +110,6 @@ function printSource(source: ShownSource, paint: Paint): void {
     ["  last poll ended", describeMoment(standing.lastCycleEndedAt, now)],
     ["  last event", describeMoment(standing.lastEventAt, now)],
     ["  webhooks", describeWebhooks(source, paint)],
-    ...(behaviour.length === 0 ? [] : [["  provider", describeBehaviour(behaviour)]]),
-    ...(standing.overlapSeconds === null ? [] : [["  polls reach back", describeMargins(standing)]]),
     ["  requests, last hour", describeRequests(source.requests)],
     ["  events waiting", describePending(standing)],
     ["  in quarantine", String(standing.quarantined)],
@@ -148,14 +141,6 @@ function describeBreaches({ breaches, lastBreachAt, now }: SourceFacts, paint: P
     "red",
     `${breaches} ${breaches === 1 ? "time" : "times"}, last ${describeMoment(lastBreachAt, now)}`,
   );
-}
-
-function describeMargins({ settleSeconds, overlapSeconds, lateTailSeconds }: SourceFacts): string {
-  const late =
-    (lateTailSeconds ?? 0) === 0
-      ? "no change appeared late"
-      : `late changes were visible after ${lateTailSeconds} s`;
-  return `${overlapSeconds} s, from ${settleSeconds} s ago; ${late} in the last week`;
 }
 
 function describeRequests(requests: readonly RequestCount[]): string {
@@ -197,11 +182,10 @@ function describeHolding({ condition: { name, severity }, subject, since, cause,
   return { name, severity, subject, since: formatInstant(since), cause, remedy };
 }
 
-function toJson({ standing, orders, holding, beginning, webhooks, requests, behaviour }: ShownSource) {
+function toJson({ standing, orders, holding, beginning, webhooks, requests }: ShownSource) {
   const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
   const { sourceId, mode, now, pending, quarantined, refetches, lastError, oldestPendingAt } = standing;
   const { lost, announced, late, lostSinceLastEvent } = standing;
-  const { settleSeconds, overlapSeconds, lateTailSeconds: tailSeconds } = standing;
   return {
     sourceId,
     mode,
@@ -226,8 +210,7 @@ function toJson({ standing, orders, holding, beginning, webhooks, requests, beha
     webhooks,
     webhookRecord: { lost, announced, late, lossRate: lossRate({ lost, announced }), lostSinceLastEvent },
     requests,
-    behaviour: Object.fromEntries(behaviour.map(({ aspect, value }) => [aspect, value])),
-    margins: overlapSeconds === null ? null : { settleSeconds, overlapSeconds, tailSeconds },
+    marginSeconds: standing.marginSeconds,
     now: formatInstant(now),
   };
 }

@@ -21,7 +21,6 @@ import {
   pollerCheck,
   quarantineCheck,
   queueCheck,
-  behaviourCheck,
   workerCheck,
 } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
@@ -47,7 +46,6 @@ const CHECKS: readonly Check[] = [
   coverageCheck,
   quarantineCheck,
   singleReadCheck,
-  behaviourCheck,
   outgoingCheck,
 ];
 

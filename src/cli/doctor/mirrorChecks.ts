@@ -1,13 +1,10 @@
-import { formatInstant, instantFromMillis, millisFromInstant } from "../../domain/order/instant.ts";
+import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Area, SourceFacts } from "../../health/condition.ts";
 import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
-import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
-import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { formatSpan } from "../output/terminal.ts";
-import { ASPECT_NAMES, describeBehaviour } from "../output/describeBehaviour.ts";
 import { ok, remarkHolding, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
@@ -114,43 +111,6 @@ export const coverageCheck = makeSourceCheck("coverage", "coverage", ({ sourceId
 export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ sourceId }) =>
   ok(`${sourceId}: empty.`),
 );
-
-export const behaviourCheck: Check = {
-  name: "provider behaviour",
-  async run(patient) {
-    const { facts, holding } = await patient.health();
-    const stored = await readBehaviour(patient.pool);
-    return facts.sources.flatMap(({ sourceId }) => {
-      const behaviour = stored.filter((aspect) => aspect.sourceId === sourceId);
-      const held = holding.filter(
-        ({ condition, subject }) => condition.area === "provider" && subject === sourceId,
-      );
-      return held.length > 0
-        ? held.map((each) => ({
-            ...remarkHolding(each),
-            sentence: `${each.cause} ${describeChanges(behaviour)}`,
-          }))
-        : [describeUnchanged(sourceId, behaviour)];
-    });
-  },
-};
-
-function describeUnchanged(sourceId: string, behaviour: readonly StoredBehaviour[]): Remark {
-  if (behaviour.length > 0) return ok(`${sourceId}: ${describeBehaviour(behaviour)}.`);
-  return ok(`${sourceId}: not measured yet; the poller does so automatically.`);
-}
-
-/** The former value of each aspect that has ever changed, the latest change first. */
-function describeChanges(behaviour: readonly StoredBehaviour[]): string {
-  const changed = behaviour.filter(({ changedAt }) => changedAt !== null);
-  const newestFirst = changed.toSorted((one, other) => (other.changedAt ?? 0) - (one.changedAt ?? 0));
-  return newestFirst
-    .map(({ aspect, value, previous, changedAt }) => {
-      const at = formatInstant(instantFromMillis(Math.round((changedAt ?? 0) * 1_000)), 0);
-      return `The ${ASPECT_NAMES[aspect]} changed from "${previous}" to "${value}" at ${at}.`;
-    })
-    .join(" ");
-}
 
 function describeAgo(now: Instant, at: Instant): string {
   return `${formatSpan(Math.max(0, millisFromInstant(now - at)))} ago`;

@@ -44,8 +44,6 @@ class RequestEndedError extends OrderMirrorError {
 
 interface Asking {
   readonly kind: RequestKind;
-  readonly sample?: number | null;
-  readonly repairs?: boolean;
   /** Prints the result of a finished request. */
   readonly report: (ended: PeriodRequest) => void;
 }
@@ -83,7 +81,7 @@ export async function followRequest(pool: Pool, options: RequestOptions, asking:
   });
 }
 
-async function ask(pool: Pool, options: RequestOptions, { kind, sample, repairs }: Asking): Promise<bigint> {
+async function ask(pool: Pool, options: RequestOptions, { kind }: Asking): Promise<bigint> {
   if (options.from === undefined) {
     throw new ConfigurationError("The start of the period is missing.", {
       fix: "Give --from, for example --from P2D, or --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z.",
@@ -92,13 +90,7 @@ async function ask(pool: Pool, options: RequestOptions, { kind, sample, repairs 
   const period = readPeriod({ from: options.from, to: options.to });
   const sourceId = await chooseSource(pool, options.source);
   return audited(pool, { action: verbOf(kind), sourceId, target: describePeriod(period) }, () =>
-    requestPeriod(pool, {
-      ...period,
-      kind,
-      sourceId,
-      ...(sample === undefined ? {} : { sample }),
-      ...(repairs === undefined ? {} : { repairs }),
-    }),
+    requestPeriod(pool, { ...period, kind, sourceId }),
   );
 }
 
@@ -125,9 +117,9 @@ function nameOf(kind: RequestKind): string {
   return kind === "backfill" ? "Backfill" : "Verification";
 }
 
-function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: PeriodRequest): Progress {
-  const read = Number(until - readDownTo) / Number(until - since);
-  return { share: sample === null ? read : orders / sample, elapsedMs, count: orders, unit: "orders" };
+function toProgress({ since, until, readDownTo, orders, elapsedMs }: PeriodRequest): Progress {
+  const share = Number(until - readDownTo) / Number(until - since);
+  return { share, elapsedMs, count: orders, unit: "orders" };
 }
 
 function assertDone({ kind, requestId, state, lastError }: PeriodRequest): void {
@@ -151,7 +143,7 @@ async function mustRead(pool: Pool, kind: RequestKind, requestId: bigint): Promi
 }
 
 /** A whole number of at least 1. Throws ConfigurationError. */
-export function parseNumber(option: string, text: string): bigint {
+function parseNumber(option: string, text: string): bigint {
   if (/^[1-9]\d{0,17}$/.test(text)) return BigInt(text);
   throw new ConfigurationError(`${JSON.stringify(text)} is not a valid number for ${option}.`, {
     fix: "Give a whole number of at least 1.",

@@ -20,7 +20,7 @@ export interface OrderKey {
   readonly gone: boolean;
   /** The provider's `updatedAt`. */
   readonly version: Instant;
-  /** True for a read that started later than `version` plus the settle time, by the provider's clock. */
+  /** True for a read that started later than `version` plus the margin, by the provider's clock. */
   readonly settled: boolean;
   /** Provider-clock instant at which the read's request started, or the event was created; never our own time. */
   readonly observedAt: Instant;
@@ -36,9 +36,6 @@ export interface Observation {
   readonly snapshot: Snapshot;
   readonly key: OrderKey;
 }
-
-/** From a read's request to its horizon, at least: the slowest change that we expect of a provider. */
-export const HORIZON_SECONDS_MIN = 900;
 
 /** Clocks that differ by less are trusted: the provider's and our database's. */
 export const CLOCK_TRUST_SECONDS = 60;
@@ -124,15 +121,13 @@ export function observeEvent(options: {
 export interface ReadTime {
   /** Provider-clock instant at which the request started, a lower bound. */
   readonly requestedAt: Instant;
-  /** How long after a version's instant the provider may still change that version. */
-  readonly settleSeconds: number;
   /** How late a change may become visible to a read: the horizon is this far before the request. */
-  readonly horizonSeconds: number;
+  readonly marginSeconds: number;
 }
 
 /** The instant up to which a read shows every change. */
-export function horizonOf({ requestedAt, horizonSeconds }: Omit<ReadTime, "settleSeconds">): Instant {
-  return addSeconds(requestedAt, -horizonSeconds);
+export function horizonOf({ requestedAt, marginSeconds }: ReadTime): Instant {
+  return addSeconds(requestedAt, -marginSeconds);
 }
 
 /** A snapshot from the answer to one of our requests. */
@@ -143,9 +138,9 @@ export function observeRead(options: {
   time: ReadTime;
 }): Observation {
   const { sourceId, via, snapshot, time } = options;
-  const { requestedAt, settleSeconds } = time;
-  const settled = requestedAt > addSeconds(snapshot.version, settleSeconds);
+  const { requestedAt } = time;
   const horizon = horizonOf(time);
+  const settled = horizon > snapshot.version;
   const reached = horizon >= snapshot.version ? horizon : null;
   return {
     sourceId,

@@ -21,13 +21,16 @@ import type { Window } from "./window.ts";
  * - a full page within one timestamp, or within two seconds: domain/window/ties.ts. Bounds are always whole seconds,
  *   because providers may truncate finer ones.
  *
- * The window must be more than a second in the provider's past. Orders that enter it while it is being read may be
- * missed: later windows overlap it to find them.
+ * Orders that enter the window while it is being read may be missed: later windows overlap it to find them. Only an
+ * `open` window, which reaches beyond the provider's present, shows every order that was in it when its walk began: an
+ * order that changes meanwhile moves on to its end, and is read there.
  */
 export interface Walk {
   readonly window: Window;
   readonly limit: number;
   readonly pagesMax: number;
+  /** The window has no end: orders move towards its end while it is read, so it must be read in that direction. */
+  readonly open?: boolean | undefined;
   /** Remaining tasks, the next one last. */
   readonly tasks: readonly Task[];
   readonly seen: SeenKeys;
@@ -77,7 +80,12 @@ export interface WalkRequest extends Window {
 /** A contradiction (an empty page with more to come) may be a passing fault. */
 const EMPTY_PAGES_MAX = 3;
 
-export function startWalk(options: { window: Window; limit: number; pagesMax: number }): Walk {
+export function startWalk(options: {
+  window: Window;
+  limit: number;
+  pagesMax: number;
+  open?: boolean | undefined;
+}): Walk {
   return {
     ...options,
     tasks: [scanTask(widen(options.window, BOUND_GRANULE))],
@@ -150,6 +158,7 @@ function advanceScan(walk: Walk, { range, scan }: ScanTask, { rows, full }: Rece
   const progress = receiveScan(scan, { rows, full, seenRows: countSeen(walk) });
   switch (progress.kind) {
     case "more":
+      if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range);
       return replaceTask(walk, { kind: "scan", range, scan: progress.scan });
     case "read":
       return replaceTask(walk);

@@ -13,7 +13,7 @@ export const WALKS = selectList({
   note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
   empty: "Nothing was read yet. Each period that the poller has read completely would be here.",
   filters: {
-    sweep: { label: "Sweep", words: ["fast", "delayed", "deep", "backfill", "verify"] },
+    sweep: { label: "Sweep", words: ["proof", "backfill", "verify", "kept"] },
     proved: { label: "Proved", words: ["yes", "no"] },
   },
   columns: [

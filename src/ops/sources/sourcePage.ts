@@ -1,10 +1,7 @@
 import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
-import type { Aspect } from "../../domain/window/providerBehaviour.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
-import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
-import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -19,7 +16,7 @@ import { readField, refuse } from "../html/requests.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
 import { serveList } from "../lists/serveList.ts";
 import { describeBoundedCount, describeCount, describeSpan, sourceQuery } from "../overview/phrases.ts";
-import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/marks.ts";
+import { renderAlert, renderInstant, renderMinute } from "../../html/marks.ts";
 import { describePolling, SOURCE_LIST } from "./sourceList.ts";
 
 /** The sources, and what is known of each. */
@@ -35,7 +32,6 @@ export function makeSourceRoutes(pool: Pool): Router {
     const page = {
       standing,
       source,
-      behaviour: await readBehaviour(pool, sourceId),
       requests: await readRequests(pool, { sourceId, minutes: 60 }),
       viewer: viewerOf(response),
     };
@@ -47,19 +43,16 @@ export function makeSourceRoutes(pool: Pool): Router {
 function renderSource(page: {
   standing: Standing;
   source: KnownSource;
-  behaviour: readonly StoredBehaviour[];
   requests: readonly RequestCount[];
   viewer: Viewer;
 }): string {
-  const { standing, source, behaviour, requests, viewer } = page;
+  const { standing, source, requests, viewer } = page;
   const { sourceId, mode } = standing;
   const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
     <div id="source" data-live>
       ${renderActions(standing)} ${renderStanding(standing)}
-      <h2>Margins</h2>
-      ${renderMargins(standing)}
       <h2>Provider</h2>
-      ${renderProvider(standing, source)} ${renderBehaviour(behaviour)}
+      ${renderProvider(standing, source)}
       <h2>Requests <span class="dim">last hour</span></h2>
       ${renderRequests(requests, standing)}
     </div>
@@ -80,7 +73,8 @@ function renderActions({ sourceId, pausedAt, oldestGap }: Standing): Html {
 function renderStanding(standing: Standing): Html {
   const { sourceId, safeThrough, polledThrough, historySince, lastCycleEndedAt, lastError, leader } =
     standing;
-  const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt } = standing;
+  const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt, marginSeconds } =
+    standing;
   const link = (page: string, count: number) =>
     html`<a href="/ops/${page}${sourceQuery(sourceId)}">${describeBoundedCount(count)}</a>`;
   return renderFacts({
@@ -92,6 +86,7 @@ function renderStanding(standing: Standing): Html {
     "Last poll": lastError === null ? "no error" : renderAlert(lastError),
     Poller: leader ?? "none",
     "Last event": renderInstant(lastEventAt),
+    "A change may appear late by": marginSeconds === null ? "not polled yet" : describeSpan(marginSeconds),
     Gaps: link("gaps", gaps),
     "Proofs withdrawn": link("breaches", breaches),
     "Orders seen but not read or confirmed": link("quarantine", exceptions),
@@ -99,21 +94,6 @@ function renderStanding(standing: Standing): Html {
     "Re-reads waiting": link("refetches", refetches),
     "In quarantine": link("quarantine", quarantined),
   });
-}
-
-function renderMargins({ settleSeconds, overlapSeconds, lateTailSeconds }: Standing): Html {
-  const span = (seconds: number | null, without: string) =>
-    seconds === null ? without : describeSpan(seconds);
-  return html`<p>
-      A window ends this far before the present, and the next begins this far before its end, because changes
-      can appear late. Both follow what was seen.
-    </p>
-    ${renderFacts({
-      "Ends before the present": span(settleSeconds, "not tuned yet"),
-      "Overlaps the window before": span(overlapSeconds, "not tuned yet"),
-      "Latest change of the last week":
-        lateTailSeconds === 0 ? "none was late" : span(lateTailSeconds, "not known yet"),
-    })}`;
 }
 
 function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: KnownSource): Html {
@@ -125,34 +105,6 @@ function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBra
       refusedBranches === null
         ? "not seen to belong to another organization"
         : renderAlert(`of another organization, with the branches ${refusedBranches}`),
-  });
-}
-
-const ASPECTS: Readonly<Record<Aspect, string>> = {
-  sort: "Sort order of order lists",
-  precision: "Precision of updatedAt",
-  page: "Orders on a full page",
-  clock: "Difference of the clocks",
-  rate: "Rate limits",
-};
-
-function renderBehaviour(behaviour: readonly StoredBehaviour[]): Html {
-  if (behaviour.length === 0)
-    return html`<p class="empty">
-      Nothing is measured yet. The provider's sort order, precision and limits would be here.
-    </p>`;
-  const time = (seconds: number) =>
-    renderTime(new Date(seconds * 1_000).toISOString().replace(/\.\d+Z/, "Z"));
-  return renderTable({
-    title: "Measured behaviour of the provider",
-    columns: ["Measured", "Value", "Last seen", "Before", "Changed"],
-    rows: behaviour.map(({ aspect, value, measuredAt, previous, changedAt }) => [
-      ASPECTS[aspect],
-      value,
-      time(measuredAt),
-      previous ?? "–",
-      changedAt === null ? "never" : time(changedAt),
-    ]),
   });
 }
 

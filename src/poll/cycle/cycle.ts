@@ -4,19 +4,13 @@ import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { floorTo } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE } from "../../domain/window/window.ts";
-import { ArrivalLog } from "../behaviour/arrivalLog.ts";
-import { makeProviderMeasurement } from "../behaviour/measureProvider.ts";
-import { makeTuner } from "../behaviour/tuneMargins.ts";
-import type { Tuner } from "../behaviour/tuneMargins.ts";
 import type { Term } from "../leader/leadership.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
 import type { CycleBegin, CycleFailure } from "../ledger/pollState.sql.ts";
 import { makeSourceTasks } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "./deps.ts";
-import { makeAwaitTurn } from "./pace.ts";
 import { makeRunSweeps } from "./runSweeps.ts";
 import type { CycleCounts } from "./runSweeps.ts";
-import { synchronizeClock } from "./synchronizeClock.ts";
 
 type CycleResult =
   | {
@@ -49,8 +43,9 @@ export function makeCycle(deps: PollDeps): Cycle {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
-  const { runSweeps, tasks, tuner } = makeWork(deps, intervalMs);
   const clockError = () => client.providerClock.disagreementSeconds();
+  const runSweeps = makeRunSweeps(deps);
+  const tasks = makeSourceTasks(deps);
   let begunTerm: Term | undefined;
 
   async function run(context: CycleRun): Promise<CycleResult> {
@@ -71,7 +66,6 @@ export function makeCycle(deps: PollDeps): Cycle {
   async function runIfDue({ term, polledAs, signal }: CycleRun): Promise<CycleResult> {
     await synchronizeClock(client, signal);
     if (begunTerm !== term) {
-      await tuner.resume();
       await waitForQuiet(deps, await readPollState(pool, sourceId), signal);
       await tasks.open({ term, signal });
       begunTerm = term;
@@ -93,7 +87,7 @@ export function makeCycle(deps: PollDeps): Cycle {
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
   async function begin(term: Term, polledAs: string): Promise<CycleStart> {
     const { providerClock } = client;
-    const cycle = { sourceId, polledAs, intervalMs };
+    const cycle = { sourceId, polledAs, intervalMs, marginSeconds: deps.marginSeconds };
     const { databaseNow, ...begun } = await beginCycle(pool, term.lease, cycle);
     // In each cycle: either clock may be set meanwhile, and the database may be another server.
     providerClock.compareWith(databaseNow, clock.monotonicMs());
@@ -133,43 +127,23 @@ function nameTrouble(error: unknown): PollTrouble {
   return failure === "unavailable" || failure === "unreadable" ? "away" : "other";
 }
 
-/** Makes the sweeps and the tasks, with what they measure and how they are tuned. */
-function makeWork(deps: PollDeps, intervalMs: number) {
-  const awaitTurn = makeAwaitTurn({ clock: deps.clock, gapMs: deps.pace === "request" ? intervalMs : 0 });
-  const arrivals = new ArrivalLog();
-  const tuner = makeTuner(deps, arrivals);
-  const tuned = tune(deps, tuner);
-  const measurement = makeProviderMeasurement(tuned);
-  const runSweeps = makeRunSweeps(tuned, {
-    awaitTurn,
-    showPage(page) {
-      measurement.showPage(page);
-      arrivals.showPage(page);
-    },
-    showWindow({ window, whole, begunAt }) {
-      if (whole) arrivals.showWindow({ window, begunAt });
-    },
-  });
-  const tasks = makeSourceTasks(tuned, [tuner.task, measurement.task]);
-  return { runSweeps, tasks, tuner };
-}
-
-/** The margins as currently tuned, read at each use. */
-function tune(deps: PollDeps, tuner: Tuner): PollDeps {
-  return {
-    ...deps,
-    get settleSeconds() {
-      return tuner.current().settleSeconds;
-    },
-    get overlapSeconds() {
-      return tuner.current().overlapSeconds;
-    },
-    // A read may miss a change that is as late as the latest one seen.
-    get horizonSeconds() {
-      return deps.horizonSeconds ?? tuner.lookbackSeconds();
-    },
-    get lookbackSeconds() {
-      return tuner.lookbackSeconds();
-    },
-  };
+/**
+ * Ensures that the provider's clock is known before a window is derived from it: with a local clock some minutes ahead,
+ * the cursor would pass changes that are still to come.
+ *
+ * It requests the branches, because that costs nothing of the list rate; their content does not matter. If the provider
+ * sends no `Date` at all, the local clock minus a margin is used.
+ */
+async function synchronizeClock(
+  client: Pick<PollDeps["client"], "listBranches" | "providerClock">,
+  signal: AbortSignal,
+): Promise<void> {
+  if (client.providerClock.isSynchronized()) return;
+  try {
+    await client.listBranches({}, { priority: "poll", signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    // Any answer shows the time; but if the key is refused, the time is of no use.
+    if (failureOf(error) === "key_refused" || !client.providerClock.isSynchronized()) throw error;
+  }
 }

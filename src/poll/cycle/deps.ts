@@ -3,8 +3,8 @@ import type { Pool } from "../../database/database.ts";
 import type { OrderSource } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { Renew } from "../leader/renewals.ts";
 import type { Ticks } from "../leader/ticks.ts";
+import type { LeaderTask } from "../tasks/leaderTasks.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
@@ -21,14 +21,8 @@ export interface PollDeps {
   readonly logger: Logger;
   /** From the start of a cycle to the start of the next. */
   readonly intervalSeconds: number;
-  /** How long the provider may still change what it dates to an instant. Tuned, so read at each use. */
-  readonly settleSeconds: number;
-  /** How late a change may appear to a read at most, 15 minutes by default; see `ReadTime`. Tuned, too. */
-  readonly horizonSeconds?: number | undefined;
-  /** How far each window reaches back into the previous one: longer than any change takes to appear. Tuned, too. */
-  readonly overlapSeconds: number;
-  /** How far back the delayed sweep looks occasionally. Tuned, too. Default and minimum: a quarter of an hour. */
-  readonly lookbackSeconds?: number | undefined;
+  /** How late a change may appear in the provider's list: the margin of each read's horizon, and of each proof. */
+  readonly marginSeconds: number;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */
   readonly backfillSince: string;
   /** `request` applies the interval to any two list reads, for a provider that counts every read. */
@@ -41,9 +35,10 @@ export interface PollDeps {
   readonly webhooksConfigured?: boolean | undefined;
   /** How long an event may arrive after the read that found its change before it counts as lost. Default 5 min. */
   readonly eventGraceSeconds?: number | undefined;
+  /** What the leader does after its own tasks. */
+  readonly moreTasks?: readonly LeaderTask[] | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;
-  /** The pollers of a process share these two; a poller alone has its own. */
+  /** The pollers of a process share it; a poller alone has its own. */
   readonly ticks?: Ticks | undefined;
-  readonly renew?: Renew | undefined;
 }

@@ -1,6 +1,6 @@
 import { OrderMirrorError } from "../../domain/errors.ts";
 
-/** A window has more pages than one walk may read; a shorter window has fewer. Not a fault of the provider. */
+/** A window has more pages than one transaction takes; a shorter window has fewer. Not a fault of the provider. */
 export class WalkTooLargeError extends OrderMirrorError {
   override readonly name = "WalkTooLargeError";
   override readonly retry = "later";
@@ -12,7 +12,7 @@ export class WalkStalledError extends OrderMirrorError {
   override readonly retry = "later";
 }
 
-/** The database does not know pages that this process has read; the window continues from the database's state. */
+/** The database does not know pages that this process has applied; the window is read again. */
 export class WalkForgottenError extends OrderMirrorError {
   override readonly name = "WalkForgottenError";
   override readonly retry = "later";

@@ -1,21 +1,19 @@
+import { LeaseLostError } from "../../database/leases.sql.ts";
 import { addFigures } from "../../domain/figures.ts";
-import { readGaps } from "../ledger/coverage.sql.ts";
-import type { CycleBegin } from "../ledger/pollState.sql.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { Term } from "../leader/leadership.ts";
-import { NOTHING_REFETCHED, refetchOrders } from "../sweeps/refetch.ts";
-import { makeRequestedSweep } from "../sweeps/requestedPeriod.ts";
-import { makeSpareWork } from "../sweeps/spareWork.ts";
-import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
-import type { Step, SweepRunner } from "../sweeps/sweepRunner.ts";
-import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../sweeps/sweeps.ts";
-import type { Sweep, SweepView } from "../sweeps/sweeps.ts";
-import { makeVerifySweep } from "../sweeps/verifySweep.ts";
-import type { CommittedWindow } from "../sweeps/walkStore.ts";
+import { readWalked } from "../ledger/coverage.sql.ts";
+import { finishRequests } from "../ledger/periodRequests.sql.ts";
+import type { CycleState } from "../ledger/pollState.sql.ts";
+import { JobRunner } from "../sweeps/runJobs.ts";
+import type { Step } from "../sweeps/runJobs.ts";
+import { readOrders } from "../sweeps/singleReads.ts";
+import { makeHeadSweep, makeProofSweep, makeRequestSweep } from "../sweeps/sweeps.ts";
+import type { HeadSweep, Job, ProofSweep, SweepView } from "../sweeps/sweeps.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkTooLargeError } from "./errors.ts";
-import type { AwaitTurn } from "./pace.ts";
 import { makeReadPage, NOTHING_READ } from "./readWindow.ts";
-import type { ReadCounts, ShownPage } from "./readWindow.ts";
+import type { ReadCounts } from "./readWindow.ts";
 
 /** What a cycle read, and the effect. */
 export interface CycleCounts extends ReadCounts {
@@ -24,126 +22,173 @@ export interface CycleCounts extends ReadCounts {
   /** The number of them that could not be proved complete. */
   readonly unproved: number;
   readonly refetches: number;
-  /** An error outside the fast window, which was read anyway. */
+  /** An error outside the head sweep, which was read anyway. */
   readonly spareError: unknown;
 }
 
 export interface CycleContext {
   readonly term: Term;
   readonly signal: AbortSignal;
-  readonly state: Extract<CycleBegin, { readonly kind: "begun" }>["state"];
+  readonly state: CycleState;
   /** On the monotonic clock: when the next cycle is due. */
   readonly dueMs: number;
 }
 
-/** What the sweeps receive, and what observes them. */
-export interface SweepWatch {
-  readonly awaitTurn: AwaitTurn;
-  /** Called with each page that a sweep reads. */
-  readonly showPage: (page: ShownPage) => void;
-  /** Called with each window that was read to its end. */
-  readonly showWindow: (read: CommittedWindow) => void;
-}
-
-/** How many windows of the fast sweep may be too large in one cycle; each next one is half as long. */
+/** How many windows of the head sweep may be too large in one cycle; each next one is half as long. */
 const TOO_LARGE_MAX = 12;
+/** Per cycle, far more than the rate allows. One page is always read, so that a busy source makes progress, too. */
+const PAGES_MAX = 1_000;
+const PAUSE_MAX_MS = 60_000;
 
 /**
- * Makes the reads of a cycle: first the fast window, then the proof, then requested refetches, then what can wait, as
- * long as there is time.
+ * Makes the reads of a cycle: the head sweep, then what is to be proved, then requests, as long as there is time. If that
+ * has walked a window, another head sweep makes it a proof. Then orders are read singly.
  */
-export function makeRunSweeps(
-  deps: PollDeps,
-  { awaitTurn, showPage, showWindow }: SweepWatch,
-): (context: CycleContext) => Promise<CycleCounts> {
-  const { logger, pool, source } = deps;
-  const { sourceId } = source;
-  const readPage = makeReadPage(deps, awaitTurn, showPage);
-  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage, showWindow });
-
-  const fast = makeRunner(makeFastSweep(deps));
-  const delayed = makeRunner(makeDelayedSweep(deps));
-  const backfill = makeRunner(
-    makeBackfillSweep(deps, (within, limit) => readGaps(pool, { sourceId, within, limit })),
+export function makeRunSweeps(deps: PollDeps): (context: CycleContext) => Promise<CycleCounts> {
+  const readPage = makeReadPage(deps);
+  const head = { sweep: makeHeadSweep(deps), runner: new JobRunner(deps, readPage) };
+  const workers = [makeProofSweep(deps), makeRequestSweep(deps)].map((sweep) =>
+    makeWorker(sweep, new JobRunner(deps, readPage)),
   );
-  const requested = makeRunner(makeRequestedSweep(deps));
-  const verify = makeRunner(makeVerifySweep(deps));
-  // The proof precedes everything that can wait, so that nothing can delay it.
-  const proof = makeSpareWork(deps, [delayed]);
-  // Gaps precede requests by people: they delay what the mirror can claim.
-  const spare = makeSpareWork(deps, [backfill, requested, verify]);
+  return (context) => new CycleReads(deps, { head, workers, context }).run();
+}
 
-  async function runFast(take: Steps["take"]): Promise<void> {
+interface CycleParts {
+  readonly head: { readonly sweep: HeadSweep; readonly runner: JobRunner };
+  readonly workers: readonly Worker[];
+  readonly context: CycleContext;
+}
+
+/** The reads of one cycle under way. */
+class CycleReads {
+  readonly #deps: PollDeps;
+  readonly #parts: CycleParts;
+  #state: CycleState;
+  #counts = NOTHING_READ;
+  #windows = 0;
+  #unproved = 0;
+
+  constructor(deps: PollDeps, parts: CycleParts) {
+    this.#deps = deps;
+    this.#parts = parts;
+    this.#state = parts.context.state;
+  }
+
+  async run(): Promise<CycleCounts> {
+    const { context } = this.#parts;
+    await this.#readHead(this.#state.hasWalked);
+    const { walked, failure } = await this.#prove();
+    if (walked) await this.#readHead(true);
+    const read = await readOrders(this.#deps, context);
+    const { pool, source } = this.#deps;
+    if (this.#state.hasRequests) await finishRequests(pool, context.term.lease, source.sourceId);
+    return {
+      ...this.#counts,
+      applied: this.#counts.applied + read.applied,
+      windows: this.#windows,
+      unproved: this.#unproved,
+      refetches: read.requests,
+      spareError: failure ?? read.failure,
+    };
+  }
+
+  #view(): SweepView {
+    const { client, clock } = this.#deps;
+    return {
+      providerNow: client.providerClock.providerNow(),
+      nowMs: clock.monotonicMs(),
+      state: this.#state,
+    };
+  }
+
+  async #take(runner: JobRunner, choose: () => Promise<Job | undefined>): Promise<Step | undefined> {
+    const step = await runner.step(this.#parts.context, choose);
+    if (step === undefined) return undefined;
+    this.#counts = addFigures(this.#counts, step.counts);
+    if (step.window !== "under way") this.#windows += 1;
+    if (step.window === "unproved") this.#unproved += 1;
+    return step;
+  }
+
+  /** `closes`: windows were walked before, which it makes proofs. */
+  async #readHead(closes: boolean): Promise<void> {
+    const { pool, logger, source } = this.#deps;
+    const { head, context } = this.#parts;
+    const nothing = { waits: false, reach: undefined };
+    const { waits, reach } = closes ? await readWalked(pool, source.sourceId) : nothing;
+    head.runner.forget();
+    head.sweep.begin(this.#view(), { closes: waits, reach });
+    const choose = () => Promise.resolve(head.sweep.next(this.#view(), context.term));
     for (let tooLarge = 0; ;) {
       try {
-        if ((await take(fast)) === undefined) return;
+        if ((await this.#take(head.runner, choose)) === undefined) break;
       } catch (error) {
         tooLarge += 1;
         if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
         logger.info("the window is too large; reading it in shorter ones");
       }
     }
-  }
-
-  return async function runSweeps(context) {
-    const { take, refetchesDue, counts } = countSteps(deps, context);
-    await runFast(take);
-    const proofError = await proof.run(context, take);
-    const refetched = refetchesDue() ? await refetchOrders(deps, context) : NOTHING_REFETCHED;
-    const laterError = await spare.run(context, take);
-    const spareError = proofError ?? refetched.failure ?? laterError;
-    const read = counts();
-    const applied = read.applied + refetched.applied;
-    return { ...read, applied, refetches: refetched.requests, spareError };
-  };
-}
-
-interface Steps {
-  /** Runs one step of a sweep, if it has anything to do now. */
-  readonly take: (runner: SweepRunner) => Promise<Step | undefined>;
-  /** Single reads of orders were due at the last step. */
-  readonly refetchesDue: () => boolean;
-  readonly counts: () => ReadCounts & Pick<CycleCounts, "windows" | "unproved">;
-}
-
-/** Takes the steps of one cycle; keeps their counts, the cursor and how far everything is proved. */
-function countSteps(
-  { client, clock }: Pick<PollDeps, "client" | "clock">,
-  { term, signal, state }: CycleContext,
-): Steps {
-  const { providerClock } = client;
-  const cycleStartedAt = providerClock.providerNow();
-  let counts = NOTHING_READ;
-  let { polledThrough, safeThrough } = state;
-  let unproved = 0;
-  let refetchesDue = true;
-  const windows = new Map<SweepRunner, number>();
-
-  const view = (runner: SweepRunner): SweepView => ({
-    providerNow: providerClock.providerNow(),
-    cycleStartedAt,
-    nowMs: clock.monotonicMs(),
-    historySince: state.historySince,
-    openRequests: state.openRequests,
-    polledThrough,
-    safeThrough,
-    windowsRead: windows.get(runner) ?? 0,
-  });
-
-  async function take(runner: SweepRunner): Promise<Step | undefined> {
-    const step = await runner.step({ term, signal, view: view(runner) });
-    if (step === undefined) return undefined;
-    counts = addFigures(counts, step.counts);
-    // A page that does not end its window may have requested some.
-    refetchesDue = step.window?.progress.refetchesDue ?? true;
-    if (step.window !== undefined) {
-      ({ polledThrough, safeThrough } = step.window.progress);
-      unproved += step.window.whole ? 0 : 1;
-      windows.set(runner, (windows.get(runner) ?? 0) + 1);
+    const { doubted, ...progress } = head.sweep.progress() ?? { doubted: 0 };
+    const wasDoubted = this.#state.isListDoubted;
+    this.#state = { ...this.#state, ...progress, isListDoubted: doubted > 0 || (wasDoubted && !waits) };
+    if (doubted > 0 && !wasDoubted) {
+      logger.error(
+        "the provider's list omits orders that the mirror has; nothing is proved until that is explained",
+      );
     }
-    return step;
   }
 
-  const sum = () => [...windows.values()].reduce((total, count) => total + count, 0);
-  return { take, refetchesDue: () => refetchesDue, counts: () => ({ ...counts, windows: sum(), unproved }) };
+  /** Reads what is to be proved, and requests, a page at a time until the next cycle is due. */
+  async #prove(): Promise<{ readonly walked: boolean; readonly failure: unknown }> {
+    let walked = false;
+    let failure: unknown;
+    for (let pages = 0; pages < PAGES_MAX; pages += 1) {
+      if (pages > 0 && this.#deps.clock.monotonicMs() >= this.#parts.context.dueMs) break;
+      const turn = await this.#takeTurn();
+      if (turn === undefined) break;
+      walked ||= turn.step?.window === "proved";
+      failure = turn.failure ?? failure;
+    }
+    return { walked, failure };
+  }
+
+  /** One page; undefined if there is nothing to do. A failure belongs to one worker, which then pauses for a while. */
+  async #takeTurn(): Promise<{ readonly step?: Step; readonly failure?: unknown } | undefined> {
+    const { clock, intervalSeconds } = this.#deps;
+    const { workers, context } = this.#parts;
+    for (const worker of workers) {
+      if (worker.pausedUntilMs > clock.monotonicMs()) continue;
+      try {
+        const choose = () => worker.sweep.next(this.#view(), context.term);
+        const step = await this.#take(worker.runner, choose);
+        if (step === undefined) continue;
+        worker.failures = 0;
+        return { step };
+      } catch (error) {
+        if (concernsAll(error, context.signal)) throw error;
+        // A shorter window is started at the next turn.
+        if (error instanceof WalkTooLargeError) return {};
+        worker.failures += 1;
+        const pauseMs = intervalSeconds * 1_000 * 2 ** (worker.failures - 1);
+        worker.pausedUntilMs = clock.monotonicMs() + Math.min(pauseMs, PAUSE_MAX_MS);
+        return { failure: error };
+      }
+    }
+    return undefined;
+  }
+}
+
+interface Worker {
+  readonly sweep: ProofSweep;
+  readonly runner: JobRunner;
+  failures: number;
+  pausedUntilMs: number;
+}
+
+function makeWorker(sweep: ProofSweep, runner: JobRunner): Worker {
+  return { sweep, runner, failures: 0, pausedUntilMs: Number.NEGATIVE_INFINITY };
+}
+
+function concernsAll(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted || error instanceof LeaseLostError || failureOf(error) === "key_refused";
 }

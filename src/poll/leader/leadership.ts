@@ -4,7 +4,6 @@ import type { Lease } from "../../database/leases.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { Renew } from "./renewals.ts";
 
 /** A term of leadership, from taking the lease to losing it. */
 export interface Term {
@@ -42,13 +41,10 @@ export function makeLeadership(deps: {
   name: string;
   holder: string;
   ttlMs: number;
-  /** Default: a statement for each. */
-  renew?: Renew | undefined;
   clock: Clock;
   logger: Logger;
 }): Leadership {
   const { pool, name, holder, ttlMs, clock, logger } = deps;
-  const extend = deps.renew ?? ((lease, options) => renewLease(pool, lease, options));
   let current: OpenTerm | undefined;
 
   async function lead(): Promise<Term | undefined> {
@@ -83,7 +79,7 @@ export function makeLeadership(deps: {
 
   async function renew(term: OpenTerm): Promise<void> {
     const askedMs = clock.monotonicMs();
-    if (await extend(term.lease, { ttlMs })) term.trustedUntilMs = askedMs + ttlMs;
+    if (await renewLease(pool, term.lease, { ttlMs })) term.trustedUntilMs = askedMs + ttlMs;
     else endLost(term);
   }
 

@@ -1,6 +1,7 @@
 import { ApplyInterruptedError } from "../../apply/errors.ts";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { isDatabaseAway } from "../../database/databaseErrors.ts";
+import { classifyDatabaseError, isDatabaseAway } from "../../database/databaseErrors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
 import { readPause } from "../../sources/sources.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
@@ -11,28 +12,15 @@ import { PollerClosedError } from "../cycle/errors.ts";
 import { NOTHING_READ } from "../cycle/readWindow.ts";
 import { makeLeadership } from "./leadership.ts";
 import type { Leadership } from "./leadership.ts";
-import { makePollLog } from "./pollLog.ts";
 import { makeTicks } from "./ticks.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import { withSignals } from "../../runtime/lifecycle/abort.ts";
 
 /*
- * Three objects precede a request:
- *
- *   Poller       ticks every second, runs one cycle at a time, and waits as long as a failure asks
- *   Cycle        what a leader does once in an interval: clock, state, sweeps, tasks
- *   SweepRunner  reads the windows that one sweep names, a page at a time
- *
- * A call of runOnce:
- *
- *   idle ──before its time──► not_due
- *    │ the source is paused ─► paused ────────────────────┐
- *    │ another one leads ────► not_leading ───────────────┤ looked at again
- *    ▼                                                    │ after waitMs
- *   leading: Cycle.run ──the interval is not over──► not_due
- *    │    fast window ► proof ► refetches ► what can wait, each step one page:
- *    │      SweepRunner.step: next window ► page ► page ► … ► window committed
- *    ├──all done────► polled        ├──error──► failed, backoff
- *    └──lease gone──► lease_lost: the next leader goes on with the stored walk
+ * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads (leadership.ts),
+ * and every interval it runs a cycle (cycle/cycle.ts): learn the provider's time, read the state, run the two sweeps
+ * (sweeps/sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
+ * another process continues where one has ended. Start at `makePoller`.
  */
 
 /**
@@ -57,14 +45,16 @@ export interface Poller {
    * PollerClosedError.
    */
   runOnce(signal?: AbortSignal): Promise<CycleReport>;
-  /** Checks every second whether a cycle is due, and then calls runOnce, until `close`. */
+  /** Calls runOnce whenever a cycle is due, until `close`. */
   start(): void;
   /** Aborts the work under way and gives up the lease. Resolves within about a second. */
   close(): Promise<void>;
 }
 
 const LEASE_TTL_MS = 15_000;
-const TICK_MS = 1_000;
+const LOOK_MS = 5_000;
+/** How soon a source is looked at again that changes all the time. */
+const CHANGED_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
 /** Longer pauses would not help our own database, and after a failover it is available again immediately. */
@@ -75,12 +65,23 @@ const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError if `backfillSince` is invalid or in the future. */
 export function makePoller(deps: PollDeps): Poller {
-  const { source, clock, ticks = makeTicks(deps) } = deps;
+  const { source, clock, ticks = makeTicks() } = deps;
   const name = `poll:${source.sourceId}`;
   const closing = new AbortController();
   const { attempt, resign, dueInMs } = makeAttempt(deps, name);
+  // It looks by itself, too: a cron waits for an instant of the wall clock, which may be set back.
+  const loop = makeLoop({
+    async run() {
+      const waitMs = dueInMs();
+      if (waitMs > 0) return Math.min(waitMs, LOOK_MS);
+      await runOnce();
+      return Math.min(Math.max(0, dueInMs()), LOOK_MS);
+    },
+    everyMs: LOOK_MS,
+    onError: () => undefined,
+    clock,
+  });
   let endTicks: (() => Promise<void>) | undefined;
-  let ticking = false;
   let running: Promise<CycleReport> | undefined;
 
   function runOnce(signal?: AbortSignal): Promise<CycleReport> {
@@ -88,37 +89,18 @@ export function makePoller(deps: PollDeps): Poller {
     return running;
   }
 
-  function tick(): boolean {
-    if (ticking || dueInMs() > TICK_MS) return false;
-    ticking = true;
-    void runWhenDue();
-    return true;
-  }
-
-  async function runWhenDue(): Promise<void> {
-    try {
-      // Due before the next tick: the interval is not rounded up to whole ticks.
-      await clock.sleep(Math.max(0, dueInMs()), closing.signal);
-      // If the database's clock says "not yet", a later tick tries again.
-      await runOnce();
-    } catch (error) {
-      if (!closing.signal.aborted) throw error;
-    } finally {
-      ticking = false;
-    }
-  }
-
   async function close(): Promise<void> {
     closing.abort(new PollerClosedError("the poller is closed"));
     await endTicks?.();
-    const over = Promise.allSettled([running]).then(resign);
+    const over = Promise.allSettled([running, loop.stop()]).then(resign);
     await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]);
   }
 
   return {
     runOnce,
     start() {
-      endTicks ??= ticks.add(tick);
+      endTicks ??= ticks.add(loop.wake);
+      loop.start();
     },
     close,
   };
@@ -162,14 +144,13 @@ function makeAttempt(deps: PollDeps, name: string) {
       const polledAs = checkedAs ?? (await checkSource(deps));
       checkedAs = undefined;
       if (polledAs === undefined) return await rest();
-      log.pausedIs(false);
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
         cycle.run({ term, polledAs, signal: inTerm }),
       );
       if (result.kind === "source_changed") {
-        return hasChanged ? putOff("not_due", TICK_MS) : await attempt(signal, true);
+        return hasChanged ? putOff("not_due", CHANGED_MS) : await attempt(signal, true);
       }
       checkedAs = polledAs;
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
@@ -186,7 +167,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   async function rest(): Promise<CycleReport> {
-    log.pausedIs(true);
+    log.paused();
     await resign();
     return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
   }
@@ -242,4 +223,58 @@ function backoffMs(
 /** Whether our own database is the cause. */
 function isOurs(error: unknown): boolean {
   return error instanceof ApplyInterruptedError || isDatabaseAway(error);
+}
+
+/** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
+function makePollLog(logger: PollDeps["logger"]) {
+  let state = "";
+  function changesTo(next: string): boolean {
+    if (next === state) return false;
+    state = next;
+    return true;
+  }
+
+  let clocksAgree = true;
+
+  return {
+    /** `clockErrorSeconds`: see disagreementSeconds of the source's clock. */
+    succeeded({ spareError, ...figures }: CycleCounts, clockErrorSeconds: number | null): void {
+      logger.debug(figures, "polled");
+      if (clocksAgree !== (clockErrorSeconds === null)) {
+        clocksAgree = clockErrorSeconds === null;
+        if (clockErrorSeconds === null) logger.info("the provider's clock is right again");
+        else {
+          const sentence =
+            "the provider's clock differs from the database's; nothing is proved until they agree";
+          logger.warn({ clock_error_seconds: Math.round(clockErrorSeconds) }, sentence);
+        }
+      }
+      if (!changesTo(spareError === undefined ? "" : `spare ${nameOf(spareError)}`)) return;
+      if (spareError === undefined) logger.info("polling works again");
+      else
+        logger.warn({ err: spareError }, "reading outside the head sweep failed; it will be retried later");
+    },
+    paused(): void {
+      if (changesTo("paused")) logger.info("polling is paused");
+    },
+    failed(error: unknown, waitMs: number): void {
+      if (!changesTo(nameOf(error))) return;
+      if (failureOf(error) === "key_refused") {
+        const sentence = "the provider refuses the API key; nothing is polled until it is replaced";
+        logger.error({ wait_ms: waitMs }, sentence);
+      } else if (error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient") {
+        logger.warn({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
+      } else {
+        logger.error({ wait_ms: waitMs, err: error }, "polling failed unexpectedly");
+      }
+    },
+  };
+}
+
+function nameOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  const failure = failureOf(error);
+  if (failure !== undefined) return failure;
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" ? `${error.name} ${code}` : error.name;
 }

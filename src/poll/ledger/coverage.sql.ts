@@ -1,188 +1,294 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import type { Margins } from "../../domain/window/lateness.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
-import { insertUnconfirmed } from "./refetches.sql.ts";
-import { makeForgottenError, SAME_GROUND } from "./walks.sql.ts";
+import { WalkForgottenError } from "../cycle/errors.ts";
+import { insertUnlisted } from "./refetches.sql.ts";
 
-/** A window that was walked to its end. */
+/** A window that was walked late enough, and to its end: it awaits the head sweep that makes it a proof. */
 export interface WalkedWindow extends Window {
   readonly sourceId: string;
   readonly sweep: string;
-  /**
-   * Nothing in the window can be missing: the walk was certainly complete, and began so long after `until` that no
-   * change could still appear in the window.
-   */
-  readonly proved: boolean;
-  /** Moves the cursor of the fast sweep to `until`, if it is not there yet. */
-  readonly movesCursor: boolean;
-  /** The margins in force at the commit. */
-  readonly margins: Margins;
   /** Provider-clock instant at which the first page was requested, a lower bound. */
   readonly begunAt: Instant;
   readonly requests: number;
   readonly orders: number;
   readonly durationMs: number;
-  /** Its pages that the database has recorded: all but the last one. */
-  readonly pagesBefore: number;
-  /** A proof also requests the orders with a claim in the window that no read has shown: the walk would have. */
-  readonly confirmsClaims: boolean;
+  /** References on its pages; null if there were too many to keep. */
+  readonly listed: readonly string[] | null;
 }
 
-/** The cursor, and the end of what is proved, after the commit. */
-export interface CoverageProgress {
+/** More orders than this that a list omits say no more about it. */
+const UNLISTED_MAX = 1_000;
+
+/**
+ * Records a walked window, with the orders that the mirror has in it and its pages did not show. Throws LeaseLostError.
+ *
+ * Not a join: without statistics the server takes the window for one order, and would search the list once for each.
+ */
+export async function recordWalked(client: Queryable, lease: Lease, walked: WalkedWindow): Promise<void> {
+  await writeUnderLease(
+    client,
+    lease,
+    `recorded as (
+       insert into mirror.coverage (source_id, since, until, sweep, awaits_head, unlisted, fence, begun_at, requests,
+         orders, started_at)
+       select $4, $5::bigint, $6::bigint, $7, true, array(
+           select reference from mirror.orders o
+           where o.source_id = $4 and o.version >= $5::bigint and o.version < $6::bigint and o.gone_at is null
+             and $12::text[] is not null and o.reference not in (select unnest($12::text[]))
+           limit ${UNLISTED_MAX}),
+         held.fence, $8::bigint, $9, $10, clock_timestamp() - $11 * interval '1 millisecond'
+       from held
+     )`,
+    [
+      walked.sourceId,
+      walked.since,
+      walked.until,
+      walked.sweep,
+      walked.begunAt,
+      walked.requests,
+      walked.orders,
+      walked.durationMs,
+      walked.listed,
+    ],
+  );
+}
+
+/** Begins the record of a window that is applied page by page; resolves with its number. Throws LeaseLostError. */
+export async function beginLongWalk(
+  client: Queryable,
+  lease: Lease,
+  walk: Window & { sourceId: string; sweep: string; begunAt: Instant; pages: number },
+): Promise<bigint> {
+  const { rows } = await client.query<{ id: string }>(
+    `with ${HELD}
+     insert into mirror.coverage (source_id, since, until, sweep, fence, begun_at, requests, orders)
+     select $4, $5::bigint, $6::bigint, $7, held.fence, $8::bigint, $9, 0 from held returning coverage_id as id`,
+    [...leaseValues(lease), walk.sourceId, walk.since, walk.until, walk.sweep, walk.begunAt, walk.pages],
+  );
+  const [row] = rows;
+  if (row === undefined) throw makeLeaseLostError(lease);
+  return BigInt(row.id);
+}
+
+/**
+ * Records one more page of such a window, with the last one that it awaits its head sweep. Throws LeaseLostError, or
+ * WalkForgottenError if the database does not know the earlier pages, because it was restored.
+ */
+export async function advanceLongWalk(
+  client: Queryable,
+  lease: Lease,
+  page: { sourceId: string; coverageId: bigint; pages: number; orders: number; isProof: boolean },
+): Promise<void> {
+  const { rows } = await client.query<{ held: boolean; advanced: boolean }>(
+    `with ${HELD}, advanced as (
+       update mirror.coverage set requests = $6, orders = $7, awaits_head = $8, ended_at = clock_timestamp()
+       from held where source_id = $4 and coverage_id = $5::bigint and requests = $6::integer - 1
+       returning coverage_id
+     )
+     select exists (select from held) as held, exists (select from advanced) as advanced`,
+    [...leaseValues(lease), page.sourceId, page.coverageId, page.pages, page.orders, page.isProof],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+  if (!rows[0].advanced) throw new WalkForgottenError("the database does not know the pages before this one");
+}
+
+/** A window of the head sweep that was walked to its end. */
+export interface HeadWindow {
+  readonly sourceId: string;
+  /** Where the sweep began. */
+  readonly since: Instant;
+  /** Everything up to here was in the list when it was read, but may have been late. */
+  readonly cursor: Instant;
+  /** It is the last window of the sweep: what was walked before the sweep began is a proof now. */
+  readonly closes: boolean;
+}
+
+/** How far everything is after the commit. */
+export interface Progress {
+  readonly historySince: Instant;
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
-  /** Single reads of orders are due. */
-  readonly refetchesDue: boolean;
+  /** Walked windows that are no proof: the provider's list omitted orders in them that the mirror has. */
+  readonly doubted: number;
 }
 
-const PROOF = `proof as (
-  select int8range(since, until) as span from mirror.coverage, known
-  where source_id = $4 and proved and until > known.reached
-  union all
-  select int8range($5::bigint, $6::bigint)
-), run as (
-  select unnest(range_agg(span)) as span from proof
-), reproved as (
-  update mirror.coverage_breaches b set reproved_at = clock_timestamp()
-  from known
-  where source_id = $4 and reproved_at is null and int8range(b.since, b.until) <@ (
-    select range_agg(span) from (
-      select int8range(p.since, p.until) as span from mirror.proved p
-      where p.source_id = $4 and p.until > b.since and p.since < b.until
-      union all
-      select int8range($5::bigint, $6::bigint)) proved)
-), unconfirmed as (
-  ${insertUnconfirmed("$4", "$16 and version >= $5::bigint and version < $6::bigint and exists (select from known)")}
-  returning 1
-)`;
+const CURSOR = `
+with ${HELD}
+update mirror.poll_state set polled_through = $5::bigint from held where source_id = $4
+returning true as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
+  safe_through as "safeThrough", 0 as doubted`;
 
 /*
  * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other
  *   parts see the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
- * - ended: the record of the walk, or what is left of an abandoned one.
- * - known: nothing is written unless the database knows the pages before the last one.
+ * - waiting: the walked windows. One is in doubt if an order that its pages did not show is still in it, as far as the
+ *   mirror knows after this head sweep. Then the list may have hidden others, too, in all of them.
+ * - run: what is proved without a gap. This sweep must reach back to its end: an order that left a window while that was
+ *   being read is beyond it.
  */
-const commitStatement = (proves: boolean) => `
+const CLOSING = `
 with ${HELD}, seen as materialized (
   select xmin as row_of from mirror.poll_state where source_id = $4
 ), ground as materialized (
-  select coalesce(p.safe_through, p.history_since) as reached, held.fence
+  select p.history_since, coalesce(p.safe_through, p.history_since) as reached
   from mirror.poll_state p, held, seen where p.source_id = $4 and p.xmin = seen.row_of for update of p
-), ended as (
-  delete from mirror.walks using ground
-  where source_id = $4 and sweep = $7 and ($15 = 0 or since = $5::bigint and until = $6::bigint
-    and begun_at = $11::bigint and step = $15 and ${SAME_GROUND})
-  returning step
-), known as materialized (
-  select ground.* from ground where $15 = 0 or exists (select from ended)
-), recorded as (
-  insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
-    overlap_seconds, begun_at, requests, orders, started_at)
-  select source_id, $5::bigint, $6::bigint, $7, ${proves}, known.fence, coalesce(provider, base_url),
-    mirror.server_identity(), $9, $10, $11::bigint, $12, $13, clock_timestamp() - $14 * interval '1 millisecond'
-  from mirror.sources, known where source_id = $4
-)${proves ? `, ${PROOF}` : ""}, moved as (
-  update mirror.poll_state p set
-    polled_through = case when $8 then greatest(polled_through, $6::bigint) else polled_through end${
-      proves
-        ? `,
-    safe_through = greatest(safe_through, (select upper(span) from run, known where span @> known.reached))`
-        : ""
-    }
-  from known where source_id = $4
-  returning polled_through as "polledThrough", safe_through as "safeThrough"
+), waiting as materialized (
+  select c.coverage_id, c.since, c.until, array(
+    select o.reference from unnest(c.unlisted) as omitted (reference)
+    join mirror.orders o on o.source_id = c.source_id and o.reference = omitted.reference
+    where o.version >= c.since and o.version < c.until and o.gone_at is null and not exists (
+      select from mirror.refetches r where r.source_id = o.source_id and r.reference = o.reference
+        and r.failures > 0 and not o.settled
+    ) and not exists (
+      select from mirror.quarantine q where q.source_id = o.source_id and q.reference = o.reference
+        and q.state = 'open' and q.inbox_seq is null)) as omitted
+  from mirror.coverage c, ground where c.source_id = $4 and c.awaits_head
+), doubted as materialized (
+  select * from waiting where omitted <> '{}'
+), asked as (
+  ${insertUnlisted("$4", "select unnest(omitted) from doubted")}
+), rejected as (
+  delete from mirror.coverage c using waiting w
+  where c.source_id = $4 and c.coverage_id = w.coverage_id and exists (select from doubted)
+), reported as (
+  update mirror.period_requests set unproved = unproved + 1
+  where source_id = $4 and state = 'running' and exists (select from doubted)
+), confirmed as (
+  update mirror.coverage c set proved = true, awaits_head = false, unlisted = '{}' from waiting w
+  where c.source_id = $4 and c.coverage_id = w.coverage_id and not exists (select from doubted)
+  returning c.since, c.until
+), proof as (
+  select int8range(c.since, c.until) as span from mirror.coverage c, ground
+  where c.source_id = $4 and c.proved and (c.until > ground.reached or c.since < ground.history_since)
+  union all select int8range(since, until) from confirmed
+  union all select int8range(history_since, reached) from ground
+), run as (
+  select span from (select unnest(range_agg(span)) as span from proof) runs, ground
+  where lower(span) <= ground.history_since and upper(span) > ground.reached
+    or lower(span) < ground.history_since and upper(span) >= ground.reached
+), reproved as (
+  update mirror.coverage_breaches b set reproved_at = clock_timestamp()
+  from ground
+  where b.source_id = $4 and b.reproved_at is null and int8range(b.since, b.until) <@ (select range_agg(span) from (
+    select int8range(p.since, p.until) as span from mirror.proved p
+    where p.source_id = $4 and p.until > b.since and p.since < b.until
+    union all select int8range(since, until) from confirmed) proved)
+), moved as (
+  update mirror.poll_state p set polled_through = $5::bigint,
+    history_since = least(p.history_since, (select lower(span) from run)),
+    safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),
+    list_doubted_at = case
+      when exists (select from doubted) then coalesce(p.list_doubted_at, clock_timestamp())
+      when not exists (select from waiting) then p.list_doubted_at
+    end
+  from ground where source_id = $4
+  returning p.history_since, p.polled_through, p.safe_through
 )
-select exists (select from held, seen) as held, exists (select from ground) as "isCurrent", moved.*,
-  exists (
-    select from mirror.refetches where source_id = $4 and next_attempt_at <= clock_timestamp()
-  )${proves ? " or exists (select from unconfirmed)" : ""} as "refetchesDue"
-from (select) as one left join moved on true`;
+select exists (select from ground) as "isCurrent", history_since as "historySince", polled_through as "polledThrough",
+  safe_through as "safeThrough", (select count(*) from doubted)::int as doubted
+from held left join moved on true`;
 
-const COMMIT_WALKED = commitStatement(false);
-const COMMIT_PROVED = commitStatement(true);
+interface ProgressRow {
+  readonly isCurrent: boolean;
+  readonly historySince: string;
+  readonly polledThrough: string;
+  readonly safeThrough: string | null;
+  readonly doubted: number;
+}
 
 /**
- * Records a walked window and its effects, under the lease, and removes the record of its walk, or what is left of an
- * abandoned one: all in one statement. Throws LeaseLostError, or WalkForgottenError if the database does not know the
- * earlier pages; then nothing was written.
- *
- * `safe_through` is the end of the contiguous run of proved windows that begins at the source's history_since. So it
- * stops at a gap, however much was read beyond it, and jumps when the gap is filled. No commit moves it back, only a
- * breach: mirror.withdraw_proof withdraws a proof when a change is found that it had missed.
+ * Records a window of the head sweep. Its last one makes proofs of the windows that were walked before the sweep began,
+ * and moves `safe_through` to the end of the contiguous run of proofs that begins at the source's history_since: never
+ * past a gap, and never back. Throws LeaseLostError; then nothing was written.
  */
-export async function commitWindow(
-  client: Queryable,
-  lease: Lease,
-  walked: WalkedWindow,
-): Promise<CoverageProgress> {
-  const values = [
-    ...leaseValues(lease),
-    walked.sourceId,
-    walked.since,
-    walked.until,
-    walked.sweep,
-    walked.movesCursor,
-    walked.margins.settleSeconds,
-    walked.margins.overlapSeconds,
-    walked.begunAt,
-    walked.requests,
-    walked.orders,
-    walked.durationMs,
-    walked.pagesBefore,
-    ...(walked.proved ? [walked.confirmsClaims] : []),
-  ];
+export async function commitHead(client: Queryable, lease: Lease, head: HeadWindow): Promise<Progress> {
+  const values = [...leaseValues(lease), head.sourceId, head.cursor, ...(head.closes ? [head.since] : [])];
   for (;;) {
-    const { rows } = await client.query<CommittedRow>(walked.proved ? COMMIT_PROVED : COMMIT_WALKED, values);
+    const { rows } = await client.query<ProgressRow>(head.closes ? CLOSING : CURSOR, values);
     const [row] = rows;
-    if (row?.held !== true) throw makeLeaseLostError(lease);
+    if (row === undefined) throw makeLeaseLostError(lease);
     // A proof was withdrawn meanwhile.
     if (!row.isCurrent) continue;
-    if (row.polledThrough === null) throw makeForgottenError(walked.sweep, walked.pagesBefore);
     return {
+      historySince: BigInt(row.historySince),
       polledThrough: BigInt(row.polledThrough),
       safeThrough: row.safeThrough === null ? undefined : BigInt(row.safeThrough),
-      refetchesDue: row.refetchesDue,
+      doubted: row.doubted,
     };
   }
 }
 
-interface CommittedRow {
-  readonly held: boolean;
-  readonly isCurrent: boolean;
-  readonly polledThrough: string | null;
-  readonly safeThrough: string | null;
-  readonly refetchesDue: boolean;
+/** What the next head sweep has to close. */
+export interface Walked {
+  /** Windows await their head sweep. */
+  readonly waits: boolean;
+  /** The end of what can be claimed after it; undefined if that is no more than now. */
+  readonly reach: Instant | undefined;
 }
 
-/** Locks the lease and the source's row of poll_state until the end of the transaction. Throws LeaseLostError. */
-export async function lockPollState(client: Queryable, lease: Lease, sourceId: string): Promise<void> {
-  const { rowCount } = await client.query(
-    `with ${HELD} select from mirror.poll_state, held where source_id = $4 for update of poll_state`,
-    [...leaseValues(lease), sourceId],
+export async function readWalked(pool: Pool, sourceId: string): Promise<Walked> {
+  const { rows } = await pool.query<{ waits: boolean; reach: string | null }>(
+    `with ground as (
+       select history_since, coalesce(safe_through, history_since) as reached
+       from mirror.poll_state where source_id = $1
+     ), walked as materialized (
+       select c.since, c.until, c.awaits_head from mirror.coverage c, ground
+       where c.source_id = $1 and (c.proved or c.awaits_head) and c.until > ground.reached
+     )
+     select exists (select from mirror.coverage where source_id = $1 and awaits_head) as waits, (
+       select upper(span) from ground, (
+         select unnest(range_agg(span)) as span from (
+           select int8range(since, until) as span from walked
+           union all select int8range(history_since, reached) from ground) spans) runs
+       where lower(span) <= reached and upper(span) > reached) as reach`,
+    [sourceId],
   );
-  if (rowCount === 0) throw makeLeaseLostError(lease);
+  const { waits = false, reach = null } = rows[0] ?? {};
+  return { waits, reach: reach === null ? undefined : BigInt(reach) };
 }
 
 /**
- * The parts of `within` that no proved window covers, oldest first, at most `limit`. The period between history_since
- * and safe_through is proved although its windows may have been deleted; see removeCoverage.
+ * The parts of `within` that no proved window covers, at most `limit`: oldest first, or `newestFirst` and without the
+ * windows that await their head sweep. The period between history_since and safe_through is proved although its windows
+ * may have been deleted; see removeCoverage.
  */
 export async function readGaps(
   pool: Pool,
-  { sourceId, within, limit }: { sourceId: string; within: Window; limit: number },
+  query: { sourceId: string; within: Window; limit: number; newestFirst?: boolean; withoutWalked?: boolean },
 ): Promise<Window[]> {
+  const { sourceId, within, limit, newestFirst = false, withoutWalked = false } = query;
   const { rows } = await pool.query<{ since: string; until: string }>(
     `select lower(gap) as since, upper(gap) as until
      from unnest(int8multirange(int8range($2::bigint, $3::bigint)) - coalesce(
-       (select range_agg(int8range(since, until)) from mirror.proved
+       (select range_agg(int8range(since, until)) from (
+          select source_id, since, until from mirror.proved
+          union all select source_id, since, until from mirror.coverage where awaits_head and $5) covered
         where source_id = $1 and until > $2::bigint and since < $3::bigint),
        '{}'::int8multirange)) as gap
-     order by since limit $4`,
-    [sourceId, within.since, within.until, limit],
+     order by case when $6 then -lower(gap) else lower(gap) end limit $4`,
+    [sourceId, within.since, within.until, limit, withoutWalked, newestFirst],
   );
   return rows.map(({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }));
+}
+
+/** So many known orders that a list must show, so that an empty or truncated one is noticed. */
+const KNOWN_ORDERS = 3;
+
+/** The updatedAt of the last orders before `before` that a read has shown; undefined if there are none. */
+export async function readKnownBefore(
+  pool: Pool,
+  { sourceId, before }: { sourceId: string; before: Instant },
+): Promise<Instant | undefined> {
+  const { rows } = await pool.query<{ version: string | null }>(
+    `select min(version) as version from (
+       select version from mirror.orders
+       where source_id = $1 and version < $2::bigint and horizon is not null and gone_at is null
+       order by version desc limit ${KNOWN_ORDERS}) known`,
+    [sourceId, before],
+  );
+  const version = rows[0]?.version ?? null;
+  return version === null ? undefined : BigInt(version);
 }

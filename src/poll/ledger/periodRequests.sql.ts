@@ -2,10 +2,8 @@ import { toInstant } from "../../database/columns.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import { writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
-import { inTransaction } from "../../database/transaction.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import { lockPollState } from "./coverage.sql.ts";
 
 /** Differences between the mirror and the provider, by kind. */
 export interface Findings {
@@ -23,15 +21,6 @@ export interface Findings {
   readonly unreadable: number;
 }
 
-export const NO_FINDINGS: Findings = {
-  missing: 0,
-  stale: 0,
-  contradicted: 0,
-  differing: 0,
-  extra: 0,
-  unreadable: 0,
-};
-
 /** A backfill reads a period; a verification compares it with the mirror. */
 export type RequestKind = "backfill" | "verification";
 
@@ -40,10 +29,6 @@ export interface PeriodRequest extends Window, Findings {
   readonly requestId: bigint;
   readonly kind: RequestKind;
   readonly sourceId: string;
-  /** How many orders are read one by one; null: all of the period are listed. */
-  readonly sample: number | null;
-  /** False: differences are only reported. */
-  readonly repairs: boolean;
   readonly state: "requested" | "running" | "done" | "failed" | "cancelled";
   /** Everything from here to `until` was read. */
   readonly readDownTo: Instant;
@@ -70,7 +55,7 @@ type Row = Omit<PeriodRequest, InstantColumn> &
 const EXAMPLES_MAX = 20;
 
 const SELECT = `
-  select request_id as "requestId", kind, source_id as "sourceId", since, until, sample, repairs, state,
+  select request_id as "requestId", kind, source_id as "sourceId", since, until, state,
     read_down_to as "readDownTo", unproved, requests::float8, orders::float8, missing::float8, stale::float8,
     contradicted::float8, differing::float8, extra::float8, unreadable::float8, examples,
     r.last_error as "lastError", poll.history_since as "historySince",
@@ -91,19 +76,12 @@ function toRequest(row: Row): PeriodRequest {
 /** Requests a read or a comparison of [since, until); resolves with the number of the request. */
 export async function requestPeriod(
   pool: Pool,
-  request: Window & { kind: RequestKind; sourceId: string; sample?: number | null; repairs?: boolean },
+  { sourceId, kind, since, until }: Window & { kind: RequestKind; sourceId: string },
 ): Promise<bigint> {
   const { rows } = await pool.query<{ id: string }>(
-    `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, sample, repairs)
-     values ($1, $2, $3::bigint, $4::bigint, $4::bigint, $5, $6) returning request_id as id`,
-    [
-      request.sourceId,
-      request.kind,
-      request.since,
-      request.until,
-      request.sample ?? null,
-      request.repairs ?? true,
-    ],
+    `insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
+     values ($1, $2, $3::bigint, $4::bigint, $4::bigint) returning request_id as id`,
+    [sourceId, kind, since, until],
   );
   return BigInt(rows[0]?.id ?? 0);
 }
@@ -136,20 +114,14 @@ export async function readRequest(pool: Pool, requestId: bigint): Promise<Period
   return rows[0] && toRequest(rows[0]);
 }
 
-/**
- * The request to continue: the oldest open one, either of those that list (`sampled` false) or of those that take a
- * sample.
- */
-export async function readOpenRequest(
-  pool: Pool,
-  { sourceId, kind, sampled }: { sourceId: string; kind: RequestKind; sampled: boolean },
-): Promise<PeriodRequest | undefined> {
+/** The open requests of which a part is left to read: those that failed least, then the oldest, come first. */
+export async function readOpenRequests(pool: Pool, sourceId: string): Promise<PeriodRequest[]> {
   const { rows } = await pool.query<Row>(
-    `${SELECT} where source_id = $1 and kind = $2 and (sample is not null) = $3 and state in ('requested', 'running')
-     order by request_id limit 1`,
-    [sourceId, kind, sampled],
+    `${SELECT} where source_id = $1 and state in ('requested', 'running') and read_down_to > since
+     order by failures, request_id limit 20`,
+    [sourceId],
   );
-  return rows[0] && toRequest(rows[0]);
+  return rows.map(toRequest);
 }
 
 /** Starts a request that is still `requested`, to be read only up to `until` (exclusive). Throws LeaseLostError. */
@@ -165,71 +137,91 @@ export async function startRequest(
   });
 }
 
-/**
- * Records that everything was read down to `readDownTo`, with the findings; the request ends if `done`. After a
- * backfill the source's history_since moves down to the start of the contiguous run of proved windows that contains it.
- * Throws LeaseLostError.
- */
-export async function advanceRequest(
-  pool: Pool,
-  lease: Lease,
-  step: {
-    sourceId: string;
-    requestId: bigint;
-    readDownTo: Instant;
-    proved: boolean;
-    requests: number;
-    orders: number;
-    /** Place of the last order compared, for a sample. */
-    sampledThrough?: string | undefined;
-    findings?: Findings;
-    references?: readonly string[];
-    done: boolean;
-  },
-): Promise<void> {
-  const { missing, stale, contradicted, differing, extra, unreadable } = step.findings ?? NO_FINDINGS;
-  await inTransaction(pool, async (client) => {
-    // A proof that is withdrawn meanwhile must not count for the history.
-    await lockPollState(client, lease, step.sourceId);
-    await updateUnderLease(client, lease, {
-      set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
-        missing = missing + $9, stale = stale + $10, contradicted = contradicted + $11, differing = differing + $12,
-        extra = extra + $13, unreadable = unreadable + $14, examples = (examples || $15::text[])[:${EXAMPLES_MAX}],
-        sampled_through = coalesce($17, sampled_through),
-        failures = 0, state = case when $16 then 'done' else state end,
-        ended_at = case when $16 then clock_timestamp() end`,
-      where: "state = 'running'",
-      values: [
-        step.requestId,
-        step.readDownTo,
-        step.proved ? 0 : 1,
-        step.requests,
-        step.orders,
-        missing,
-        stale,
-        contradicted,
-        differing,
-        extra,
-        unreadable,
-        step.references ?? [],
-        step.done,
-        step.sampledThrough ?? null,
-      ],
-      before: `asked as (
-         select source_id, since from mirror.period_requests where request_id = $4 and kind = 'backfill'
-       ), run as (
-         select unnest(range_agg(int8range(c.since, c.until))) as span
-         from mirror.coverage c join asked using (source_id) where c.proved and c.until >= asked.since
-       ), extended as (
-         update mirror.poll_state set history_since = lower(span)
-         from held, asked, run
-         where poll_state.source_id = asked.source_id and lower(span) < history_since and upper(span) >= history_since
-       ),`,
-    });
+/** A part of a request that was read. */
+export interface RequestStep {
+  readonly requestId: bigint;
+  readonly readDownTo: Instant;
+  readonly proved: boolean;
+  readonly requests: number;
+  readonly orders: number;
+  readonly findings: Omit<Findings, "extra" | "unreadable">;
+  /** Orders that its pages showed to differ. */
+  readonly references: readonly string[];
+}
+
+/** Records that everything was read down to `readDownTo`, with the findings. Throws LeaseLostError. */
+export async function advanceRequest(client: Queryable, lease: Lease, step: RequestStep): Promise<void> {
+  const { missing, stale, contradicted, differing } = step.findings;
+  await updateUnderLease(client, lease, {
+    set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
+      missing = missing + $9, stale = stale + $10, contradicted = contradicted + $11, differing = differing + $12,
+      examples = (examples || $13::text[])[:${EXAMPLES_MAX}], failures = 0, last_error = null`,
+    where: "state = 'running'",
+    values: [
+      step.requestId,
+      step.readDownTo,
+      step.proved ? 0 : 1,
+      step.requests,
+      step.orders,
+      missing,
+      stale,
+      contradicted,
+      differing,
+      step.references,
+    ],
   });
 }
 
-/** Counts a failure; after `failuresMax` in a row the request fails. Throws LeaseLostError. */
+/**
+ * Requests single reads for a verification: of the orders that the mirror has in `window` and the pages did not show, and
+ * of those that it dates after `present`, which no list shows. A read that has failed is tried again at once.
+ */
+export async function requestUnlisted(
+  client: Queryable,
+  query: {
+    sourceId: string;
+    requestId: bigint;
+    window: Window;
+    listed: readonly string[];
+    present: Instant;
+  },
+): Promise<void> {
+  const { sourceId, requestId, window, listed, present } = query;
+  await client.query(
+    `insert into mirror.refetches (source_id, reference, reason, request_id)
+     select source_id, reference, 'not listed', $2::bigint from mirror.orders o
+     where o.source_id = $1 and o.gone_at is null
+       and (o.version >= $3::bigint and o.version < $4::bigint and o.reference not in (select unnest($5::text[]))
+         or o.version > $6::bigint)
+     order by reference
+     on conflict (source_id, reference) do update set request_id = excluded.request_id, attempts = 0,
+       next_attempt_at = least(refetches.next_attempt_at, clock_timestamp())`,
+    [sourceId, requestId, window.since, window.until, listed, present],
+  );
+}
+
+/**
+ * Ends the requests that were read to their end: when nothing that they walked awaits its head sweep, and every single
+ * read that they asked for was tried. An order whose read did not show its state counts as unreadable.
+ */
+export async function finishRequests(pool: Pool, lease: Lease, sourceId: string): Promise<void> {
+  await writeUnderLease(
+    pool,
+    lease,
+    `finished as (
+       update mirror.period_requests r set state = 'done', ended_at = clock_timestamp(),
+         unreadable = (select count(*) from mirror.refetches f where f.source_id = $4 and f.request_id = r.request_id)
+       from held
+       where r.source_id = $4 and r.state = 'running' and r.read_down_to <= r.since
+         and not exists (select from mirror.coverage c where c.source_id = $4 and c.awaits_head)
+         and not exists (select from mirror.refetches f
+           where f.source_id = $4 and f.request_id = r.request_id and f.attempts = 0)
+     )`,
+    [sourceId],
+  );
+}
+
+/** Counts a failure; after `failuresMax` in a row, or at once if that is 0, the request fails. Throws LeaseLostError. */
 export async function noteRequestFailure(
   pool: Pool,
   lease: Lease,
@@ -238,7 +230,7 @@ export async function noteRequestFailure(
   await updateUnderLease(pool, lease, {
     set: `failures = failures + 1, last_error = $5, state = case when failures + 1 >= $6 then 'failed' else state end,
       ended_at = case when failures + 1 >= $6 then clock_timestamp() end`,
-    where: "state = 'running'",
+    where: "state in ('requested', 'running')",
     values: [failure.requestId, failure.error, failure.failuresMax],
   });
 }
@@ -253,16 +245,16 @@ export async function cancelRequest(pool: Pool, requestId: bigint): Promise<bool
   return result.rowCount === 1;
 }
 
-/** Changes one request, $4, under the lease; further values start at $5. `before`: more CTEs, which see `held`. */
+/** Changes one request, $4, under the lease; further values start at $5. */
 async function updateUnderLease(
   client: Queryable,
   lease: Lease,
-  change: { set: string; where: string; values: readonly unknown[]; before?: string },
+  change: { set: string; where: string; values: readonly unknown[] },
 ): Promise<void> {
   await writeUnderLease(
     client,
     lease,
-    `${change.before ?? ""} changed as (
+    `changed as (
        update mirror.period_requests set ${change.set} from held where request_id = $4 and ${change.where}
      )`,
     change.values,

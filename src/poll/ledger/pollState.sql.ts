@@ -4,12 +4,11 @@ import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 import { POLLED_AS } from "../../sources/sources.sql.ts";
-import type { RequestKind } from "./periodRequests.sql.ts";
 
 /** The polling state of a source. Instants are the provider's time. */
 export interface PollState {
   readonly historySince: Instant;
-  /** End of the last window of the fast sweep, exclusive: the cursor. */
+  /** End of the last window of the head sweep, exclusive: the cursor. */
   readonly polledThrough: Instant;
   /** Every change from historySince to before this is in the mirror. */
   readonly safeThrough: Instant | undefined;
@@ -74,17 +73,47 @@ export async function beginPolling(
   );
 }
 
+/** What a cycle begins with. */
+export interface CycleState extends PollState {
+  /** Somebody waits for a read or a comparison of a period. */
+  readonly hasRequests: boolean;
+  /** Walked windows await their head sweep. */
+  readonly hasWalked: boolean;
+  /** The provider's list omitted orders that the mirror has: nothing else is proved until that is explained. */
+  readonly isListDoubted: boolean;
+}
+
 /**
- * - `begun`: the cycle may read; `openRequests`: somebody waits for a read or a comparison of a period.
+ * - `begun`: the cycle may read.
  * - `not_due`: the last cycle of any leader started too recently.
  * - `source_changed`: the source is no longer as given: it may be paused, or belong to another provider.
  * - `never_polled`: where polling starts is not recorded yet.
  */
 export type CycleBegin =
-  | { readonly kind: "begun"; readonly state: PollState & { readonly openRequests: readonly RequestKind[] } }
+  | { readonly kind: "begun"; readonly state: CycleState }
   | { readonly kind: "not_due"; readonly waitMs: number }
   | { readonly kind: "source_changed" }
   | { readonly kind: "never_polled" };
+
+const BEGIN_CYCLE = `with ${HELD}, same as (
+       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $6
+     ), pace as (
+       select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
+       from mirror.poll_state where source_id = $4 and history_since is not null
+     ), begun as (
+       update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
+         margin_seconds = $7
+       from held, same, pace
+       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
+       returning ${STATE}, list_doubted_at is not null as "isListDoubted"
+     )
+     select mirror.nanos_of(clock_timestamp()) as "databaseNow",
+       exists (select from held) as held, exists (select from same) as "isSame",
+       exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
+       exists (select from mirror.period_requests r
+         where r.source_id = $4 and r.state in ('requested', 'running')) as "hasRequests",
+       exists (select from mirror.coverage c where c.source_id = $4 and c.awaits_head) as "hasWalked"
+     from (select) as one left join begun on true`;
 
 /**
  * Starts a cycle if the last cycle of any leader started at least `intervalMs` ago by the database's clock, and the
@@ -93,9 +122,9 @@ export type CycleBegin =
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  cycle: { sourceId: string; polledAs: string; intervalMs: number },
+  cycle: { sourceId: string; polledAs: string; intervalMs: number; marginSeconds: number },
 ): Promise<CycleBegin & { readonly databaseNow: Instant }> {
-  const { sourceId, polledAs, intervalMs } = cycle;
+  const { sourceId, polledAs, intervalMs, marginSeconds } = cycle;
   // A last start in the future means that the clock was set back; that must not stop polling until then.
   const { rows } = await pool.query<
     { [Key in keyof StateRow]: StateRow[Key] | null } & {
@@ -104,38 +133,27 @@ export async function beginCycle(
       isSame: boolean;
       isPolled: boolean;
       waitMs: number | null;
-      openRequests: RequestKind[];
+      hasRequests: boolean;
+      hasWalked: boolean;
+      isListDoubted: boolean | null;
     }
-  >(
-    `with ${HELD}, same as (
-       select from mirror.sources where source_id = $4 and ${POLLED_AS} = $6
-     ), pace as (
-       select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
-       from mirror.poll_state where source_id = $4 and history_since is not null
-     ), begun as (
-       update mirror.poll_state set last_cycle_started_at = clock_timestamp()
-       from held, same, pace
-       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
-       returning ${STATE}
-     )
-     select mirror.nanos_of(clock_timestamp()) as "databaseNow",
-       exists (select from held) as held, exists (select from same) as "isSame",
-       exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
-       array(select distinct kind from mirror.period_requests r
-         where r.source_id = $4 and r.state in ('requested', 'running')) as "openRequests"
-     from (select) as one left join begun on true`,
-    [...leaseValues(lease), sourceId, intervalMs, polledAs],
-  );
+  >(BEGIN_CYCLE, [...leaseValues(lease), sourceId, intervalMs, polledAs, marginSeconds]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const databaseNow = BigInt(row.databaseNow);
   if (!row.isSame) return { kind: "source_changed", databaseNow };
   if (!row.isPolled) return { kind: "never_polled", databaseNow };
-  const { historySince, polledThrough, safeThrough, waitMs, openRequests } = row;
+  const { historySince, polledThrough, safeThrough, waitMs, hasRequests, hasWalked } = row;
   if (historySince === null || polledThrough === null) {
     return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
   }
-  const state = { ...toState({ historySince, polledThrough, safeThrough }), openRequests };
+  const isListDoubted = row.isListDoubted === true;
+  const state = {
+    ...toState({ historySince, polledThrough, safeThrough }),
+    hasRequests,
+    hasWalked,
+    isListDoubted,
+  };
   return { kind: "begun", state, databaseNow };
 }
 

@@ -7,6 +7,8 @@ export interface Refetch {
   readonly reason: string;
   /** The database's text of the request time; identifies this request. */
   readonly requestedAt: string;
+  /** Reads so far that failed, or came too early. */
+  readonly attempts: number;
 }
 
 /** The quarantine reason for an order whose single read keeps failing. */
@@ -32,16 +34,22 @@ export async function requestRefetches(
   );
 }
 
-/** Requests re-reads of the orders of a source with a claim that no read has shown, those that meet a condition. */
-export const insertUnconfirmed = (source: string, condition: string) =>
+/**
+ * A statement that requests re-reads of the orders whose references a query returns: a list has omitted them. A read is
+ * decisive by now, even if it had been put off while a clock was wrong.
+ */
+export const insertUnlisted = (source: string, references: string) =>
   `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
-       select source_id, reference, '${UNCONFIRMED}', true from mirror.orders
-       where source_id = ${source} and not settled and gone_at is null and ${condition}
-       order by reference ${NOTE_UNCONFIRMED}`;
+   select distinct ${source}, reference, 'not listed', true from (${references}) as omitted (reference)
+   order by 2
+   on conflict (source_id, reference) do update set unconfirmed = true, next_attempt_at = case
+     when refetches.failures = 0 then least(refetches.next_attempt_at, clock_timestamp()) else refetches.next_attempt_at
+   end
+   returning reference`;
 
 /**
- * Requests re-reads of orders of which a read showed nothing, or an older state than the mirror has, but was too early
- * to refute that state.
+ * Requests re-reads of orders of which a list showed an older state than the mirror has, but was too early to refute that
+ * state: one of the two is wrong.
  */
 export async function requestUnconfirmed(
   client: Queryable,
@@ -62,34 +70,43 @@ export async function takeRefetches(
   { sourceId, limit }: { sourceId: string; limit: number },
 ): Promise<Refetch[]> {
   const { rows } = await pool.query<Refetch>(
-    `select reference, reason, requested_at::text as "requestedAt" from mirror.refetches
+    `select reference, reason, requested_at::text as "requestedAt", attempts from mirror.refetches
      where source_id = $1 and next_attempt_at <= clock_timestamp() order by next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );
   return rows;
 }
 
+/** What a single read showed of the mirror, for the verification that asked for it. */
+export type Finding = "extra" | "contradicted" | "differing" | null;
+
 /**
- * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine.
- * If the request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed
- * it is withdrawn.
+ * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
+ * and adds the finding to the verification that asked. If the request was to confirm a late event and the read `shown` has
+ * exactly that version, the proof that had missed it is withdrawn.
  */
 export async function completeRefetch(
   pool: Pool,
-  { sourceId, refetch, shown }: { sourceId: string; refetch: Refetch; shown: Instant | undefined },
+  query: { sourceId: string; refetch: Refetch; shown: Instant | undefined; found: Finding },
 ): Promise<void> {
+  const { sourceId, refetch, shown, found } = query;
   await pool.query(
     `with done as (
        delete from mirror.refetches
-       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version
+       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version, request_id
      ), freed as (
        delete from mirror.quarantine
        where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
+     ), compared as (
+       update mirror.period_requests r set
+         extra = extra + ($6 = 'extra')::int, contradicted = contradicted + ($6 = 'contradicted')::int,
+         differing = differing + ($6 = 'differing')::int, examples = (examples || $2)[:20]
+       from done where r.request_id = done.request_id and $6::text is not null
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
        'An event brought the change late, and a single read confirmed it.')
      from done where claim_version = $5::bigint`,
-    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null],
+    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, found],
   );
 }
 
@@ -115,65 +132,43 @@ export interface RefetchPatience {
 }
 
 /**
- * Counts a failed read of a request or, for `reason`, of a comparison. After several in a row the order is shown in
- * quarantine, once per request, even if a person dismisses it there. Resolves with the failures in a row.
+ * Counts a failed read. After several in a row the order is shown in quarantine, once per request, even if a person
+ * dismisses it there. Resolves with the failures in a row.
  */
 export async function noteRefetchFailure(
   pool: Pool,
-  failure: {
-    sourceId: string;
-    reference: string;
-    reason: string;
-    error: string;
-    patience: RefetchPatience;
-  },
+  failure: { sourceId: string; refetch: Refetch; error: string; patience: RefetchPatience },
 ): Promise<number> {
-  const { firstWaitMs, failuresMax, seldomMs } = failure.patience;
+  const { sourceId, refetch, error, patience } = failure;
   const { rows } = await pool.query<{ failures: number }>(
     `with failed as (
-       insert into mirror.refetches as request
-         (source_id, reference, reason, attempts, failures, last_error, next_attempt_at)
-       values ($1, $2, $3, 1, 1, $4, clock_timestamp() + $5 * interval '1 millisecond')
-       on conflict (source_id, reference) do update set
-         attempts = request.attempts + 1, failures = request.failures + 1, last_error = excluded.last_error,
+       update mirror.refetches as request set
+         attempts = attempts + 1, failures = failures + 1, last_error = $3,
          next_attempt_at = clock_timestamp() + interval '1 millisecond' * case
-           when request.failures + 1 < $6 then $5 * 2 ^ request.failures else $7
+           when failures + 1 < $5 then $4 * 2 ^ failures else $6
          end
+       where source_id = $1 and reference = $2
        returning source_id, reference, failures, last_error, requested_at
      ), quarantined as (
        insert into mirror.quarantine (source_id, via, reference, reason, detail)
-       select source_id, 'refetch', reference, $8, last_error from failed
-       where failures >= $6 and not exists (
+       select source_id, 'refetch', reference, $7, last_error from failed
+       where failures >= $5 and not exists (
          select from mirror.quarantine q
-         where q.source_id = failed.source_id and q.reference = failed.reference and q.reason = $8
+         where q.source_id = failed.source_id and q.reference = failed.reference and q.reason = $7
            and (q.state = 'open' or q.quarantined_at >= failed.requested_at))
      )
      select failures from failed`,
     [
-      failure.sourceId,
-      failure.reference,
-      failure.reason,
-      failure.error,
-      firstWaitMs,
-      failuresMax,
-      seldomMs,
+      sourceId,
+      refetch.reference,
+      error,
+      patience.firstWaitMs,
+      patience.failuresMax,
+      patience.seldomMs,
       REASON,
     ],
   );
   return rows[0]?.failures ?? 0;
-}
-
-/** Orders whose single read failed and that must not be requested again yet. */
-export async function readResting(
-  pool: Pool,
-  { sourceId, references }: { sourceId: string; references: readonly string[] },
-): Promise<Set<string>> {
-  const { rows } = await pool.query<{ reference: string }>(
-    `select reference from mirror.refetches
-     where source_id = $1 and reference = any ($2::text[]) and failures > 0 and next_attempt_at > clock_timestamp()`,
-    [sourceId, references],
-  );
-  return new Set(rows.map(({ reference }) => reference));
 }
 
 /** An order whose single read failed more than once in a row. */
@@ -192,27 +187,6 @@ export async function readFailing(pool: Pool): Promise<FailingRead[]> {
     `select source_id as "sourceId", reference, failures, last_error as "lastError" from mirror.refetches
      where failures > 1 order by failures desc, source_id, reference limit $1`,
     [FAILING_MAX],
-  );
-  return rows;
-}
-
-/**
- * Orders of a comparison's period that single reads have corrected since it was requested: they precede it in each
- * cycle, and would otherwise hide differences from it.
- */
-export async function readCorrected(
-  pool: Pool,
-  requestId: bigint,
-): Promise<{ reference: string; verdict: "corrected" | "gone" }[]> {
-  const { rows } = await pool.query<{ reference: string; verdict: "corrected" | "gone" }>(
-    `select distinct c.reference, c.verdict
-     from mirror.period_requests r
-     join mirror.changes c on c.source_id = r.source_id and c.changed_at >= r.requested_at
-       and c.via = 'refetch' and c.verdict in ('corrected', 'gone')
-     join mirror.orders o on o.source_id = c.source_id and o.reference = c.reference
-     where r.request_id = $1 and o.version >= r.since and o.version < r.until
-     order by c.reference`,
-    [requestId],
   );
   return rows;
 }

@@ -1,184 +1,356 @@
-import { gaps } from "../../domain/window/coverage.ts";
-import { addSeconds } from "../../domain/order/instant.ts";
+import type { Decision } from "../../apply/applySubjects.ts";
+import { leavesClaim } from "../../apply/applySubjects.ts";
+import type { Queryable } from "../../database/database.ts";
+import { addSeconds, floorTo, formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { LOOKBACK_MIN_SECONDS } from "../../domain/window/lateness.ts";
-import type { Margins } from "../../domain/window/lateness.ts";
-import { firstPart, nextWindow, settledUntil } from "../../domain/window/window.ts";
-import type { Window } from "../../domain/window/window.ts";
 import type { Priority } from "../../domain/source/orderSource.ts";
+import { gaps } from "../../domain/window/coverage.ts";
+import { BOUND_GRANULE, lastPart, provableUntil } from "../../domain/window/window.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
-import type { RequestKind } from "../ledger/periodRequests.sql.ts";
-import type { AppliedPage } from "../cycle/readWindow.ts";
-import { makeSpan } from "../cycle/span.ts";
-import type { Span } from "../cycle/span.ts";
+import { commitHead, readGaps, readKnownBefore } from "../ledger/coverage.sql.ts";
+import type { Progress } from "../ledger/coverage.sql.ts";
+import {
+  advanceRequest,
+  noteRequestFailure,
+  readOpenRequests,
+  requestUnlisted,
+  startRequest,
+} from "../ledger/periodRequests.sql.ts";
+import type { PeriodRequest, RequestStep } from "../ledger/periodRequests.sql.ts";
+import type { CycleState } from "../ledger/pollState.sql.ts";
+import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
 
-/** The information available to a sweep. */
+/*
+ * Two sweeps read the list, window by window:
+ *
+ *                history_since              safe_through    now - margin         now
+ *                     │ proved                    │ to be proved  │ may be late   │
+ *   proof sweep       ├───────────────────────────┼──────────────►│               │
+ *   head sweep                                    └──────────────────── closing ──┼─► open end
+ *                                                              short ─────────────┼─►
+ *
+ * The head sweep reads from the last head less a minute to now, for freshness. The proof sweep reads what is not proved
+ * up to now less the margin: what is new, the history of a new source, what a breach withdrew. A walked window is a proof
+ * only from the end of a head sweep that began after the walk and reaches back to the end of all that is walked without a
+ * gap: an order that changed while its old window was being read has left that window, and is there.
+ */
+
+/** Makes up for the seconds between the request of the last head and its answer. */
+const HEAD_OVERLAP_SECONDS = 60;
+/** The longest window of the head sweep: after a day offline, catching up is committed hour by hour. */
+const HEAD_SPAN_SECONDS = 3_600;
+/** The head's last window ends so far ahead that no order moves beyond it while it is read. */
+const OPEN_SECONDS = 3_600;
+/** The newest part of what can be proved is read once it is this many intervals long. */
+const PROOF_INTERVALS = 4;
+const DAY_SECONDS = 86_400;
+const PERIOD_SPAN_MAX_SECONDS = 365 * DAY_SECONDS;
+/** Each window costs a request or two more than its orders need, so those of the past should have many pages. */
+const PAGES_WANTED = 12;
+/** A shorter window cannot be cut any more. */
+const SPAN_MIN_SECONDS = 2;
+/** A gap that could not be proved is skipped for this long, so that it does not block the others. */
+const UNPROVED_REST_MS = 600_000;
+/** A request that fails so often in a row ends: after about eight minutes with the pauses between them. */
+const REQUEST_FAILURES_MAX = 10;
+/** Where a claim is dated ahead of the present, only a read of the order tells. */
+const AHEAD_SECONDS = 60;
+
+/** What a sweep knows when it chooses a window. */
 export interface SweepView {
   /** The provider's current time, a lower bound. */
   readonly providerNow: Instant;
-  /** The same at the start of the cycle: a sweep that reaches it is done, however long that took. */
-  readonly cycleStartedAt: Instant;
   readonly nowMs: number;
-  readonly historySince: Instant;
-  readonly polledThrough: Instant;
-  readonly safeThrough: Instant | undefined;
-  /** What somebody waited for when the cycle began: a read or a comparison of a period. */
-  readonly openRequests: readonly RequestKind[];
-  /** Windows that this sweep has read in this cycle. */
-  readonly windowsRead: number;
+  readonly state: CycleState;
 }
 
-/** A policy: which windows to read, and when. */
-export interface Sweep {
-  readonly name: "fast" | "delayed" | "backfill" | "requested" | "verify";
+/** A window to read, and what to do in the transaction that applies it. */
+export interface Job {
+  readonly window: Window;
+  readonly sweep: "head" | "proof" | "backfill" | "verify";
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
-  readonly movesCursor: boolean;
-  /** Its windows prove something if they are read late enough after their end; see lateSeconds. */
+  /** It has no end, so that no order can leave it. */
+  readonly open?: boolean;
+  /** Its walk may prove it; otherwise `commit` records it. */
   readonly proves: boolean;
-  /** True: decide on the pages without writing. */
-  readonly rehearses?: boolean;
-  /** How long its windows may be. */
-  readonly span: Span;
-  /** The window to read next in this cycle; undefined if there is none. */
-  next(view: SweepView, term: Term): Promise<Window | undefined>;
-  /** Whether it can continue a window that was left half read, perhaps by another process. Default: yes. */
-  resume?(window: Window, term: Term): Promise<boolean>;
-  /** A page of its window was applied. */
-  notePage?(page: AppliedPage): void;
-  /** `window` was read completely and committed. */
-  noteRead(window: Window, result: WindowResult): void | Promise<void>;
-  /** A step failed; it will be retried. */
-  noteFailure?(error: unknown, term: Term): Promise<void>;
+  readonly commit?: (database: Queryable, read: ReadJob) => Promise<void>;
+  /** It failed; it will be retried. */
+  readonly noteFailure?: (error: unknown, message: string) => Promise<void>;
+  /** It was committed. */
+  readonly noteRead: (result: { proved: boolean; requests: number; nowMs: number }) => void;
+  /** It had too many pages, or failed several times. */
+  readonly shorten: () => void;
 }
 
-export interface WindowResult {
+export interface ReadJob {
+  readonly reading: Reading;
+  readonly decisions: readonly Decision[];
   readonly proved: boolean;
-  readonly requests: number;
-  readonly orders: number;
-  readonly nowMs: number;
-  readonly term: Term;
-  readonly signal: AbortSignal;
 }
 
-/** The longest window of the fast sweep: after a day offline, catching up is committed hour by hour. */
-const FAST_SPAN_SECONDS = 3_600;
-/** Every two minutes at the default interval. */
-const DELAYED_EVERY_CYCLES = 4;
-/** With a longer look-back, each change is shown this many times before it is out of reach. */
-const LONG_LOOKS = 8;
-/** The provider's clock is a lower bound; later answers may lower it by its resolution. */
-const CLOCK_MARGIN_SECONDS = 1;
-const BACKFILL_SPAN_SECONDS = 86_400;
-const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
-/** A gap that could not be proved is skipped for this long, so that it does not block the others. */
-const UNPROVED_REST_MS = 600_000;
+/** How long the windows of a sweep may be: halved if they are too large, longer again if they are not. */
+interface Span {
+  seconds(): number;
+  shorten(window: Window): void;
+  lengthen(): void;
+}
 
-/** From the cursor to the settled present, every cycle: this keeps the mirror fresh. */
-export function makeFastSweep(options: Margins): Sweep {
-  const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
+function makeSpan({ seconds: start, max }: { seconds: number; max: number }): Span {
+  let seconds = start;
   return {
-    name: "fast",
-    via: "poll",
-    priority: "poll",
-    movesCursor: true,
-    proves: false,
-    span,
-    async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
-      const { settleSeconds, overlapSeconds } = options;
-      // An answer of this cycle may have set the clock back; the hours beyond it have nothing to show yet.
-      const now = providerNow < cycleStartedAt ? providerNow : cycleStartedAt;
-      const end = settledUntil({ providerNow: now, settleSeconds });
-      // The overlap is worth reading again even if there is nothing beyond the cursor.
-      if (windowsRead > 0 && polledThrough >= end) return undefined;
-      return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
+    seconds: () => seconds,
+    shorten({ since, until }: Window) {
+      const tooLong = Math.min(seconds, Number((until - since) / NANOS_PER_SECOND));
+      seconds = Math.max(SPAN_MIN_SECONDS, Math.floor(tooLong / 2));
     },
-    noteRead: () => span.lengthen(),
+    lengthen: () => void (seconds = Math.min(max, seconds * 2)),
   };
 }
 
-/**
- * Reads the last quarter of an hour again, every few cycles, up to where nothing can appear any more: this proves the
- * mirror complete. If changes have appeared more than five minutes late, it occasionally looks further back.
- */
-export function makeDelayedSweep(
-  options: Margins & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
-): Sweep {
-  const span = makeSpan({ seconds: LOOKBACK_MIN_SECONDS, max: LOOKBACK_MIN_SECONDS });
-  let nextMs = Number.NEGATIVE_INFINITY;
-  let nextLongMs = Number.NEGATIVE_INFINITY;
-  /** The rest of the quarter of an hour, if it takes more than one window. */
-  let rest: Window | undefined;
-  function takeLookback(nowMs: number): number {
-    const { lookbackSeconds = LOOKBACK_MIN_SECONDS } = options;
-    if (lookbackSeconds <= LOOKBACK_MIN_SECONDS || nowMs < nextLongMs) return LOOKBACK_MIN_SECONDS;
-    nextLongMs = nowMs + (lookbackSeconds / LONG_LOOKS) * 1_000;
-    return lookbackSeconds;
+export interface HeadSweep {
+  /** The next window of the sweep that was begun; undefined after its last one. */
+  next(view: SweepView, term: Term): Job | undefined;
+  /** Begins a sweep that reaches back to `reach`, if that is given, and closes what was walked before. */
+  begin(view: SweepView, closing: { closes: boolean; reach: Instant | undefined }): void;
+  /** What the last commit brought. */
+  progress(): Progress | undefined;
+}
+
+export function makeHeadSweep({
+  source: { sourceId },
+  client,
+}: Pick<PollDeps, "source" | "client">): HeadSweep {
+  const span = makeSpan({ seconds: HEAD_SPAN_SECONDS, max: HEAD_SPAN_SECONDS });
+  let sweep: { readonly since: Instant; readonly closes: boolean; from: Instant } | undefined;
+  let progress: Progress | undefined;
+
+  return {
+    progress: () => progress,
+    begin({ providerNow, state: { polledThrough } }, { closes, reach }) {
+      const last = polledThrough < providerNow ? polledThrough : providerNow;
+      const fresh = floorTo(addSeconds(last, -HEAD_OVERLAP_SECONDS), BOUND_GRANULE);
+      const since = reach !== undefined && reach < fresh ? reach : fresh;
+      sweep = { since, closes, from: since };
+    },
+    next({ providerNow }, { lease }) {
+      if (sweep === undefined) return undefined;
+      const { since, closes, from } = sweep;
+      const end = floorTo(addSeconds(from, span.seconds()), BOUND_GRANULE);
+      const isLast = end >= floorTo(providerNow, BOUND_GRANULE);
+      const until = isLast ? floorTo(addSeconds(providerNow, OPEN_SECONDS), BOUND_GRANULE) : end;
+      const window = { since: from, until };
+      // Our bound of the provider's time may be behind it by as much as the clocks may differ.
+      const openUntil = addSeconds(until, -AHEAD_SECONDS);
+      return {
+        window,
+        sweep: "head",
+        via: "poll",
+        priority: "poll",
+        open: isLast,
+        proves: false,
+        async commit(database, { reading }) {
+          const cursor = isLast ? floorTo(reading.begunAt ?? from, BOUND_GRANULE) : until;
+          const { providerClock } = client;
+          // By a clock that is behind, its end may not be open.
+          const isOpen =
+            providerClock.disagreementSeconds() === null && providerClock.providerNow() < openUntil;
+          const isWhole = reading.walk.proved && isOpen;
+          const head = { sourceId, since, cursor, closes: closes && isLast && isWhole };
+          progress = await commitHead(database, lease, head);
+        },
+        noteRead() {
+          span.lengthen();
+          sweep = isLast ? undefined : { since, closes, from: until };
+        },
+        shorten: () => span.shorten({ since: from, until: isLast ? providerNow : until }),
+      };
+    },
+  };
+}
+
+/** Chooses what is to be proved next. */
+export interface ProofSweep {
+  next(view: SweepView, term: Term): Promise<Job | undefined>;
+}
+
+/** What is not proved: its newest part first, or its oldest while the provider's list is in doubt. */
+export function makeProofSweep(deps: PollDeps): ProofSweep {
+  const { pool, intervalSeconds, marginSeconds } = deps;
+  const { sourceId } = deps.source;
+  const span = makeSpan({ seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  let unproved: { window: Window; untilMs: number }[] = [];
+
+  async function chooseGap({ providerNow, nowMs, state }: SweepView): Promise<Window | undefined> {
+    const { historySince, safeThrough, isListDoubted } = state;
+    const within = { since: safeThrough ?? historySince, until: provableUntil(providerNow, marginSeconds) };
+    const restSeconds = safeThrough === undefined ? 0 : PROOF_INTERVALS * intervalSeconds;
+    const newest = addSeconds(within.until, -restSeconds);
+    if (within.since >= within.until) return undefined;
+    unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
+    const resting = unproved.map(({ window }) => window);
+    const query = { sourceId, within, limit: resting.length + 2, withoutWalked: true };
+    const found = await readGaps(pool, { ...query, newestFirst: !isListDoubted });
+    const left = found.flatMap((one) => gaps(one, resting)).filter(({ since }) => since <= newest);
+    return isListDoubted ? left[0] : left.toSorted(newestFirst)[0];
+  }
+
+  /** What borders on the proved part begins within it: so a change that was later than the margin is found. */
+  async function reachBack(window: Window, { historySince, safeThrough }: CycleState): Promise<Window> {
+    if (window.since !== safeThrough) return window;
+    const known = await readKnownBefore(pool, { sourceId, before: window.since });
+    const late = addSeconds(window.since, -marginSeconds);
+    const since = known !== undefined && known < late ? floorTo(known, BOUND_GRANULE) : late;
+    return { since: since > historySince ? since : historySince, until: window.until };
   }
 
   return {
-    name: "delayed",
-    via: "poll",
-    priority: "poll",
-    movesCursor: false,
-    proves: true,
-    span,
-    async next({ providerNow, nowMs, historySince }) {
-      if (rest === undefined) {
-        if (nowMs < nextMs) return undefined;
-        const until = provableUntil(providerNow, options);
-        const lookback = addSeconds(until, -takeLookback(nowMs));
-        rest = { since: lookback > historySince ? lookback : historySince, until };
+    async next(view) {
+      const gap = await chooseGap(view);
+      if (gap === undefined) return undefined;
+      const window = await reachBack(lastPart(gap, span.seconds()), view.state);
+      const isPast = gap.until < provableUntil(view.providerNow, marginSeconds);
+      return {
+        window,
+        sweep: "proof",
+        via: view.state.safeThrough === undefined || isPast ? "backfill" : "poll",
+        priority: isPast ? "backfill" : "poll",
+        proves: true,
+        noteRead({ proved, requests, nowMs }) {
+          if (!proved) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
+          if (requests < PAGES_WANTED) span.lengthen();
+          const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
+          if (isPast) deps.logger.info({ since, until }, "read a part of the history");
+        },
+        shorten: () => span.shorten(window),
+      };
+    },
+  };
+}
+
+function newestFirst(left: Window, right: Window): number {
+  return left.since < right.since ? 1 : -1;
+}
+
+/** The periods requested by people, newest part first: a request that fails gives way to the others. */
+export function makeRequestSweep(deps: PollDeps): ProofSweep {
+  const { pool, source } = deps;
+  const span = makeSpan({ seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  return {
+    async next(view, term) {
+      if (!view.state.hasRequests || view.state.isListDoubted) return undefined;
+      for (const request of await readOpenRequests(pool, source.sourceId)) {
+        const left = await startPart(deps, { request, view, term });
+        if (left === undefined) continue;
+        const window = lastPart(left, span.seconds());
+        return makeRequestJob(deps, { request, window, span, present: view.providerNow, term });
       }
-      if (rest.since < rest.until) return firstPart(rest, span.seconds());
-      rest = undefined;
       return undefined;
     },
-    noteRead({ until }, { nowMs }) {
-      span.lengthen();
-      rest = rest && until < rest.until ? { since: until, until: rest.until } : undefined;
-      if (rest === undefined) nextMs = nowMs + DELAYED_EVERY_CYCLES * options.intervalSeconds * 1_000;
-    },
   };
 }
 
-/** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep omitted. */
-export function makeBackfillSweep(
-  options: Margins,
-  readGaps: (within: Window, limit: number) => Promise<Window[]>,
-): Sweep {
-  const span = makeSpan({ seconds: BACKFILL_SPAN_SECONDS, max: BACKFILL_SPAN_MAX_SECONDS });
-  let unproved: { window: Window; untilMs: number }[] = [];
+/** The next part of a request; undefined if it cannot be read now. */
+async function startPart(
+  { pool, marginSeconds }: PollDeps,
+  { request, view, term }: { request: PeriodRequest; view: SweepView; term: Term },
+): Promise<Window | undefined> {
+  const { requestId, since, state } = request;
+  const { providerNow } = view;
+  const { lease } = term;
+  if (state === "running") return { since, until: request.readDownTo };
+  if (since > providerNow) {
+    const error = "The period lies in the provider's future.";
+    await noteRequestFailure(pool, lease, { requestId, error, failuresMax: 0 });
+    return undefined;
+  }
+  const provable = provableUntil(providerNow, marginSeconds);
+  const until = request.until < provable ? request.until : provable;
+  // Too recent for a final read; a margin later it will not be.
+  if (until <= since) return undefined;
+  await startRequest(pool, lease, { requestId, until });
+  return { since, until };
+}
+
+function makeRequestJob(
+  deps: PollDeps,
+  part: { request: PeriodRequest; window: Window; span: Span; present: Instant; term: Term },
+): Job {
+  const { request, window, span } = part;
+  const { requestId, kind } = request;
+  const { lease } = part.term;
+  const { sourceId } = deps.source;
+  const isVerification = kind === "verification";
   return {
-    name: "backfill",
-    via: "backfill",
-    priority: "backfill",
-    movesCursor: false,
+    window,
+    sweep: isVerification ? "verify" : "backfill",
+    via: isVerification ? "verify" : "backfill",
+    priority: isVerification ? "verify" : "backfill",
     proves: true,
-    span,
-    async next({ providerNow, nowMs, historySince, safeThrough }) {
-      const until = addSeconds(provableUntil(providerNow, options), -LOOKBACK_MIN_SECONDS);
-      const within = { since: safeThrough ?? historySince, until };
-      if (within.since >= within.until) return undefined;
-      unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
-      const resting = unproved.map(({ window }) => window);
-      const found = await readGaps(within, resting.length + 1);
-      const [gap] = found.flatMap((one) => gaps(one, resting));
-      return gap && firstPart(gap, span.seconds());
+    async commit(database, { reading, decisions, proved }) {
+      const { requests, orders } = reading.counts;
+      const found = findDifferences(decisions);
+      const step = { requestId, readDownTo: window.since, proved, requests, orders, ...found };
+      await advanceRequest(database, lease, step);
+      if (!isVerification || reading.listed === null) return;
+      const { listed } = reading;
+      const present = addSeconds(part.present, AHEAD_SECONDS);
+      await requestUnlisted(database, { sourceId, requestId, window, listed, present });
+      sayFindings(deps, found);
     },
-    noteRead(window, { proved, requests, nowMs }) {
-      if (!proved) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
-      if (requests === 1) span.lengthen();
+    noteFailure: (_, error) =>
+      noteRequestFailure(deps.pool, lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX }),
+    noteRead({ requests }) {
+      if (requests < PAGES_WANTED) span.lengthen();
     },
+    shorten: () => span.shorten(window),
   };
 }
 
-/** Seconds after an instant, from which on no change with that timestamp or an older one can appear. */
-export function lateSeconds({ settleSeconds, overlapSeconds }: Margins): number {
-  return settleSeconds + overlapSeconds;
+type Found = Pick<RequestStep, "findings" | "references">;
+
+/**
+ * What the provider shows and the mirror did not: the kind says what the mirror had before, or still has, where the key of
+ * the order did not allow the repair.
+ */
+function findDifferences(decisions: readonly Decision[]): Found {
+  const findings = { missing: 0, stale: 0, contradicted: 0, differing: 0 };
+  const references: string[] = [];
+  for (const decision of decisions) {
+    const kind = kindOf(decision);
+    if (kind === undefined) continue;
+    findings[kind] += 1;
+    if (decision.reference !== null) references.push(decision.reference);
+  }
+  return { findings, references };
 }
 
-/** The end of what could be proved by a read now, exclusive. */
-export function provableUntil(providerNow: Instant, options: Margins): Instant {
-  return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
+function kindOf(decision: Decision): keyof Found["findings"] | undefined {
+  const { verdict, previousStatus, conflict, version, storedVersion } = decision;
+  if (verdict === "corrected") return "contradicted";
+  if (verdict === "applied" && previousStatus === null) return "missing";
+  if (conflict) return "differing";
+  const isBehind = version !== null && storedVersion !== null && storedVersion < version;
+  return verdict === "applied" || isBehind ? "stale" : undefined;
+}
+
+function sayFindings({ logger }: Pick<PollDeps, "logger">, { findings, references }: Found): void {
+  if (references.length > 0) logger.warn(findings, "the mirror differed from the provider; it was repaired");
+}
+
+/**
+ * Requests reads of the orders that the mirror has in a later state of the window than the pages showed: one of the two is
+ * wrong.
+ */
+export async function askAboutClaims(
+  client: Queryable,
+  { sourceId, window, decisions }: { sourceId: string; window: Window; decisions: readonly Decision[] },
+): Promise<void> {
+  const references = decisions
+    .filter((decision) => leavesClaim(decision) && decision.storedVersion < window.until)
+    .flatMap(({ reference }) => reference ?? []);
+  await requestUnconfirmed(client, { sourceId, references });
 }

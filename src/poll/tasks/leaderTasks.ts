@@ -1,10 +1,11 @@
 import { ConfigurationError } from "../../domain/errors.ts";
+import { addSeconds } from "../../domain/order/instant.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
+import { requestNightly } from "../ledger/periodRequests.sql.ts";
 import type { CycleEnd } from "../ledger/pollState.sql.ts";
 import { makeKeepFacts } from "./keepFacts.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
-import { makeAskNightly, makeVerifySamples } from "./verifyTasks.ts";
 import { makeWatchBreaches } from "./watchBreaches.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
@@ -41,7 +42,7 @@ export interface LeaderTasks {
 const FAILURE_PAUSE_MS = 60_000;
 
 /** The tasks of a source's leader, followed by `more`. */
-export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): LeaderTasks {
+export function makeSourceTasks(deps: PollDeps): LeaderTasks {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
   return makeLeaderTasks(deps, [
     ...watching,
@@ -49,8 +50,6 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
     makeKeepFacts(deps),
     makeMirrorBranches(deps),
     makeAskNightly(deps),
-    makeVerifySamples(deps),
-    ...more,
   ]);
 }
 
@@ -102,6 +101,23 @@ export function makeLeaderTasks(
       if (settledIn !== context.term) settled.clear();
       settledIn = context.term;
       return runAll(tasks.filter(isDue), context, end);
+    },
+  };
+}
+
+const NIGHTLY_SECONDS = 48 * 3_600;
+const NIGHTLY_LOOK_MS = 600_000;
+
+/** Requests a comparison of the last 48 hours once a night. */
+function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): LeaderTask {
+  const { sourceId } = deps.source;
+  return {
+    name: "ask for the nightly comparison",
+    everyMs: NIGHTLY_LOOK_MS,
+    async run() {
+      const until = deps.client.providerClock.providerNow();
+      const window = { since: addSeconds(until, -NIGHTLY_SECONDS), until };
+      await requestNightly(deps.pool, { sourceId, window });
     },
   };
 }

@@ -122,9 +122,6 @@ function observeSource(observe: Observe, standing: Standing): void {
   observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", standing.lastCycleEndedAt);
   observeMoment("order_mirror_last_event_timestamp_seconds", standing.lastEventAt);
   observeMoment("order_mirror_pending_oldest_timestamp_seconds", standing.oldestPendingAt);
-  observeMoment("order_mirror_provider_changed_timestamp_seconds", standing.behaviourChangedAt);
-  observeKnown("order_mirror_poll_overlap_seconds", standing.overlapSeconds);
-  observeKnown("order_mirror_late_arrival_seconds", standing.lateTailSeconds);
   observe("order_mirror_poll_failing", standing.lastError === null ? 0 : 1, labels);
   observe("order_mirror_poll_window_gaps", standing.gaps, labels);
   observe("order_mirror_coverage_breaches_total", standing.breaches, labels);

@@ -234,8 +234,7 @@ function makeConfig(
     captureRefused: values.CAPTURE_REFUSED,
     sources: sources.map(({ names: _names, ...source }) => source),
     pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
-    pollSettleSeconds: values.POLL_SETTLE_SECONDS,
-    pollOverlapSeconds: values.POLL_OVERLAP_SECONDS,
+    pollMarginSeconds: values.POLL_MARGIN_SECONDS,
     pollPace: values.POLL_PACE,
     // 0 to 1.
     rateShare: values.RATE_SHARE_PERCENT / 100,

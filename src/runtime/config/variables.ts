@@ -123,16 +123,10 @@ export const VARIABLES = {
     default: "30",
     meaning: "polling interval; under 30 only for a provider on this machine",
   },
-  POLL_SETTLE_SECONDS: {
-    schema: seconds(0, HOUR_SECONDS),
-    default: "5",
-    meaning:
-      "how long a change may take to appear in the provider's list; initial value, tuned automatically",
-  },
-  POLL_OVERLAP_SECONDS: {
-    schema: seconds(0, DAY_SECONDS),
-    default: "60",
-    meaning: "how far each poll reaches back behind the last one; initial value, tuned automatically",
+  POLL_MARGIN_SECONDS: {
+    schema: seconds(1, DAY_SECONDS),
+    default: "300",
+    meaning: "how late a change may appear in the provider's list; what is younger is not proved yet",
   },
   POLL_PACE: {
     schema: oneOf(["cycle", "request"]),

@@ -66,11 +66,6 @@ export const OBSERVED_GAUGES = {
   order_mirror_quarantined:
     "Input that could not be applied and waits for a person; counted up to 100,000 per source.",
   order_mirror_refetches_waiting: "Orders that are to be read again one by one.",
-  order_mirror_provider_changed_timestamp_seconds:
-    "When the provider was last found to answer otherwise than before; absent when it never was.",
-  order_mirror_poll_overlap_seconds: "How far each poll reaches back, as tuned.",
-  order_mirror_late_arrival_seconds:
-    "Age of the latest change of the last week that a poll had missed at first.",
   order_mirror_queue_jobs: "Jobs of the queue, by state.",
   order_mirror_dead_jobs: "Jobs that failed for good; their events are applied by the overdue check.",
   order_mirror_outgoing_pending: "Outgoing webhooks that are still to be delivered.",

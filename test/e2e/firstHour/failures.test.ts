@@ -50,12 +50,12 @@ describe("a wrong configuration exits with 2 and names every problem together", 
       ...PROVIDER,
       DELIVERY_LIVE_API_KEY: "dos_test_0123456789",
       PORT: "http",
-      POLL_SETTLE_SECONDS: "-3",
+      POLL_MARGIN_SECONDS: "-3",
       WEBHOOK_SCHEME: "rot13",
       DATABASE_URL: database.url,
     });
     expect(ending).toMatchObject({ code: 2, stdout: "" });
-    for (const name of ["DELIVERY_LIVE_API_KEY", "PORT", "POLL_SETTLE_SECONDS", "WEBHOOK_SCHEME"]) {
+    for (const name of ["DELIVERY_LIVE_API_KEY", "PORT", "POLL_MARGIN_SECONDS", "WEBHOOK_SCHEME"]) {
       expect(ending.stderr).toContain(name);
     }
     expect(ending.stderr).not.toContain("0123456789");

@@ -43,15 +43,6 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "insert on mirror.alerts",
     "update on mirror.alerts",
     "update on mirror.pending",
-    // poll/ledger: walks of more than one page, and what is learned from pages read twice.
-    "delete on mirror.arrivals",
-    "insert on mirror.arrivals",
-    "update on mirror.arrivals",
-    "delete on mirror.walk_pages",
-    "insert on mirror.walk_pages",
-    "update on mirror.walk_pages",
-    "insert on mirror.walks",
-    "update on mirror.walks",
     // Requested by the commands backfill and verify, and failing refetches.
     "update on mirror.period_requests",
     "update on mirror.refetches",

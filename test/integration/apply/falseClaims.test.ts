@@ -18,12 +18,6 @@ const MINUTE = 60_000n * MILLI;
 /** Two hours old, in whole seconds. */
 const OLD = (secondsAgo(7_200) / 1_000_000_000n) * 1_000_000_000n;
 
-/** Disables refetches, so that only a verification can find what is wrong. */
-async function keepSingleReadsOut(pool: Pool): Promise<void> {
-  await pool.query(`create function keep_out() returns trigger language plpgsql as $$ begin return null; end $$;
-    create trigger keep_out before insert on mirror.refetches for each row execute function keep_out()`);
-}
-
 /** Makes the orders look as if they were last read while they were younger than the margin. */
 async function forgetHorizons(pool: Pool): Promise<void> {
   await pool.query(`alter table mirror.orders disable trigger orders_only_grow;
@@ -31,21 +25,21 @@ async function forgetHorizons(pool: Pool): Promise<void> {
     alter table mirror.orders enable trigger orders_only_grow`);
 }
 
+/** Pauses polling, so that a verification finds what is wrong before single reads do. */
+async function rest(pool: Pool): Promise<void> {
+  await setPaused(pool, { sourceId: "live", paused: true });
+  const readLeader = async () =>
+    (await pool.query("select from mirror.leases where expires_at > clock_timestamp()")).rowCount;
+  await expect.poll(readLeader, WAIT).toBe(0);
+}
+
 /** A provider with four orders that are two hours old, and a mirror that polls it. */
-async function startWorld({
-  horizonSeconds,
-  tailSeconds = 0,
-}: { horizonSeconds?: number; tailSeconds?: number } = {}) {
+async function startWorld({ marginSeconds = 3 }: { marginSeconds?: number } = {}) {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
-  await pool.query(
-    `insert into mirror.poll_state (source_id, settle_seconds, overlap_seconds, late_tail_seconds)
-     values ('live', 1, 2, $1)`,
-    [tailSeconds],
-  );
   const provider = makeMemoryProvider();
   const apply = makeLiveApply(pool);
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
@@ -53,7 +47,7 @@ async function startWorld({
     client: provider,
     pool,
     intervalSeconds: 0.02,
-    horizonSeconds,
+    marginSeconds,
     backfillSince: "PT3H",
     holder: "test",
   });
@@ -100,48 +94,10 @@ async function startWorld({
   return { pool, provider, apply, claim, readServed, readVerdicts, truth };
 }
 
-it("a verification says how many orders it did not compare, and the next one compares them", async () => {
-  const { pool, claim } = await startWorld();
-  await keepSingleReadsOut(pool);
-  for (let number = 1n; number <= 203n; number += 1n) await claim(`INVENTED-${number}`, OLD + number * MILLI);
-  const verify = async () => {
-    const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
-    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
-    await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
-    return readRequest(pool, id);
-  };
-  expect(await verify()).toMatchObject({ extra: 200, unreadable: 3 });
-  expect(await verify()).toMatchObject({ extra: 3, unreadable: 0 });
-});
-
-it.each([true, false])(
-  "a verification counts a claim that is too recent to be refuted as unreadable (repairs: %s)",
-  async (repairs) => {
-    const { pool, claim, readServed } = await startWorld();
-    await keepSingleReadsOut(pool);
-    const young = secondsAgo(600);
-    // The provider has no YOUNG; it shows A and B in an older state.
-    for (const reference of ["YOUNG", "A", "B"])
-      expect(await claim(reference, young)).toMatchObject({ verdict: "applied" });
-    const before = await readServed();
-    const verify = async (since: Instant) => {
-      const period = { since, until: young + MINUTE, sample: null, repairs };
-      const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
-      await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
-      return readRequest(pool, id);
-    };
-    const unknown = { missing: 0, stale: 0, contradicted: 0, differing: 0, extra: 0, unreadable: 3 };
-    // The first reads all three singly; for the second, pages show A and B.
-    expect(await verify(young - MINUTE)).toMatchObject(unknown);
-    expect(await verify(OLD - MINUTE)).toMatchObject(unknown);
-    expect(await readServed()).toEqual(before);
-  },
-);
-
 it("a verification removes every false claim and counts it", async () => {
   const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
-  await keepSingleReadsOut(pool);
   await forgetHorizons(pool);
+  await rest(pool);
   expect(await claim("A", OLD + MILLI)).toMatchObject({ verdict: "applied" });
   expect(await claim("B", OLD + 10n * MINUTE)).toMatchObject({ verdict: "applied" });
   expect(await claim("C", OLD + MILLI, { customer: { firstName: "FORGED" } })).toMatchObject({
@@ -154,7 +110,8 @@ it("a verification removes every false claim and counts it", async () => {
   expect(await claim("INVENTED", OLD + MINUTE)).toMatchObject({ verdict: "applied" });
 
   const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
-  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
+  await setPaused(pool, { sourceId: "live", paused: false });
   await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
   expect(await readRequest(pool, id)).toMatchObject({
     contradicted: 3,
@@ -164,7 +121,7 @@ it("a verification removes every false claim and counts it", async () => {
   });
   expect(await readServed()).toEqual(truth);
   expect(await readVerdicts("A")).toEqual(["backfill applied", "webhook applied", "verify corrected"]);
-  expect(await readVerdicts("INVENTED")).toEqual(["webhook applied", "verify gone"]);
+  expect(await readVerdicts("INVENTED")).toEqual(["webhook applied", "refetch gone"]);
   // Reports omit what was never true; the feed shows each correction.
   const timeline = await pool.query("select status from reporting.order_timeline where reference = 'A'");
   expect(timeline.rows).toEqual([{ status: "delivered" }]);
@@ -185,10 +142,7 @@ it("a verification removes every false claim and counts it", async () => {
 it("a verification also counts what refetches corrected since it was requested", async () => {
   const { pool, claim, readServed, truth } = await startWorld();
   await forgetHorizons(pool);
-  await setPaused(pool, { sourceId: "live", paused: true });
-  const readLeader = async () =>
-    (await pool.query("select from mirror.leases where expires_at > clock_timestamp()")).rowCount;
-  await expect.poll(readLeader, WAIT).toBe(0);
+  await rest(pool);
   const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
   const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
   await claim("A", OLD + MILLI);
@@ -208,28 +162,8 @@ it("a verification also counts what refetches corrected since it was requested",
   expect(standing).toMatchObject({ refutedClaims: 2 });
 });
 
-it("a verification without repairs writes nothing", async () => {
-  const { pool, claim, readServed } = await startWorld();
-  await keepSingleReadsOut(pool);
-  await forgetHorizons(pool);
-  await claim("A", OLD + MILLI);
-  await claim("INVENTED", OLD + MINUTE);
-  const before = await readServed();
-  const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
-  const id = await requestPeriod(pool, {
-    kind: "verification",
-    sourceId: "live",
-    ...period,
-    sample: null,
-    repairs: false,
-  });
-  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
-  expect(await readRequest(pool, id)).toMatchObject({ contradicted: 1, extra: 1 });
-  expect(await readServed()).toEqual(before);
-});
-
 it("a young false claim is refetched until a read can refute it, and is then corrected", async () => {
-  const { claim, readServed, readVerdicts, truth } = await startWorld({ horizonSeconds: 8 });
+  const { claim, readServed, readVerdicts, truth } = await startWorld({ marginSeconds: 8 });
   expect(await claim("A", secondsAgo(1))).toMatchObject({ verdict: "applied" });
   expect(await claim("INVENTED", secondsAgo(1))).toMatchObject({ verdict: "applied" });
   await expect.poll(readServed, WAIT).toEqual(truth);
@@ -238,7 +172,7 @@ it("a young false claim is refetched until a read can refute it, and is then cor
 });
 
 it("a true event stands when the list shows it late", async () => {
-  const { pool, provider, claim, readServed, readVerdicts } = await startWorld({ horizonSeconds: 8 });
+  const { pool, provider, claim, readServed, readVerdicts } = await startWorld({ marginSeconds: 8 });
   const changedAt = secondsAgo(1);
   await claim("A", changedAt);
   const shownAt = Date.now() + 4_000;
@@ -259,19 +193,8 @@ it("a true event stands when the list shows it late", async () => {
   expect(await readVerdicts("A")).not.toContain("refetch corrected");
 });
 
-it("a read has an earlier horizon when changes have appeared more than a quarter of an hour late", async () => {
-  const margins = async (world: Awaited<ReturnType<typeof startWorld>>) => {
-    const { rows } = await world.pool.query<{ seconds: string }>(
-      "select distinct (observed_at - horizon) / 1000000000 as seconds from mirror.orders",
-    );
-    return rows.map(({ seconds }) => Number(seconds));
-  };
-  expect(await margins(await startWorld())).toEqual([900]);
-  expect(await margins(await startWorld({ tailSeconds: 1_200 }))).toEqual([2_400]);
-});
-
 it("an order that reappears is served again", async () => {
-  const { pool, provider, claim, readServed, truth } = await startWorld({ horizonSeconds: 3 });
+  const { pool, provider, claim, readServed, truth } = await startWorld();
   await claim("INVENTED", secondsAgo(5));
   await expect.poll(readServed, WAIT).toEqual(truth);
   const { rows } = await pool.query("select reference from mirror.orders where gone_at is not null");

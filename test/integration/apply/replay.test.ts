@@ -117,6 +117,11 @@ it("keeps a replayed read out of what is proved until a read has shown it, even 
   const { rows } = await database.pool.query("select reference, kind from mirror.exceptions");
   expect(rows).toEqual([{ reference: "R3", kind: "replayed" }]);
   const [refetch] = await takeRefetches(database.pool, { sourceId: "live", limit: 1 });
-  await completeRefetch(database.pool, { sourceId: "live", refetch: refetch!, shown: undefined });
+  await completeRefetch(database.pool, {
+    sourceId: "live",
+    refetch: refetch!,
+    shown: undefined,
+    found: null,
+  });
   expect((await database.pool.query("select from mirror.exceptions")).rowCount).toBe(0);
 });

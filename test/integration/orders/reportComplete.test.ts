@@ -123,8 +123,8 @@ describe("the refusal", () => {
     ],
     [
       "the margin",
-      "update mirror.poll_state set settle_seconds = 5, overlap_seconds = 60",
-      "A change is proved 65 s after its time at the earliest.",
+      "update mirror.poll_state set margin_seconds = 300",
+      "A change is proved 300 s after its time at the earliest.",
     ],
   ])("says what holds it up: %s", async (_, cause, sentence) => {
     await prove(BEFORE_T);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inTransaction } from "../../../src/database/transaction.ts";
-import { commitWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { commitHead } from "../../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
@@ -72,22 +72,8 @@ const use = (
 const renew = (place: number) => use("renew", place, (lease) => renewLease(pool, lease, TTL));
 const commit = (place: number) =>
   use("commit a window", place, async (lease) => {
-    const window = {
-      sourceId: "live",
-      since: 0n,
-      until: 1n,
-      sweep: "fast",
-      proved: false,
-      movesCursor: true,
-      margins: { settleSeconds: 5, overlapSeconds: 60 },
-      begunAt: 1n,
-      requests: 1,
-      orders: 0,
-      durationMs: 0,
-      pagesBefore: 0,
-      confirmsClaims: false,
-    };
-    return inTransaction(pool, (client) => commitWindow(client, lease, window)).then(
+    const head = { sourceId: "live", since: 0n, cursor: 1n, closes: true };
+    return inTransaction(pool, (client) => commitHead(client, lease, head)).then(
       () => true,
       (error: unknown) => {
         expect(error).toBeInstanceOf(LeaseLostError);

@@ -22,9 +22,7 @@ let provider: MemoryProvider;
 
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  await pool.query(
-    emptying("leases poll_state coverage walks walk_pages refetches orders history changes quarantine"),
-  );
+  await pool.query(emptying("leases poll_state coverage refetches orders history changes quarantine"));
 });
 
 const INTERVAL_SECONDS = 0.05;

@@ -39,7 +39,7 @@ it("keeps rate and interval for an hour of polls, backfills, verifications and f
   // Requests a backfill and a verification of everything; the leader dies during them.
   const month = { sourceId: "live", since: start - 29n * DAY_NANOS, until: sandbox.now() };
   const backfillId = await requestPeriod(pool, { kind: "backfill", ...month });
-  const verificationId = await requestPeriod(pool, { kind: "verification", ...month, sample: null });
+  const verificationId = await requestPeriod(pool, { kind: "verification", ...month });
   await clock.runUntil(10.5 * MINUTE_MS);
   first.kill();
   await clock.runUntil(25 * MINUTE_MS);

@@ -3,12 +3,18 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { gaps } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { commitWindow, readGaps } from "../../../src/poll/ledger/coverage.sql.ts";
-import type { WalkedWindow } from "../../../src/poll/ledger/coverage.sql.ts";
-import { inTransaction } from "../../../src/database/transaction.ts";
+import {
+  advanceLongWalk,
+  beginLongWalk,
+  commitHead,
+  readGaps,
+  readWalked,
+  recordWalked,
+} from "../../../src/poll/ledger/coverage.sql.ts";
+import type { HeadWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { WalkForgottenError } from "../../../src/poll/cycle/errors.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { startReading } from "../../../src/poll/cycle/readWindow.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
 import {
   completeRefetch,
@@ -17,18 +23,14 @@ import {
   requestRefetches,
   takeRefetches,
 } from "../../../src/poll/ledger/refetches.sql.ts";
-import { beginWalk } from "../../../src/poll/ledger/walks.sql.ts";
-import { makeDelayedSweep } from "../../../src/poll/sweeps/sweeps.ts";
-import { makeWalkStore } from "../../../src/poll/sweeps/walkStore.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
-import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 
 const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 
 beforeEach(async () => {
-  await pool.query(emptying("leases poll_state coverage refetches walks walk_pages"));
+  await pool.query(emptying("leases poll_state coverage refetches coverage_breaches"));
 });
 
 const TTL = { ttlMs: 15_000 };
@@ -38,52 +40,31 @@ const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
   return lease;
 };
 const expire = () => pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
-/** A walk of the delayed sweep that is abandoned after its second page. */
-const abandonWalk = (lease: Lease) => {
-  const sweep = makeDelayedSweep({ settleSeconds: 5, overlapSeconds: 60, intervalSeconds: 30 });
-  const deps = {
-    source: { sourceId: "live" },
-    client: makeMemoryProvider(),
-    pool,
-    clock: systemClock,
-    settleSeconds: 5,
-    overlapSeconds: 60,
-  };
-  const reading = { ...startReading({ since: 0n, until: 10n }, { limit: 2, nowMs: 0 }), begunAt: 20n };
-  const before = { ...reading, walk: { ...reading.walk, pages: 1 } };
-  const after = { ...before, walk: { ...before.walk, pages: 2, outcome: { kind: "stalled" } as const } };
-  const term = { lease, signal: new AbortController().signal, assertLeading: () => undefined };
-  return makeWalkStore(deps, sweep).save(pool, { before, after, decisions: [], term });
-};
-const beginDelayedWalk = (lease: Lease) => {
-  const window = { since: 0n, until: 10n };
-  const place = { sourceId: "live", sweep: "delayed", window, begunAt: 20n };
-  return beginWalk(pool, lease, {
-    progress: { ...place, step: 1, orders: 2, state: "{}" },
-    keys: ["a", "b"],
-  });
-};
 const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
   beginPolling(pool, lease, { sourceId: "live", ...state });
-const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow => ({
-  ...window,
-  sourceId: "live",
-  sweep: "delayed",
-  proved: true,
-  movesCursor: false,
-  margins: { settleSeconds: 5, overlapSeconds: 60 },
-  begunAt: window.until,
-  requests: 1,
-  orders: 0,
-  durationMs: 5,
-  pagesBefore: 0,
-  confirmsClaims: false,
-  ...more,
-});
+/** A window that was walked to its end, and then the head sweep that makes it a proof. */
+const walk = (lease: Lease, { since, until }: Window, unlisted: readonly string[] = []) =>
+  recordWalked(pool, lease, {
+    since,
+    until,
+    sourceId: "live",
+    sweep: "proof",
+    begunAt: until,
+    requests: 1,
+    orders: 0,
+    durationMs: 5,
+    listed: unlisted.length === 0 ? null : [],
+  });
+const head = (lease: Lease, more: Partial<HeadWindow> = {}) =>
+  commitHead(pool, lease, { sourceId: "live", since: -100n, cursor: 0n, closes: true, ...more });
+const prove = async (lease: Lease, since: bigint, until: bigint) => {
+  await walk(lease, { since, until });
+  return head(lease);
+};
+const LONG = { sourceId: "live", pages: 2, orders: 4, isProof: false };
 /** The text of a row with the mode alone. */
 const polledAs = "(live,,)";
-const commit = async (lease: Lease, since: bigint, until: bigint, more: Partial<WalkedWindow> = {}) =>
-  inTransaction(pool, (client) => commitWindow(client, lease, walked({ since, until }, more)));
+const CYCLE = { sourceId: "live", polledAs, marginSeconds: 300 };
 
 describe("a lease", () => {
   it("has one holder at a time, and a greater number with each new one", async () => {
@@ -112,24 +93,32 @@ describe("a lease", () => {
 
 describe("writes under a lost lease", () => {
   const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
-    "committing a window": (lease) => commit(lease, 0n, 10n),
+    "recording a walked window": (lease) => walk(lease, { since: 0n, until: 10n }),
+    "committing a head sweep": (lease) => head(lease),
+    "beginning a window that is applied page by page": (lease) =>
+      beginLongWalk(pool, lease, {
+        sourceId: "live",
+        sweep: "proof",
+        since: 0n,
+        until: 1n,
+        begunAt: 1n,
+        pages: 1,
+      }),
+    "applying a page of it": (lease) => advanceLongWalk(pool, lease, { ...LONG, coverageId: 1n }),
     "beginning to poll": (lease) => begin(lease),
-    "beginning a cycle": (lease) => beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 1 }),
+    "beginning a cycle": (lease) => beginCycle(pool, lease, { ...CYCLE, intervalMs: 1 }),
     "ending a cycle": (lease) =>
       endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
-    "abandoning a walk": (lease) => abandonWalk(lease),
   };
   it.each(Object.entries(writes))(
     "are refused for %s, whether it expired or another leads",
     async (_, write) => {
       const old = await lead("old");
       await begin(old);
-      await beginDelayedWalk(old);
       const read = async () =>
         (
           await pool.query(
-            `select s.*, (select count(*) from mirror.coverage) as windows, (select count(*) from mirror.walks) as walks,
-               (select count(*) from mirror.walk_pages) as pages from mirror.poll_state s`,
+            "select s.*, (select json_agg(c) from mirror.coverage c) as windows from mirror.poll_state s",
           )
         ).rows;
       const before = await read();
@@ -141,16 +130,6 @@ describe("writes under a lost lease", () => {
     },
   );
 
-  it("are accepted for abandoning a walk while the lease is held", async () => {
-    const lease = await lead();
-    await beginDelayedWalk(lease);
-    expect(await abandonWalk(lease)).toBeUndefined();
-    const { rows } = await pool.query(
-      "select sweep from mirror.walks union all select sweep from mirror.walk_pages",
-    );
-    expect(rows).toEqual([]);
-  });
-
   it("cannot commit while the lease changes hands", async () => {
     const old = await lead("old");
     await begin(old);
@@ -159,7 +138,7 @@ describe("writes under a lost lease", () => {
     await taker.query(
       "update mirror.leases set holder = 'new', fence = fence + 1, expires_at = now() + interval '1 h'",
     );
-    const late = commit(old, 0n, 10n).catch((error: unknown) => error);
+    const late = head(old).catch((error: unknown) => error);
     const waits = async () =>
       (
         await pool.query(
@@ -177,7 +156,7 @@ describe("a cycle", () => {
   it("starts no earlier than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
-    const cycle = { sourceId: "live", polledAs, intervalMs: 3_600_000 };
+    const cycle = { ...CYCLE, intervalMs: 3_600_000 };
     expect(await beginCycle(pool, first, cycle)).toMatchObject({ kind: "begun" });
     await releaseLease(pool, first);
     const second = await lead("b");
@@ -191,7 +170,7 @@ describe("a cycle", () => {
   it("does not start when the source is no longer as it was when it was checked", async () => {
     const lease = await lead();
     await begin(lease);
-    const cycle = { sourceId: "live", polledAs, intervalMs: 30_000 };
+    const cycle = { ...CYCLE, intervalMs: 30_000 };
     await pool.query("update mirror.sources set paused_at = now()");
     expect(await beginCycle(pool, lease, cycle)).toMatchObject({ kind: "source_changed" });
     await pool.query("update mirror.sources set paused_at = null, provider = 'another'");
@@ -204,7 +183,7 @@ describe("a cycle", () => {
     const lease = await lead();
     await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
-    expect(await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000 })).toMatchObject({
+    expect(await beginCycle(pool, lease, { ...CYCLE, intervalMs: 30_000 })).toMatchObject({
       kind: "begun",
     });
   });
@@ -214,7 +193,7 @@ describe("a cycle", () => {
     await begin(lease, { historySince: 5n, polledThrough: 7n });
     const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
-    await beginCycle(pool, lease, { sourceId: "live", polledAs, intervalMs: 30_000 });
+    await beginCycle(pool, lease, { ...CYCLE, intervalMs: 30_000 });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
     await endCycle(pool, lease, { sourceId: "live", failure: null });
     await vi.waitFor(
@@ -238,35 +217,108 @@ describe("a cycle", () => {
 });
 
 describe("the ledger", () => {
-  it("moves the cursor only with a window that requests it, and only forward", async () => {
+  it("makes proofs of walked windows only with a head sweep that reaches back to their end", async () => {
     const lease = await lead();
-    await begin(lease, { historySince: 0n, polledThrough: 100n });
-    const through = async (until: bigint, movesCursor: boolean) =>
-      (await commit(lease, 90n, until, { movesCursor, proved: false })).polledThrough;
-    expect(await through(200n, false)).toBe(100n);
-    expect(await through(150n, true)).toBe(150n);
-    expect(await through(120n, true)).toBe(150n);
+    await begin(lease, { historySince: 0n, polledThrough: 0n });
+    await walk(lease, { since: 0n, until: 20n });
+    expect(await readWalked(pool, "live")).toEqual({ waits: true, reach: 20n });
+    expect(await head(lease, { closes: false, cursor: 7n })).toMatchObject({
+      polledThrough: 7n,
+      safeThrough: undefined,
+    });
+    expect(await head(lease, { since: 21n })).toMatchObject({ safeThrough: undefined });
+    expect(await head(lease, { since: 20n })).toMatchObject({ safeThrough: 20n });
+    expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
   });
   it("advances safe_through only over proved windows, stops at a gap, and jumps when it is filled", async () => {
     const lease = await lead();
     await begin(lease, { historySince: 10n, polledThrough: 0n });
-    const safe = async (since: bigint, until: bigint, proved = true) =>
-      (await commit(lease, since, until, { proved })).safeThrough;
-    expect(await safe(0n, 20n, false)).toBeUndefined();
+    const safe = async (since: bigint, until: bigint) => (await prove(lease, since, until)).safeThrough;
     expect(await safe(12n, 20n)).toBeUndefined();
-    expect(await safe(5n, 12n)).toBe(20n);
+    expect(await safe(10n, 12n)).toBe(20n);
     expect(await safe(30n, 40n)).toBe(20n);
-    expect(await safe(20n, 31n, false)).toBe(20n);
     expect(await safe(20n, 29n)).toBe(29n);
-    expect(await safe(0n, 15n)).toBe(29n);
+    expect(await safe(12n, 15n)).toBe(29n);
     expect(await safe(29n, 30n)).toBe(40n);
   });
-  it("finds the gaps, oldest first", async () => {
+  it("counts no window of another source, whatever it is", async () => {
+    const lease = await lead();
+    await addSource(pool, "other");
+    await begin(lease, { historySince: 0n, polledThrough: 0n });
+    await pool.query(
+      `insert into mirror.coverage (source_id, since, until, sweep, proved, awaits_head, fence, requests, orders)
+       select 'other', 0, 1000, 'proof', proved, not proved, 0, 1, 1 from unnest(array[true, false]) as proved`,
+    );
+    expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
+    expect((await prove(lease, 0n, 5n)).safeThrough).toBe(5n);
+    const { rows } = await pool.query(
+      "select proved, awaits_head from mirror.coverage where source_id = 'other' order by proved",
+    );
+    expect(rows).toEqual([
+      { proved: false, awaits_head: true },
+      { proved: true, awaits_head: false },
+    ]);
+  });
+  it("lowers history_since to the start of what is proved without a gap", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 100n, polledThrough: 0n });
+    expect(await prove(lease, 50n, 80n)).toMatchObject({ historySince: 100n });
+    expect(await prove(lease, 80n, 100n)).toMatchObject({ historySince: 50n });
+  });
+  it("closes a breach only when all of its period is proved again", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 0n, polledThrough: 0n });
+    await pool.query(
+      `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+       values ('live', 10, 30, 'missed_change', 'R1', 20, 'poll', '')`,
+    );
+    const isReproved = async () =>
+      (await pool.query("select reproved_at is not null as is from mirror.coverage_breaches")).rows;
+    await prove(lease, 0n, 20n);
+    expect(await isReproved()).toEqual([{ is: false }]);
+    await prove(lease, 20n, 30n);
+    expect(await isReproved()).toEqual([{ is: true }]);
+  });
+  it("proves nothing while the list omits an order of the mirror, and asks for it", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 0n, polledThrough: 0n });
+    await pool.query(
+      `insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at,
+         history_id, rank, settled, hash, status, raw)
+       values ('live', 'R1', 'poll', 5, 5, 5, now(), 0, 0, true, '', 'created', '{}')`,
+    );
+    await walk(lease, { since: 0n, until: 10n }, ["R1"]);
+    await walk(lease, { since: 10n, until: 20n });
+    expect(await head(lease)).toMatchObject({ safeThrough: undefined, doubted: 1 });
+    const { rows: asked } = await pool.query("select reference, unconfirmed from mirror.refetches");
+    expect(asked).toEqual([{ reference: "R1", unconfirmed: true }]);
+    const readDoubt = async () =>
+      (await pool.query("select list_doubted_at is not null as is from mirror.poll_state")).rows;
+    expect(await readDoubt()).toEqual([{ is: true }]);
+    expect((await pool.query("select from mirror.coverage")).rowCount).toBe(0);
+    await pool.query("update mirror.orders set gone_at = now(), horizon = 6");
+    await walk(lease, { since: 0n, until: 10n }, ["R1"]);
+    expect(await head(lease)).toMatchObject({ safeThrough: 10n, doubted: 0 });
+    expect(await readDoubt()).toEqual([{ is: false }]);
+    await pool.query("delete from mirror.orders; delete from mirror.refetches");
+  });
+  it("does not know a page of a long walk whose earlier pages it has lost", async () => {
     const lease = await lead();
     await begin(lease);
-    await commit(lease, 10n, 20n);
-    await commit(lease, 30n, 40n);
-    await commit(lease, 20n, 30n, { proved: false });
+    const window = { since: 0n, until: 1n, begunAt: 1n };
+    const coverageId = await beginLongWalk(pool, lease, { ...LONG, ...window, sweep: "proof", pages: 3 });
+    await advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 4 });
+    await expect(advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 6 })).rejects.toThrow(
+      WalkForgottenError,
+    );
+    await advanceLongWalk(pool, lease, { ...LONG, coverageId, pages: 5, isProof: true });
+    expect(await head(lease)).toMatchObject({ safeThrough: 1n });
+  });
+  it("finds the gaps, oldest or newest first", async () => {
+    const lease = await lead();
+    await begin(lease);
+    await prove(lease, 10n, 20n);
+    await prove(lease, 30n, 40n);
     const within = { since: 0n, until: 50n };
     const found = await readGaps(pool, { sourceId: "live", within, limit: 10 });
     expect(found).toEqual([
@@ -274,8 +326,12 @@ describe("the ledger", () => {
       { since: 20n, until: 30n },
       { since: 40n, until: 50n },
     ]);
+    const newest = { sourceId: "live", within, limit: 10, newestFirst: true };
+    expect(await readGaps(pool, newest)).toEqual(found.toReversed());
     expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
     expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
+    await walk(lease, { since: 40n, until: 50n });
+    expect(await readGaps(pool, { ...newest, withoutWalked: true })).toEqual(found.slice(0, 2).toReversed());
   });
   it("agrees with the arithmetic in src/domain", async () => {
     const window = fc
@@ -291,10 +347,12 @@ describe("the ledger", () => {
           await begin(lease, { historySince: from, polledThrough: from });
           let expected = from;
           for (const [index, { since, until, proved }] of windows.entries()) {
+            if (!proved) continue;
             const known = windows.slice(0, index + 1).filter((earlier) => earlier.proved);
             const before = expected;
             expected = safeThrough(expected, known);
-            const { safeThrough: actual } = await commit(lease, since, until, { proved });
+            const { safeThrough: actual, historySince } = await prove(lease, since, until);
+            expect(historySince).toBeLessThanOrEqual(from);
             expect(actual ?? from).toBe(expected);
             expect(expected).toBeGreaterThanOrEqual(before);
           }
@@ -325,7 +383,12 @@ describe("refetches", () => {
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
     await request("R1");
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
-    await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
+    await completeRefetch(pool, {
+      sourceId: "live",
+      refetch: (await take(1))[0]!,
+      shown: undefined,
+      found: null,
+    });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
   });
   it("count the reads that came too early, and those that failed", async () => {
@@ -333,7 +396,7 @@ describe("refetches", () => {
     const [taken] = await take();
     await postponeRefetch(pool, { sourceId: "live", refetch: taken!, waitMs: 0 });
     const patience = { firstWaitMs: 0, failuresMax: 5, seldomMs: 0 };
-    const failure = { sourceId: "live", reference: "R1", reason: "asked", error: "HTTP 500", patience };
+    const failure = { sourceId: "live", refetch: taken!, error: "HTTP 500", patience };
     expect(await noteRefetchFailure(pool, failure)).toBe(1);
     const { rows } = await pool.query("select attempts, failures, last_error from mirror.refetches");
     expect(rows).toEqual([{ attempts: 2, failures: 1, last_error: "HTTP 500" }]);
@@ -342,7 +405,7 @@ describe("refetches", () => {
     await request("R1");
     const [taken] = await take();
     await request("R1");
-    await completeRefetch(pool, { sourceId: "live", refetch: taken!, shown: undefined });
+    await completeRefetch(pool, { sourceId: "live", refetch: taken!, shown: undefined, found: null });
     expect(await take()).toHaveLength(1);
   });
 });

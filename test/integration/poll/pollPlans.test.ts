@@ -1,8 +1,9 @@
 import { beforeAll, expect, it } from "vitest";
 import { selectBranchesDue } from "../../../src/poll/ledger/branches.sql.ts";
-import { readUnlisted } from "../../../src/poll/ledger/comparedOrders.sql.ts";
+import { recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
 import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
@@ -27,11 +28,13 @@ const branchOf = (number: number) => ({
 
 const { pool, apply } = await openAppliedMirror();
 
+let lease: Lease;
 beforeAll(async () => {
   for (const table of ["orders", "branches"])
     await pool.query(`alter table mirror.${table} set (autovacuum_enabled = off)`);
-  const lease = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
-  if (lease === undefined) throw new Error("the lease is free");
+  const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
+  if (taken === undefined) throw new Error("the lease is free");
+  lease = taken;
   const raws = Array.from({ length: BRANCHES }, (_, number) =>
     JSON.stringify({ ...branchOf(number), name: "Branch", connectedZones: [] }),
   );
@@ -41,7 +44,7 @@ beforeAll(async () => {
   const snapshots = references.map((reference, number) =>
     makeSnapshot({ reference, updatedAt, more: { branch: branchOf(number) } }),
   );
-  const time = { requestedAt: secondsAgo(0), settleSeconds: 1, horizonSeconds: 900 };
+  const time = { requestedAt: secondsAgo(0), marginSeconds: 900 };
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time });
 });
 
@@ -64,12 +67,28 @@ async function countVisits(text: string, values: readonly string[]): Promise<num
     .reduce((sum, visits) => sum + visits, 0);
 }
 
-it("a comparison looks each order of a busy window up once in what was listed", async () => {
-  const window = { since: 0n, until: secondsAgo(-60) };
-  const query = { sourceId: "live", window, listed: references.slice(1), limit: 200 };
-  expect(await readUnlisted(pool, query)).toEqual({ references: [references[0]], total: 1 });
+it("a walked window looks each order of the mirror up once in what was listed", async () => {
+  const window = { since: 0n, until: secondsAgo(-60), sourceId: "live", sweep: "proof", begunAt: 0n };
+  const walked = { ...window, requests: 1, orders: 1, durationMs: 1, listed: references.slice(1) };
+  await recordWalked(pool, lease, walked);
+  const { rows } = await pool.query("select unlisted from mirror.coverage");
+  expect(rows).toEqual([{ unlisted: [references[0]] }]);
   const array = `{${references.slice(1).join(",")}}`;
-  const visits = await countVisits("unnest($4::text[])", ["live", "0", String(window.until), array, "200"]);
+  const given = [
+    lease.name,
+    lease.holder,
+    "1",
+    "live",
+    "0",
+    String(window.until),
+    "proof",
+    "0",
+    "1",
+    "1",
+    "1",
+    array,
+  ];
+  const visits = await countVisits("unnest($12::text[])", given);
   expect(visits).toBeLessThan(VISITS_PER_ROW_MAX * ORDERS);
 });
 

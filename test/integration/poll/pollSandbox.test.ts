@@ -43,8 +43,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
       );
       world.startPoller("test", {
         intervalSeconds: 10,
-        settleSeconds: 2,
-        overlapSeconds: 5,
+        marginSeconds: 5,
         backfillSince: "PT1H",
       });
 

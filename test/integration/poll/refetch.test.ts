@@ -104,7 +104,7 @@ it("keeps the exception of a claim that stands, however often it was read too ea
   await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
   await request("R1");
   await pool.query("update mirror.refetches set unconfirmed = true");
-  await readSingly(makeSut({ horizonSeconds: 2 * HOUR }), MANY);
+  await readSingly(makeSut({ marginSeconds: 2 * HOUR }), MANY);
   const exceptions = await pool.query("select reference, kind from mirror.exceptions");
   expect(exceptions.rows).toEqual([{ reference: "R1", kind: "unconfirmed" }]);
 });

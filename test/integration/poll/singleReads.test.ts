@@ -324,10 +324,7 @@ describe("a failure of all refetches", () => {
 });
 
 describe("a verification that meets an unreadable order", () => {
-  it.each([
-    ["of a sample", 10],
-    ["of a period", null],
-  ])("%s continues with the others and reports it", async (_, sample) => {
+  it("continues with the others and reports it", async () => {
     const apply = makeLiveApply(pool);
     const snapshots = ["A", "BAD", "C"].map((reference) =>
       makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),
@@ -340,7 +337,7 @@ describe("a verification that meets an unreadable order", () => {
     });
     serve({ BAD: noTime });
     const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
-    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample });
+    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
     const poller = makeSut();
     await vi.waitUntil(
       async () => {

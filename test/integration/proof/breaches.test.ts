@@ -22,7 +22,7 @@ beforeEach(async () => {
   lines.length = 0;
   await pool.query(
     emptying(
-      "leases poll_state coverage walks walk_pages coverage_breaches refetches orders history changes quarantine pending inbox period_requests arrivals",
+      "leases poll_state coverage coverage_breaches refetches orders history changes quarantine pending inbox period_requests",
     ),
   );
 });
@@ -123,7 +123,7 @@ describe("a change that a read finds in a proved window", () => {
     await pollUntil(poller, isSafe);
     provider.put("R1", version, { status: "cancelled" });
     const window = { since: secondsAgo(1_900), until: secondsAgo(1_700) };
-    await requestPeriod(pool, { kind: "verification", sourceId: "live", ...window, sample: null });
+    await requestPeriod(pool, { kind: "verification", sourceId: "live", ...window });
     await pollUntil(poller, isReproved);
     expect(await breaches()).toMatchObject([{ kind: "differing", reference: "R1", foundBy: "verify" }]);
   });

@@ -2,9 +2,13 @@ import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { advanceRequest, requestPeriod, startRequest } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { inTransaction } from "../../../src/database/transaction.ts";
-import { commitWindow, readGaps } from "../../../src/poll/ledger/coverage.sql.ts";
+import {
+  advanceRequest,
+  finishRequests,
+  requestPeriod,
+  startRequest,
+} from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { commitHead, readGaps, recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
@@ -52,12 +56,13 @@ async function beginAnew(historyHour = 0): Promise<void> {
 const at = (hour: number): bigint => start + BigInt(hour) * HOUR;
 
 async function commit(since: number, until: number, proved = true): Promise<void> {
-  const counts = { requests: 1, orders: 0, durationMs: 1, pagesBefore: 0, confirmsClaims: false };
-  const basis = { margins: { settleSeconds: 5, overlapSeconds: 60 }, begunAt: at(until) };
-  const window = { since: at(since), until: at(until), proved, sweep: "delayed", movesCursor: false };
+  const counts = { requests: 1, orders: 0, durationMs: 1, listed: [] };
+  const window = { since: at(since), until: at(until), sweep: "proof", begunAt: at(until) };
   for (const sourceId of SOURCES) {
-    const walked = { ...window, ...basis, ...counts, sourceId };
-    await inTransaction(pool, (client) => commitWindow(client, lease, walked));
+    await recordWalked(pool, lease, { ...window, ...counts, sourceId });
+    // As a breach leaves it.
+    if (!proved) await pool.query("update mirror.coverage set awaits_head = false where awaits_head");
+    await commitHead(pool, lease, { sourceId, since: at(-10_000), cursor: at(until), closes: true });
   }
 }
 
@@ -78,16 +83,17 @@ async function backfill(since: number, until: number, parts: number): Promise<vo
   for (let part = parts - 1; part >= 0; part -= 1) {
     await commit(since + part * length, since + (part + 1) * length);
     const readDownTo = at(since + part * length);
-    for (const [sourceId, backfillId] of ids)
+    for (const [, backfillId] of ids)
       await advanceRequest(pool, lease, {
-        sourceId,
         requestId: backfillId,
         readDownTo,
         proved: true,
         requests: 1,
         orders: 0,
-        done: part === 0,
+        findings: { missing: 0, stale: 0, contradicted: 0, differing: 0 },
+        references: [],
       });
+    for (const [sourceId] of ids) await finishRequests(pool, lease, sourceId);
     await thin();
   }
 }
@@ -177,7 +183,7 @@ describe("old windows", () => {
     await commit(20, 30);
     await commit(25, 40, false);
     await commit(-20, -10);
-    await commit(-5, 3);
+    await commit(-5, -1);
     expect(await thin()).toBe(2);
     expect(await countRows()).toBe(3);
     await expectAlike();

@@ -51,15 +51,8 @@ async function startWorld() {
     poller.start();
     return poller;
   };
-  const ask = (sample: number | null = null, repairs = true) =>
-    requestPeriod(pool, {
-      kind: "verification",
-      sourceId: "live",
-      since: hoursAgo(40),
-      until: hoursAgo(20),
-      sample,
-      repairs,
-    });
+  const ask = (from = hoursAgo(40), until = hoursAgo(20)) =>
+    requestPeriod(pool, { kind: "verification", sourceId: "live", since: from, until });
   const read = async (id: bigint) => (await readRequest(pool, id))!;
   const isDone = (id: bigint) => expect.poll(async () => (await read(id)).state, WAIT).toBe("done");
   return { databaseUrl: database.url, pool, provider, mirror, startPoller, ask, read, isDone };
@@ -74,38 +67,17 @@ it("counts and repairs missing, stale, differing and extra orders", async () => 
   expect(found).toMatchObject({ orders: 5, missing: 1, stale: 1, differing: 1, extra: 1 });
   expect(found.examples.toSorted()).toEqual(["B", "C", "D", "X"]);
   const { rows } = await pool.query<{ reference: string; via: string }>(
-    "select reference, via from mirror.changes where via = 'verify' order by reference",
+    "select reference, via from mirror.changes where via in ('verify', 'refetch') order by reference",
   );
-  expect(rows.map(({ reference }) => reference)).toEqual(["B", "C", "D", "X"]);
+  expect(rows.map(({ reference, via }) => `${reference} ${via}`)).toEqual([
+    "B verify",
+    "C verify",
+    "D verify",
+    "X refetch",
+  ]);
   const second = await ask();
   await isDone(second);
   expect(await read(second)).toMatchObject({ missing: 0, stale: 0, differing: 0, extra: 0 });
-});
-
-it("compares a sample of the mirror's orders one by one", async () => {
-  const { provider, startPoller, ask, read, isDone } = await startWorld();
-  startPoller();
-  const some = await ask(2);
-  await isDone(some);
-  expect((await read(some)).orders).toBe(2);
-  const all = await ask(100);
-  await isDone(all);
-  expect((await read(all)).orders).toBe(5);
-  const sum = (one: { missing: number; stale: number; differing: number }) =>
-    one.missing + one.stale + one.differing;
-  expect(sum(await read(some)) + sum(await read(all))).toBe(2);
-  expect(new Set(provider.singleReads)).toEqual(new Set(["A", "C", "D", "E", "X"]));
-});
-
-it("skips no order of a sample when orders leave the period while it is compared", async () => {
-  const { provider, mirror, startPoller, ask, read, isDone } = await startWorld();
-  const invented = Array.from({ length: 120 }, (_, index) => `INVENTED-${index}`);
-  for (const reference of invented) await mirror(reference, OLD, { status: "delivered" });
-  startPoller();
-  const id = await ask(1_000);
-  await isDone(id);
-  expect(await read(id)).toMatchObject({ orders: 125, extra: 121 });
-  expect(provider.singleReads.toSorted()).toEqual([...invented, "A", "C", "D", "E", "X"].toSorted());
 });
 
 const limited = () =>
@@ -114,42 +86,18 @@ const limited = () =>
     retry: { afterMs: 1 },
   });
 
-it("counts what a sample has repaired when the provider then refuses a read", async () => {
-  const { provider, startPoller, ask, read, isDone } = await startWorld();
+it("counts each difference of a period once when the provider refuses a read of it", async () => {
+  const { provider, mirror, startPoller, ask, read, isDone } = await startWorld();
+  for (const reference of ["Y", "Z"]) await mirror(reference, OLD + 6n * 10n ** 12n, { status: "delivered" });
   let refusals = 0;
   provider.before = () => {
-    if (provider.singleReads.length === 5 && (refusals += 1) === 1) throw limited();
+    if (provider.singleReads.length === 3 && (refusals += 1) === 1) throw limited();
   };
-  const poller = startPoller();
-  const id = await ask(100);
-  await expect.poll(async () => (await read(id)).orders, WAIT).toBe(4);
-  // The task would be repeated in a minute.
-  await poller.close();
   startPoller();
+  const id = await ask();
   await isDone(id);
-  expect(await read(id)).toMatchObject({ orders: 5, stale: 1, differing: 1, extra: 1, unreadable: 0 });
-  expect(provider.singleReads).toHaveLength(6);
+  expect(await read(id)).toMatchObject({ missing: 1, stale: 1, differing: 1, extra: 3, unreadable: 0 });
 });
-
-it.each([
-  ["and repairs", true],
-  ["without repairing", false],
-])(
-  "counts each difference of a period once, %s, when the provider refuses a read of it",
-  async (_, repairs) => {
-    const { provider, mirror, startPoller, ask, read, isDone } = await startWorld();
-    for (const reference of ["Y", "Z"])
-      await mirror(reference, OLD + 6n * 10n ** 12n, { status: "delivered" });
-    let refusals = 0;
-    provider.before = () => {
-      if (provider.singleReads.length === 3 && (refusals += 1) === 1) throw limited();
-    };
-    startPoller();
-    const id = await ask(null, repairs);
-    await isDone(id);
-    expect(await read(id)).toMatchObject({ missing: 1, stale: 1, differing: 1, extra: 3, unreadable: 0 });
-  },
-);
 
 it("reports no difference for a change too recent for polling", async () => {
   const { pool, provider, startPoller, ask, read, isDone } = await startWorld();
@@ -164,6 +112,18 @@ it("reports no difference for a change too recent for polling", async () => {
     (await pool.query<{ version: string }>("select version from mirror.orders where reference = 'E'"))
       .rows[0]!.version;
   await expect.poll(version, WAIT).toBe(String(now));
+});
+
+it("ends a request for a time to come with its reason, and does what was requested after it", async () => {
+  const { startPoller, ask, read, isDone } = await startWorld();
+  const future = await ask(hoursAgo(-24), hoursAgo(-48));
+  const next = await ask();
+  startPoller();
+  await isDone(next);
+  expect(await read(future)).toMatchObject({
+    state: "failed",
+    lastError: "The period lies in the provider's future.",
+  });
 });
 
 it("fails after repeated failures", async () => {
@@ -204,6 +164,5 @@ it("reports the differences, and exits with 3 when there are any", async () => {
   const clean = await run("--from", "PT40H", "--json");
   expect(clean.code).toBe(0);
   expect(JSON.parse(clean.stdout)).toMatchObject({ orders: 6, missing: 0, stale: 0, differing: 0, extra: 0 });
-  expect(await run("--from", "PT40H", "--sample", "none")).toMatchObject({ code: 2, stdout: "" });
   expect(await run()).toMatchObject({ code: 2, stdout: "" });
 });

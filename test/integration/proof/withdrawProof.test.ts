@@ -2,12 +2,11 @@ import fc from "fast-check";
 import { beforeEach, expect, it, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { inTransaction } from "../../../src/database/transaction.ts";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
-import { commitWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { commitHead, recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -30,23 +29,23 @@ const seconds = (since: number, until: number): Window => ({
   since: BigInt(since) * SECOND,
   until: BigInt(until) * SECOND,
 });
-const commit = (window: Window) =>
-  inTransaction(pool, (client) =>
-    commitWindow(client, lease, {
-      ...window,
-      sourceId: "live",
-      sweep: "delayed",
-      proved: true,
-      movesCursor: false,
-      margins: { settleSeconds: 5, overlapSeconds: 60 },
-      begunAt: window.until,
-      requests: 1,
-      orders: 0,
-      durationMs: 0,
-      pagesBefore: 0,
-      confirmsClaims: false,
-    }),
-  );
+const walk = ({ since, until }: Window) =>
+  recordWalked(pool, lease, {
+    since,
+    until,
+    sourceId: "live",
+    sweep: "proof",
+    begunAt: until,
+    requests: 1,
+    orders: 0,
+    durationMs: 0,
+    listed: [],
+  });
+const head = () => commitHead(pool, lease, { sourceId: "live", since: -1n, cursor: 0n, closes: true });
+const commit = async (window: Window) => {
+  await walk(window);
+  return head();
+};
 const WITHDRAW =
   "select mirror.withdraw_proof('live', $1, 'missed_change', 'R1', 'poll', 'a test') as withdrawn";
 const withdraw = async (version: bigint) =>
@@ -114,10 +113,11 @@ it("withdraws the second around a change whose windows were removed", async () =
 
 it("is not undone by a concurrent commit of a window", async () => {
   await commit(seconds(0, 10));
+  await walk(seconds(10, 20));
   const finder = await database.pool.connect();
   await finder.query("begin");
   await finder.query(WITHDRAW, [5n * SECOND]);
-  const late = commit(seconds(10, 20));
+  const late = head();
   await vi.waitFor(async () => {
     const { rowCount } = await pool.query(
       "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",

@@ -73,7 +73,6 @@ it("a verification says what the provider shows, also where a stored horizon doe
     sourceId: "live",
     since: start - 86_400n * 40n * SECOND_NANOS,
     until: sandbox.now() - 600n * SECOND_NANOS,
-    sample: null,
   });
   await clock.runUntil(21 * MINUTE_MS);
   expect(await readRequest(pool, requestId)).toMatchObject({ stale: 20 });

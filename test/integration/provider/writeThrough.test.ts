@@ -73,7 +73,7 @@ function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promis
     logger: silentLogger,
     modes: new Map([["live", "live"]] as const),
   });
-  const writes = { forward: () => forward, morePaths: MORE_PATHS, applyReads, settleSeconds: 5 };
+  const writes = { forward: () => forward, morePaths: MORE_PATHS, applyReads, marginSeconds: 300 };
   return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
 }
 

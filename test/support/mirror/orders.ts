@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { HORIZON_SECONDS_MIN } from "../../../src/domain/order/observation.ts";
 import type { ReadTime } from "../../../src/domain/order/observation.ts";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
@@ -45,12 +44,8 @@ export function makeOrder({
 }
 
 /** The time of a read that was requested at an instant. */
-export function readAt(
-  requestedAt: bigint,
-  settleSeconds = 0,
-  horizonSeconds = HORIZON_SECONDS_MIN,
-): ReadTime {
-  return { requestedAt, settleSeconds, horizonSeconds };
+export function readAt(requestedAt: bigint, marginSeconds = 300): ReadTime {
+  return { requestedAt, marginSeconds };
 }
 
 export function makeSnapshot(sketch: OrderSketch): Snapshot {

@@ -5,7 +5,7 @@ const MINUTE = 60_000_000_000n;
 
 const RECORDS =
   "inbox pending history coverage_breaches quarantine refetches poll_state coverage leases " +
-  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests provider_behaviour outgoing_deliveries outgoing_attempts";
+  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests outgoing_deliveries outgoing_attempts";
 
 /** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 export const WELL = `
@@ -73,12 +73,7 @@ export const FAULTS: readonly (readonly [
     `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at, ended_at)
      values ('live', ${NANOS} - ${30n * 1_000_000_000n}, ${NANOS}, 'delayed', true, 1, 1, 0, now(), now() - interval '16 minutes')`,
   ],
-  [
-    "ProviderChanged",
-    "warning",
-    "insert into mirror.provider_behaviour values ('live', 'sort', 'descending', now(), 'ascending', now())",
-  ],
-  ["LateArrivals", "warning", poll("overlap_seconds = 60, late_tail_seconds = 50")],
+  ["ListIncomplete", "warning", poll("list_doubted_at = now() - interval '6 minutes'")],
   ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],
   [
     "Quarantine",

@@ -88,7 +88,7 @@ export async function goBack(pool: Pool, reference: string): Promise<void> {
     sourceId: "live",
     via: "refetch",
     snapshots: [makeSnapshot({ reference, status: "arrived_for_pickup", updatedAt: secondsAgo(800) })],
-    time: readAt(instantFromMillis(Date.now()), 5, 60),
+    time: readAt(instantFromMillis(Date.now()), 60),
   });
 }
 
@@ -97,7 +97,7 @@ async function fillCoverage(pool: Pool): Promise<void> {
   await pool.query(`
     with clock as (select (extract(epoch from clock_timestamp()) * 1000000000)::bigint - 40000000000 as until)
     insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at)
-    select 'live', until - (n + 1) * 600000000000, until - n * 600000000000, 'delayed', true, 1, 2, 5,
+    select 'live', until - (n + 1) * 600000000000, until - n * 600000000000, 'proof', true, 1, 2, 5,
       clock_timestamp() - n * interval '10 min'
     from clock, generate_series(0, 150) n where n <> 18`);
   await pool.query(`

@@ -112,14 +112,14 @@ async function proveDay(pool: Pool): Promise<void> {
   await pool.query(`
     with clock as (select (extract(epoch from clock_timestamp()) * 1000000000)::bigint - 70000000000 as until)
     insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at, ended_at)
-    select 'live', until - (n + 1) * 600000000000, until - n * 600000000000, 'delayed', true, 1, 2, 5,
+    select 'live', until - (n + 1) * 600000000000, until - n * 600000000000, 'proof', true, 1, 2, 5,
       clock_timestamp() - n * interval '10 min' - interval '2 s', clock_timestamp() - n * interval '10 min'
     from clock, generate_series(150, 0, -1) n`);
   await pool.query(`
     insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_started_at,
-      last_cycle_ended_at, settle_seconds, overlap_seconds, late_tail_seconds)
+      last_cycle_ended_at, margin_seconds)
     select 'live', min(since), max(until) + 60000000000, max(until), clock_timestamp() - interval '12 s',
-      clock_timestamp() - interval '11 s', 5, 60, 0 from mirror.coverage`);
+      clock_timestamp() - interval '11 s', 300 from mirror.coverage`);
   await pool.query(`
     insert into mirror.leases values ('poll:live', 'poller-1:42', 1, clock_timestamp() + interval '20 s')`);
   await pool.query(`

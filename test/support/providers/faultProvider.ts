@@ -48,8 +48,7 @@ export async function startFaultProvider(options: Partial<SandboxOptions> = {}):
     env: {
       DELIVERY_BASE_URL: through(sandbox.url, line),
       POLL_INTERVAL_SECONDS: "1",
-      POLL_SETTLE_SECONDS: "1",
-      POLL_OVERLAP_SECONDS: "5",
+      POLL_MARGIN_SECONDS: "6",
       BACKFILL_SINCE: "PT30M",
     },
     async sendEventsTo(url) {

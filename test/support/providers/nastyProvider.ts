@@ -59,6 +59,7 @@ const MICRO = 1_000n;
 export class NastyProvider {
   readonly #behaviour: NastyBehaviour;
   readonly #rows: Row[];
+  readonly #firstStamps: ReadonlyMap<string, Instant>;
   #late: { row: Row; visibleAt: Instant }[] = [];
   readonly #busy = new Set<number>();
   readonly #random: () => number;
@@ -79,6 +80,7 @@ export class NastyProvider {
       stamp: this.#keep(START - seconds(120 * (1 - place / behaviour.orders)) - seconds(10)),
       revision: 1,
     }));
+    this.#firstStamps = new Map(this.#rows.map(({ reference, stamp }) => [reference, stamp]));
   }
 
   get now(): Instant {
@@ -157,6 +159,11 @@ export class NastyProvider {
     if (row === undefined) return undefined;
     const { reference, revision, stamp } = row;
     return { reference, revision, updatedAt: floorTo(stamp, this.#behaviour.granule) };
+  }
+
+  /** Orders that had a change with an earlier timestamp, current or superseded, visible or not any more. */
+  listChangedBefore(instant: Instant): string[] {
+    return [...this.#firstStamps].filter(([, stamp]) => stamp < instant).map(([reference]) => reference);
   }
 
   /** Everything that is visible now. */

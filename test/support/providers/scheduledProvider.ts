@@ -35,6 +35,8 @@ export interface ScheduledProvider extends OrderSource {
   lagSeconds: number;
   /** By how much the `Date` of its answers is ahead of its real clock. */
   clockErrorSeconds: number;
+  /** Its lists show no more orders than this, and say that there are no more. */
+  listsAtMost: number;
   /** Orders that cannot be read singly. */
   readonly poisoned: Set<string>;
   /** Orders that lists show without a readable time. */
@@ -46,8 +48,8 @@ export interface ScheduledProvider extends OrderSource {
   goBack(seconds: number): void;
   /** Its current state, regardless of the lag. */
   truth(): Map<string, Shown>;
-  /** All states that an order has had. */
-  states(reference: string): readonly Shown[];
+  /** Every change that it has made and not taken back, the current states too. */
+  history(): (Shown & { readonly reference: string })[];
 }
 
 const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
@@ -90,7 +92,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       make.sort === "creation"
         ? inside
         : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
-    const listed = make.descending ? sorted.toReversed() : sorted;
+    const listed = (make.descending ? sorted.toReversed() : sorted).slice(0, provider.listsAtMost);
     const page = listed.slice(query.offset, query.offset + make.limit);
     const raws = page.map((one) => write(one, provider.garbled.has(one.reference)));
     return {
@@ -103,6 +105,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
   const provider: ScheduledProvider = {
     lagSeconds: 0,
     clockErrorSeconds: 0,
+    listsAtMost: Infinity,
     poisoned: new Set(),
     garbled: new Set(),
     before: () => undefined,
@@ -121,7 +124,8 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     },
     truth: () =>
       new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
-    states: (reference) => states.get(reference) ?? [],
+    history: () =>
+      [...states].flatMap(([reference, history]) => history.map((one) => ({ reference, ...one }))),
     promises: { pageRowsMax: make.limit, rateWindowMs: 10_000 },
     async listWindow(query) {
       const answer = beginExchange();

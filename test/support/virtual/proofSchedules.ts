@@ -20,9 +20,8 @@ const LANES = Math.min(3, SHARE);
 
 async function runSchedule(lane: Lane, as: Make, steps: readonly Step[]): Promise<void> {
   const world = await lane.begin(as);
-  world.provider.change("A", 0);
   const run = new ScheduledRun(world);
-  await run.cycle();
+  await run.begin();
   for (const one of steps) await run.take(one);
   await run.end();
 }

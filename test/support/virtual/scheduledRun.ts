@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
-import type { Make, Shown } from "../providers/scheduledProvider.ts";
-import { INTERVAL_SECONDS, nanos } from "./scheduledWorld.ts";
+import type { Make } from "../providers/scheduledProvider.ts";
+import { INTERVAL_SECONDS, MARGIN_SECONDS, nanos } from "./scheduledWorld.ts";
 import type { Look, ScheduledWorld } from "./scheduledWorld.ts";
 
 /** Providers with every combination of choices. */
@@ -48,7 +48,7 @@ export const arbitraryStep = fc.oneof(
   ),
   weigh(
     1,
-    fc.record({ kind: fc.constant("lag" as const), seconds: fc.constantFrom(0, 20, 700, 1_200, 3_600) }),
+    fc.record({ kind: fc.constant("lag" as const), seconds: fc.constantFrom(0, 20, 250, 700, 3_600) }),
   ),
   weigh(
     1,
@@ -57,35 +57,40 @@ export const arbitraryStep = fc.oneof(
   weigh(1, fc.record({ kind: fc.constant("goBack" as const), seconds: fc.constantFrom(60, 900, 7_200) })),
   weigh(1, fc.record({ kind: fc.constant("fall" as const), order, seconds: fc.constantFrom(120, 3_600) })),
   weigh(2, fc.record({ kind: fc.constantFrom("poison" as const, "garble" as const), order })),
-  weigh(1, fc.record({ kind: fc.constant("heal" as const) })),
+  weigh(1, fc.record({ kind: fc.constant("hide" as const), listed: fc.constantFrom(0, 0, 1, 2) })),
+  weigh(2, fc.record({ kind: fc.constant("heal" as const) })),
   weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
 );
 export type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
 
-const TUNED_EVERY_SECONDS = 330;
-
 /** A list that shows a change later than any margin, or that goes back, breaks what a proof rests on. */
-const WORD_LAG_SECONDS = 20;
+const WORD_LAG_SECONDS = 250;
 const breaksWord = (one: Step) =>
   one.kind === "goBack" || one.kind === "fall" || (one.kind === "lag" && one.seconds > WORD_LAG_SECONDS);
 
-/** Orders covered by the proof that differ in the mirror, except for exceptions. */
+/**
+ * Orders covered by the proof that differ in the mirror, except for exceptions: it must have no state that never was, and
+ * none that a change before the claim has superseded; and of every change before the claim it must know at least that
+ * there is such an order.
+ */
 function listFalse(world: ScheduledWorld, { safeThrough, served, excepted }: Look): string[] {
   const truth = world.provider.truth();
+  const unknown = world.provider
+    .history()
+    .filter(({ reference, updatedAt }) => updatedAt < safeThrough && !served.has(reference))
+    .map(({ reference }) => reference);
   const missed = [...truth].filter(([reference, { updatedAt }]) => {
     const stored = served.get(reference)?.updatedAt ?? 0n;
     return updatedAt < safeThrough && stored < updatedAt;
   });
-  // A later change is not claimed yet: until it is read, the mirror may show the state before.
-  const isTrue = (reference: string, shown: Shown) => {
-    const now = truth.get(reference);
-    if (now === undefined || now.updatedAt < safeThrough) return now?.status === shown.status;
-    return world.provider.states(reference).some(({ status }) => status === shown.status);
-  };
-  const invented = [...served].filter(
-    ([reference, shown]) => shown.updatedAt < safeThrough && !isTrue(reference, shown),
-  );
-  return [...missed, ...invented].map(([reference]) => reference).filter((one) => !excepted.has(one));
+  const invented = [...served].filter(([reference, { updatedAt, status }]) => {
+    const made = world.provider.history().filter((one) => one.reference === reference);
+    const shown = made.findIndex((one) => one.status === status);
+    const isSuperseded = made.slice(shown + 1).some((later) => later.updatedAt < safeThrough);
+    return updatedAt < safeThrough && (shown === -1 || isSuperseded);
+  });
+  const differing = [...missed, ...invented].map(([reference]) => reference);
+  return [...unknown, ...differing].filter((one) => !excepted.has(one));
 }
 
 /** One schedule under way. */
@@ -93,6 +98,7 @@ export class ScheduledRun {
   readonly #world: ScheduledWorld;
   #poller: Poller;
   #look: Look | undefined;
+  #beside: unknown;
   #keepsItsWord = true;
   /** False once the provider broke its word or dated a change before an earlier one, or somebody else sent an event. */
   #eventsAreTrue = true;
@@ -100,6 +106,12 @@ export class ScheduledRun {
   constructor(world: ScheduledWorld) {
     this.#world = world;
     this.#poller = world.startPoller();
+  }
+
+  async begin(): Promise<void> {
+    this.#beside = await this.#world.lookBeside();
+    this.#world.provider.change("A", 0);
+    await this.cycle();
   }
 
   async cycle(): Promise<void> {
@@ -120,14 +132,24 @@ export class ScheduledRun {
       assert.equal(next.refuted, 0, "no event is called refuted while every event is true");
     const untrue = this.#keepsItsWord ? listFalse(this.#world, next) : [];
     assert.deepEqual(untrue, [], "claimed, and not so");
+    if (this.#keepsItsWord)
+      assert.equal(next.breaches, 0, "no proof is withdrawn of a provider that keeps its word");
   }
 
   async take(one: Step): Promise<void> {
-    this.#keepsItsWord &&= !breaksWord(one);
+    this.#keepsItsWord &&= !breaksWord(one) && !this.#hides(one);
     const goesBack = one.kind === "change" && one.skew <= -INTERVAL_SECONDS;
     this.#eventsAreTrue &&= this.#keepsItsWord && one.kind !== "lie" && !goesBack;
     await this.#do(one);
     await this.cycle();
+  }
+
+  /** Whether its lists hide what nobody can know of: an empty one shows that by the orders that it should show. */
+  #hides(one: Step): boolean {
+    const { provider } = this.#world;
+    const cannotTell = provider.poisoned.size + provider.garbled.size > 0;
+    if (one.kind === "hide") return one.listed > 0 || cannotTell;
+    return (one.kind === "poison" || one.kind === "garble") && provider.listsAtMost < Infinity;
   }
 
   async #do(one: Step): Promise<void> {
@@ -157,7 +179,11 @@ export class ScheduledRun {
         return void provider.poisoned.add(one.order);
       case "garble":
         return void provider.garbled.add(one.order);
+      case "hide":
+        provider.listsAtMost = one.listed;
+        return;
       case "heal":
+        provider.listsAtMost = Infinity;
         provider.poisoned.clear();
         provider.garbled.clear();
         return;
@@ -240,13 +266,11 @@ export class ScheduledRun {
     this.#keepsItsWord = false;
     provider.lagSeconds = 0;
     provider.clockErrorSeconds = 0;
+    provider.listsAtMost = Infinity;
     provider.poisoned.clear();
     provider.garbled.clear();
-    // Late changes lengthen the margin by the next cycle at the latest.
-    await world.advance(TUNED_EVERY_SECONDS);
-    await this.cycle();
     // Claims may be dated five minutes ahead.
-    await world.advance((this.#look?.horizonSeconds ?? 0) + 600);
+    await world.advance(MARGIN_SECONDS + 600);
     await this.cycle();
     await world.requestVerification();
     const isOver = () => {
@@ -260,5 +284,6 @@ export class ScheduledRun {
     for (let cycles = 0; cycles < 6 && !(cycles > 0 && isOver()); cycles += 1) await this.cycle();
     await this.#poller.close();
     assert.deepEqual(this.#look?.served, provider.truth(), "the mirror is not as the provider");
+    assert.deepEqual(await world.lookBeside(), this.#beside, "what was done to one source shows in another");
   }
 }

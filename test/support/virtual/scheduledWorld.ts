@@ -5,7 +5,6 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { lookbackFor } from "../../../src/domain/window/lateness.ts";
 import { makePoller } from "../../../src/poll/leader/poller.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -19,6 +18,7 @@ import { makeClockVirtual } from "./virtualTime.ts";
 
 const START = 1_790_000_000n * 1_000_000_000n;
 export const INTERVAL_SECONDS = 30;
+export const MARGIN_SECONDS = 300;
 const DAY_SECONDS = 86_400;
 export const nanos = (seconds: number) => BigInt(seconds) * 1_000_000_000n;
 
@@ -28,8 +28,6 @@ export interface Look {
   readonly breaches: number;
   /** Events that a read is said to contradict. */
   readonly refuted: number;
-  /** How late a change may appear to a read, as far as the mirror has learned. */
-  readonly horizonSeconds: number;
   readonly served: ReadonlyMap<string, Shown>;
   readonly excepted: ReadonlySet<string | null>;
 }
@@ -49,6 +47,8 @@ export interface ScheduledWorld {
   deliver(reference: string, change: Shown): Promise<void>;
   requestVerification(): Promise<void>;
   look(): Promise<Look>;
+  /** All that the mirror has of another source, with the same references: nothing that is done to this one shows there. */
+  lookBeside(): Promise<unknown>;
   /** Saves the source's part of the database, for `restore`. */
   keep(): Promise<void>;
   /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
@@ -106,7 +106,6 @@ values ($1, ${2n ** 63n - 1n}, ${2n ** 63n - 1n}, null, 'infinity')`;
 
 const LOOK = `
 select (select safe_through from mirror.poll_state where source_id = $1) as safe,
-  (select late_tail_seconds from mirror.poll_state where source_id = $1) as tail,
   (select count(*) from mirror.coverage_breaches where source_id = $1)::int as breaches,
   (select count(*) from mirror.history
     where source_id = $1 and via = 'webhook' and (refuted or verdict = 'refuted'))::int as refuted,
@@ -114,9 +113,43 @@ select (select safe_through from mirror.poll_state where source_id = $1) as safe
     where source_id = $1 and gone_at is null), '[]') as served,
   coalesce((select json_agg(reference) from mirror.exceptions where source_id = $1), '[]') as excepted`;
 
+/** Another source: all is proved, also what is to come, and everything else is due. */
+const BESIDE = `
+with at as (select mirror.nanos_of(clock_timestamp()) as now), state as (
+  insert into mirror.poll_state (source_id, history_since, polled_through) select $1, now, now from at
+), proved as (
+  insert into mirror.coverage (source_id, since, until, sweep, proved, awaits_head, fence, requests, orders)
+  select $1, now - ${20n * 86_400n * 1_000_000_000n}, now + ${20n * 86_400n * 1_000_000_000n}, 'proof', proved, not proved, 0, 1, 1
+  from at, unnest(array[true, false]) as proved
+), asked as (
+  insert into mirror.refetches (source_id, reference, reason) select $1, reference, 'asked' from unnest(array['A', 'B']) as reference
+), requested as (
+  insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
+  select $1, 'verification', now - 1000000000000, now, now from at
+), broken as (
+  insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+  select $1, now, now + 1, 'missed_change', 'A', now, 'poll', 'a breach' from at
+)
+insert into mirror.orders (source_id, reference, first_seen_via, version, horizon, observed_at, updated_at, history_id, rank, settled, hash,
+  status, raw)
+select $1, reference, 'poll', now, now, now, clock_timestamp(), 0, 0, true, '', 'beside', '{}'
+from at, unnest(array['A', 'B', 'C', 'D', 'E', 'INVENTED']) as reference`;
+
+const LOOK_BESIDE = [
+  "poll_state",
+  "coverage",
+  "refetches",
+  "period_requests",
+  "coverage_breaches",
+  "orders",
+  "history",
+  "changes",
+]
+  .map((table) => `select '${table}', to_jsonb(t) from mirror.${table} t where source_id = $1`)
+  .join(" union all ");
+
 interface LookRow {
   readonly safe: string | null;
-  readonly tail: number | null;
   readonly breaches: number;
   readonly refuted: number;
   readonly served: readonly (readonly [string, string, string])[];
@@ -145,6 +178,8 @@ export async function openLane(name: string): Promise<Lane> {
       await addSource(pool, sourceId);
       await pool.query(WITHOUT_FACTS, [sourceId]);
       await time.advance(DAY_SECONDS);
+      await addSource(pool, `${sourceId}-beside`);
+      await pool.query(BESIDE, [`${sourceId}-beside`]);
       return makeWorld({ pool, backup, time, sourceId, make });
     },
     async close() {
@@ -230,8 +265,7 @@ function makeWorld(lane: {
         clock,
         logger,
         intervalSeconds: INTERVAL_SECONDS,
-        settleSeconds: 5,
-        overlapSeconds: 60,
+        marginSeconds: MARGIN_SECONDS,
         backfillSince: "PT3H",
         pace: "cycle",
         holder: `process ${(processes += 1)}`,
@@ -252,24 +286,24 @@ function makeWorld(lane: {
         from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
     async look() {
       const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
-      const {
-        safe = null,
-        tail = null,
-        breaches = 0,
-        refuted = 0,
-        served = [],
-        excepted = [],
-      } = rows[0] ?? {};
+      const { safe = null, breaches = 0, refuted = 0, served = [], excepted = [] } = rows[0] ?? {};
       return {
         safeThrough: BigInt(safe ?? 0),
         breaches,
         refuted,
-        horizonSeconds: lookbackFor(tail ?? 0),
         served: new Map(
           served.map(([reference, version, status]) => [reference, { updatedAt: BigInt(version), status }]),
         ),
         excepted: new Set(excepted),
       };
+    },
+    async lookBeside() {
+      const { rows } = await pool.query({
+        name: "look-beside",
+        text: `${LOOK_BESIDE} order by 1, 2`,
+        values: [`${sourceId}-beside`],
+      });
+      return rows;
     },
     keep: async () => void (await backup.query("select virtual.keep($1)", [sourceId])),
     restore: async () => void (await backup.query("select virtual.restore($1)", [sourceId])),

@@ -1,17 +1,12 @@
 import { safeThrough } from "./safeThroughModel.ts";
-import { addSeconds, millisFromInstant } from "../../../src/domain/order/instant.ts";
+import { addSeconds, floorTo, millisFromInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import {
-  decide,
-  HORIZON_SECONDS_MIN,
-  observeEvent,
-  observeRead,
-} from "../../../src/domain/order/observation.ts";
+import { decide, observeEvent, observeRead } from "../../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../../src/domain/order/observation.ts";
 import type { Snapshot } from "../../../src/domain/order/order.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
-import { nextWindow, settledUntil } from "../../../src/domain/window/window.ts";
+import { BOUND_GRANULE, provableUntil } from "../../../src/domain/window/window.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { makeProviderClock } from "../../../src/provider/rate/providerClock.ts";
 import type { ProviderClock } from "../../../src/provider/rate/providerClock.ts";
@@ -21,11 +16,11 @@ import type { ServedPage, ServedRow } from "../providers/nastyProvider.ts";
 import type { NastyScenario } from "../providers/nastyScenarios.ts";
 import { makeRandom } from "../faults/random.ts";
 
-const SETTLE_SECONDS = 5;
+/** Of the head sweep; the margin is not much longer, so that a minute is as good as five. */
 export const OVERLAP_SECONDS = 60;
+const MARGIN_SECONDS = 64;
+const OPEN_SECONDS = 3_600;
 const INTERVAL_SECONDS = 30;
-const LOOKBACK_SECONDS = 900;
-const SPAN_MAX_SECONDS = 3_600;
 export const PAGE_LIMIT = 200;
 const HISTORY_SINCE = addSeconds(START, -400);
 
@@ -42,8 +37,14 @@ export interface Scenario extends NastyScenario {
 
 /** The behaviour of a poller. Flawed pollers replace a part. */
 export interface Rules {
-  readonly read: (ask: (request: WalkRequest) => ServedPage, window: Window) => { readonly proved: boolean };
+  readonly read: (
+    ask: (request: WalkRequest) => ServedPage,
+    window: Window,
+    open: boolean,
+  ) => { readonly proved: boolean };
   readonly overlapSeconds: number;
+  /** What makes a proof of a walked window: a head sweep without an end, one that ends with the present, or nothing. */
+  readonly closing: "open" | "closed" | "none";
   readonly cursor: "window end" | "greatest updatedAt";
   readonly clock: "provider" | "local";
   readonly stamp: "request" | "write";
@@ -52,7 +53,7 @@ export interface Rules {
 export interface Ending {
   /** Orders that differ from the provider after the quiet period, with live polls only. */
   readonly staleAfterPolls: string[];
-  /** The same after one more delayed sweep. */
+  /** The same after one more proof sweep. */
   readonly stale: string[];
   /** Of all orders, those that differ after one margin and one more read of everything. */
   readonly different: string[];
@@ -68,13 +69,18 @@ export interface Ending {
 export const sound: Rules = {
   read: readByWalk,
   overlapSeconds: OVERLAP_SECONDS,
+  closing: "open",
   cursor: "window end",
   clock: "provider",
   stamp: "request",
 };
 
-function readByWalk(ask: (request: WalkRequest) => ServedPage, window: Window): { proved: boolean } {
-  let walk = startWalk({ window, limit: PAGE_LIMIT, pagesMax: 5_000 });
+export function readByWalk(
+  ask: (request: WalkRequest) => ServedPage,
+  window: Window,
+  open: boolean,
+): { proved: boolean } {
+  let walk = startWalk({ window, limit: PAGE_LIMIT, pagesMax: 5_000, open });
   for (let request = nextRequest(walk); request; request = nextRequest(walk)) {
     const page = ask(request);
     const rows = page.rows.map(({ reference, revision, updatedAt: version }) => ({
@@ -160,7 +166,7 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
       sourceId: "live",
       via: "poll",
       snapshot: snapshotOf(row),
-      time: readAt(rules.stamp === "write" ? clock.providerNow() : requestedAt, SETTLE_SECONDS),
+      time: readAt(rules.stamp === "write" ? clock.providerNow() : requestedAt, MARGIN_SECONDS),
     });
     mirror.apply(row.reference, key);
   }
@@ -186,8 +192,8 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     travelling.push({ row, isEvent: random() < 0.5, at: clock.providerNow(), arrivesAt });
   }
 
-  function readWindow(window: Window): { proved: boolean } {
-    return rules.read((request) => {
+  function readWindow(window: Window, open = false): { proved: boolean } {
+    const ask = (request: WalkRequest) => {
       const requestedAt = clock.providerNow();
       const page = provider.list(request);
       step();
@@ -195,30 +201,37 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
       arrive();
       step();
       return page;
-    }, window);
+    };
+    return rules.read(ask, window, open);
   }
 
-  function pollFast(): void {
-    const { overlapSeconds } = rules;
-    const end = settledUntil({ providerNow: clock.providerNow(), settleSeconds: SETTLE_SECONDS });
+  /** Reads what is new, from `reach` on if that is earlier. */
+  function pollHead(reach?: Instant): { proved: boolean } {
+    const begunAt = clock.providerNow();
     const { polledThrough, greatest } = mirror;
-    const window =
-      rules.cursor === "window end"
-        ? nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: SPAN_MAX_SECONDS })
-        : { since: addSeconds(greatest, -overlapSeconds), until: addSeconds(greatest, 86_400) };
-    readWindow(window);
-    if (window.until > mirror.polledThrough) mirror.polledThrough = window.until;
+    const last = polledThrough < begunAt ? polledThrough : begunAt;
+    const from = rules.cursor === "window end" ? last : greatest;
+    const fresh = floorTo(addSeconds(from, -rules.overlapSeconds), BOUND_GRANULE);
+    const until = floorTo(addSeconds(begunAt, rules.closing === "closed" ? 0 : OPEN_SECONDS), BOUND_GRANULE);
+    const since = reach !== undefined && reach < fresh ? reach : fresh;
+    const result = readWindow({ since, until: until > since ? until : since + BOUND_GRANULE }, true);
+    mirror.polledThrough = floorTo(begunAt, BOUND_GRANULE);
     step();
+    return { proved: result.proved && (rules.closing === "closed" || clock.providerNow() < until) };
   }
 
-  function sweepDelayed(): Instant {
-    const settleSeconds = SETTLE_SECONDS + rules.overlapSeconds;
-    const until = settledUntil({ providerNow: clock.providerNow(), settleSeconds });
-    const lookback = addSeconds(until, -LOOKBACK_SECONDS);
-    const since = lookback < mirror.safeThrough ? lookback : mirror.safeThrough;
-    if (readWindow({ since, until }).proved) mirror.proved.push({ since, until });
+  function sweepProof(): Instant {
+    const until = provableUntil(clock.providerNow(), MARGIN_SECONDS);
+    const window = { since: mirror.safeThrough, until };
+    if (window.since >= until) return until;
+    const isWalked = readWindow(window).proved;
+    const isClosed = rules.closing === "none" || pollHead(until).proved;
+    if (isWalked && isClosed) mirror.proved.push(window);
     mirror.safeThrough = safeThrough(mirror.safeThrough, mirror.proved);
-    for (const reference of listStale(mirror.safeThrough)) falseClaims.add(reference);
+    const claimed = mirror.safeThrough;
+    for (const reference of listStale(claimed)) falseClaims.add(reference);
+    for (const reference of provider.listChangedBefore(claimed))
+      if (!mirror.keys.has(reference)) falseClaims.add(reference);
     step();
     return until;
   }
@@ -257,8 +270,8 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     for (const burst of scenario.bursts) if (burst.cycle === cycle) provider.burst(burst.orders);
     const due = provider.now + seconds(INTERVAL_SECONDS);
     send();
-    surviving(pollFast);
-    if (cycle % 3 === 2) surviving(() => void sweepDelayed());
+    surviving(() => void pollHead());
+    if (cycle % 3 === 2) surviving(() => void sweepProof());
     for (; provider.now < due; provider.advance(INTERVAL_SECONDS / 10)) {
       if (random() < 0.5) send();
       arrive();
@@ -271,19 +284,19 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
   for (let waited = 0; waited <= quietSeconds + INTERVAL_SECONDS; waited += INTERVAL_SECONDS) {
     provider.advance(INTERVAL_SECONDS);
     arrive();
-    surviving(pollFast);
+    surviving(() => void pollHead());
   }
-  surviving(pollFast);
+  surviving(() => void pollHead());
   const staleAfterPolls = listStale();
-  provider.advance(SETTLE_SECONDS + OVERLAP_SECONDS + futureSecondsMax);
+  provider.advance(MARGIN_SECONDS + futureSecondsMax);
   let until = undefined as Instant | undefined;
   // A sweep during which the process died is repeated.
   for (let tries = 0; until === undefined && tries < 2; tries += 1) {
-    surviving(() => void (until = sweepDelayed()));
+    surviving(() => void (until = sweepProof()));
   }
   const stale = listStale();
   // One margin later, a read decides every claim, also for orders whose updatedAt decreased.
-  provider.advance(HORIZON_SECONDS_MIN);
+  provider.advance(MARGIN_SECONDS);
   const everything = { since: HISTORY_SINCE, until: addSeconds(provider.now, futureSecondsMax) };
   let isRead = false;
   const readEverything = () =>

@@ -48,7 +48,7 @@ export interface VirtualWorld {
   readonly steer: ReturnType<typeof speakTo>["steer"];
   /** Makes the `Date` of every answer wrong by so much; what the orders say stays right. */
   readonly skewDates: (ms: number) => void;
-  /** Starts a poller as it starts by default: every 30 s, settle 5 s, overlap 60 s. */
+  /** Starts a poller as it starts by default: every 30 s, with a margin of 300 s. */
   readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
 }
 
@@ -116,8 +116,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
       clock: own,
       logger: silentLogger,
       intervalSeconds: 30,
-      settleSeconds: 5,
-      overlapSeconds: 60,
+      marginSeconds: 300,
       backfillSince: "P30D",
       pace: "cycle",
       holder,

@@ -52,7 +52,7 @@ describe("in one transaction", () => {
   ])("an outage at %s is one error", async (_, start) => {
     const deps = makeSut((text) => text.trim().startsWith(start));
     const alongside: Alongside = async (client) => void (await client.query("select alongside"));
-    await expect(applySubjects(deps, [makeSubject(1)], { alongside })).rejects.toBeInstanceOf(
+    await expect(applySubjects(deps, [makeSubject(1)], alongside)).rejects.toBeInstanceOf(
       ApplyInterruptedError,
     );
   });
@@ -62,7 +62,7 @@ describe("in one transaction", () => {
     const applying = applySubjects(
       makeSut(() => true),
       [],
-      { alongside },
+      alongside,
     );
     await expect(applying).rejects.toBeInstanceOf(ApplyInterruptedError);
   });
@@ -72,7 +72,7 @@ describe("in one transaction", () => {
     const applying = applySubjects(
       makeSut(() => false),
       [makeSubject(1)],
-      { alongside: () => Promise.reject(lost) },
+      () => Promise.reject(lost),
     );
     await expect(applying).rejects.toBe(lost);
   });

@@ -11,7 +11,6 @@ import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
  * less than the margin; events that are late, lost, repeated or false. In seconds since the start.
  */
 const MARGIN = 100;
-const SETTLE = 5;
 const END = 1_000;
 
 interface World {
@@ -50,7 +49,7 @@ function shownAt({ changes }: World, at: number): Snapshot | undefined {
 }
 
 function read(shown: Snapshot, at: number): Observation {
-  const time = readAt(nanos(at), SETTLE, MARGIN);
+  const time = readAt(nanos(at), MARGIN);
   return observeRead({ sourceId: "live", via: "poll", snapshot: shown, time });
 }
 

@@ -4,7 +4,7 @@ import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
-import { nextWindow, settledUntil } from "../../../src/domain/window/window.ts";
+import { BOUND_GRANULE, provableUntil } from "../../../src/domain/window/window.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { NastyProvider, seconds, START } from "../../support/providers/nastyProvider.ts";
 import type { ServedRow } from "../../support/providers/nastyProvider.ts";
@@ -69,20 +69,18 @@ const readByOffsets: ReadWindow = (provider, { since, until }, see) => {
   }
 };
 
-const SPAN_MAX_SECONDS = 3_600;
-const sound: Poller = {
-  read: walk,
-  nextWindow: ({ polledThrough, end }) =>
-    nextWindow({ polledThrough, end, overlapSeconds: OVERLAP_SECONDS, spanMaxSeconds: SPAN_MAX_SECONDS }),
-};
+const nextWindow =
+  (overlapSeconds: number): Poller["nextWindow"] =>
+  ({ polledThrough, end }) => {
+    const from = polledThrough < end ? polledThrough : end;
+    const since = addSeconds(from, -overlapSeconds);
+    return { since: since < end ? since : end - BOUND_GRANULE, until: end };
+  };
+const sound: Poller = { read: walk, nextWindow: nextWindow(OVERLAP_SECONDS) };
 
 const flawed: Record<string, Poller> = {
   "goes from offset to offset": { ...sound, read: readByOffsets },
-  "leaves no overlap": {
-    ...sound,
-    nextWindow: ({ polledThrough, end }) =>
-      nextWindow({ polledThrough, end, overlapSeconds: 0, spanMaxSeconds: SPAN_MAX_SECONDS }),
-  },
+  "leaves no overlap": { ...sound, nextWindow: nextWindow(0) },
   "takes the greatest updatedAt for its cursor, and asks for all that is later": {
     ...sound,
     nextWindow: ({ greatest }) => ({
@@ -124,14 +122,14 @@ function simulate(scenario: NastyScenario, poller: Poller = sound): Ending {
       .filter(({ reference, revision }) => (seen.get(reference) ?? 0) < revision)
       .map(({ reference }) => reference);
   const pollFast = () => {
-    const end = settledUntil({ providerNow: provider.providerNow, settleSeconds: SETTLE_SECONDS });
+    const end = provableUntil(provider.providerNow, SETTLE_SECONDS);
     const window = poller.nextWindow({ polledThrough, end, greatest });
     allProved = poller.read(provider, window, see).proved && allProved;
     polledThrough = window.until;
   };
   const sweepDelayed = (lookbackSeconds: number) => {
     const lateSeconds = SETTLE_SECONDS + OVERLAP_SECONDS;
-    const until = settledUntil({ providerNow: provider.providerNow, settleSeconds: lateSeconds });
+    const until = provableUntil(provider.providerNow, lateSeconds);
     const lookback = addSeconds(until, -lookbackSeconds);
     const since = lookback < reached ? lookback : reached;
     const window = { since, until };
@@ -202,7 +200,7 @@ describe("polling a nasty provider", () => {
           provider.advance(10);
           if (quiet) provider.calmDown();
           provider.advance(scenario.lateSecondsMax);
-          const end = settledUntil({ providerNow: provider.providerNow, settleSeconds: SETTLE_SECONDS });
+          const end = provableUntil(provider.providerNow, SETTLE_SECONDS);
           const until = addSeconds(end, -agoSeconds);
           const window = { since: addSeconds(until, -spanSeconds), until };
           const before = new Set(provider.visible().map(nameState));

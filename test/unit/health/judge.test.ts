@@ -68,8 +68,7 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
     { refutedClaims: 3, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
   ],
   ["OrderMirrorGaps", gap(899), gap(900)],
-  ["OrderMirrorProviderChanged", { behaviourChangedAt: ago(86_401) }, { behaviourChangedAt: ago(86_400) }],
-  ["OrderMirrorLateArrivals", { lateTailSeconds: 45 }, { lateTailSeconds: 46 }],
+  ["OrderMirrorListIncomplete", { listDoubtedAt: ago(299) }, { listDoubtedAt: ago(300) }],
   [
     "OrderMirrorEventsWait",
     { pending: 1, oldestPendingAt: ago(359) },

@@ -6,6 +6,7 @@ import { arbitrarySizes, arbitraryBehaviour } from "../../support/providers/nast
 import {
   OVERLAP_SECONDS,
   PAGE_LIMIT,
+  readByWalk,
   simulatePolling,
   sound,
 } from "../../support/virtual/simulatedPolling.ts";
@@ -38,6 +39,12 @@ const readTrustingOrder: Rules["read"] = (ask, window) => {
 const flawed: Record<string, Rules> = {
   "takes the greatest updatedAt for its cursor": { ...sound, cursor: "greatest updatedAt" },
   "leaves no overlap": { ...sound, overlapSeconds: 0 },
+  "takes a walked window for a proof": { ...sound, closing: "none" },
+  "ends the head sweep with the present": { ...sound, closing: "closed" },
+  "reads the present in whatever direction its pages have": {
+    ...sound,
+    read: (ask, window) => readByWalk(ask, window, false),
+  },
   "goes from offset to offset": { ...sound, read: readByOffsets },
   "does not look how pages are sorted": { ...sound, read: readTrustingOrder },
   "stamps what it saw with the time of writing": { ...sound, stamp: "write" },

@@ -2,28 +2,19 @@ import type { Command } from "commander";
 import type { PeriodRequest } from "../../../poll/ledger/periodRequests.sql.ts";
 import { ProblemsFoundError } from "../../input/failure.ts";
 import { withMirror } from "../../input/session.ts";
-import { addRequestOptions, followRequest, parseNumber } from "../../output/followRequest.ts";
+import { addRequestOptions, followRequest } from "../../output/followRequest.ts";
 import type { RequestOptions } from "../../output/followRequest.ts";
 import { alignColumns, formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 import { commandOn } from "../../../domain/shellWord.ts";
 
-interface Options extends RequestOptions {
-  readonly sample?: string;
-  readonly repair: boolean;
-}
-
 export function register(program: Command): void {
   const command = program
     .command("verify")
-    .description("compare a period of the mirror with the provider, and repair differences")
-    .option("--sample <n>", "only this many random orders of the mirror, read one by one")
-    .option("--no-repair", "report differences without repairing them");
-  addRequestOptions(command, "P2D").action((options: Options) =>
+    .description("compare a period of the mirror with the provider, and repair differences");
+  addRequestOptions(command, "P2D").action((options: RequestOptions) =>
     withMirror(({ pool }) =>
       followRequest(pool, options, {
         kind: "verification",
-        sample: options.sample === undefined ? null : Number(parseNumber("--sample", options.sample)),
-        repairs: options.repair,
         report: (ended) => report(ended, options.json === true),
       }),
     ),
@@ -55,11 +46,7 @@ function report(ended: PeriodRequest, json: boolean): void {
   }
   const differences = missing + stale + contradicted + differing + extra;
   if (differences + unreadable === 0) return;
-  if (!json && differences > 0) {
-    printNotice(
-      ended.repairs ? "All of them were repaired." : "Nothing was repaired, as requested (--no-repair).",
-    );
-  }
+  if (!json && differences > 0) printNotice("All of them were repaired.");
   const [example] = examples;
   if (!json && example !== undefined) printNotice(`To inspect one: ${commandOn("order", example)}`);
   throw new ProblemsFoundError(
