@@ -1,3 +1,5 @@
+import type { ServerResponse } from "node:http";
+import PQueue from "p-queue";
 import type { Pool } from "../database/database.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
@@ -5,10 +7,13 @@ import type { FeedQuery } from "./changeQuery.ts";
 import { showCompleteness } from "./changeJson.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
-import { readFeed, readFeedTail } from "./feedReader.ts";
+import { FEED_SLICE, readFeed, readFeedTail } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { sendJson } from "../http/respond.ts";
-import type { Route } from "../http/route.ts";
+import { sendJsonParts } from "../http/respond.ts";
+import type { Route, RoutedRequest } from "../http/route.ts";
+
+/** One is read while another is written: an answer can have megabytes, and events are acknowledged in the same process. */
+const ANSWERS_AT_ONCE = 2;
 
 /**
  * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
@@ -18,21 +23,31 @@ import type { Route } from "../http/route.ts";
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): Route {
   const { pool, authenticate } = deps;
+  const turns = new PQueue({ concurrency: ANSWERS_AT_ONCE });
+
+  async function answer(request: RoutedRequest, response: ServerResponse, sourceId: string): Promise<void> {
+    const { after, limit } = parseFeedQuery(readTarget(request.url).query);
+    const start = await findStart(pool, { sourceId, after });
+    const { entries, hasMore, ...section } = await readFeed(pool, { sourceId, after: start, limit });
+    const next = JSON.stringify(writeFeedCursor(section.next));
+    const complete = JSON.stringify(section.complete && showCompleteness(section.complete));
+    const parts = ['{"data":['];
+    for (let from = 0; from < entries.length; from += FEED_SLICE) {
+      const slice = entries.slice(from, from + FEED_SLICE).map(({ text }) => text);
+      parts.push((from === 0 ? "" : ",") + slice.join(","));
+    }
+    await sendJsonParts(response, [
+      ...parts,
+      `],"hasMore":${hasMore},"next":${next},"complete":${complete}}`,
+    ]);
+  }
+
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const { after, limit } = parseFeedQuery(readTarget(request.url).query);
-    const section = await readFeed(pool, {
-      sourceId,
-      after: await findStart(pool, { sourceId, after }),
-      limit,
+    await turns.add(async () => {
+      // Who has gone meanwhile needs no answer.
+      if (!response.destroyed) await answer(request, response, sourceId);
     });
-    const next = writeFeedCursor(section.next);
-    const data = section.entries.map(({ text }) => text).join(",");
-    const complete = JSON.stringify(section.complete && showCompleteness(section.complete));
-    sendJson(
-      response,
-      `{"data":[${data}],"hasMore":${section.hasMore},"next":${JSON.stringify(next)},"complete":${complete}}`,
-    );
   };
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { readChanges, readFeedEnd, readFeedFence } from "./changeFeed.sql.ts";
 import type { Change } from "./change.sql.ts";
 import type { Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
@@ -7,6 +8,9 @@ import { writeChange } from "./changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import { readOrUnavailable } from "../http/respond.ts";
+
+/** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */
+export const FEED_SLICE = 20;
 
 /** A change, ready to be sent. */
 export interface FeedEntry {
@@ -50,10 +54,17 @@ export async function readFeed(
   }
   const { epoch, place, changes, hasMore, complete } = page;
   if (place === null) throw refuseCursor();
-  const entries = changes.map((change): FeedEntry => {
+  const entries: FeedEntry[] = [];
+  for (const change of changes) {
     const behind = { epoch, position: change.position, digest: change.digest };
-    return { place: behind, cursor: writeFeedCursor(behind), change, text: writeChange(change, epoch) };
-  });
+    entries.push({
+      place: behind,
+      cursor: writeFeedCursor(behind),
+      change,
+      text: writeChange(change, epoch),
+    });
+    if (entries.length % FEED_SLICE === 0) await nextTurn();
+  }
   const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
   return { start, entries, next: entries.at(-1)?.place ?? start, hasMore, complete };
 }

@@ -1,5 +1,6 @@
-import { hash, randomUUID } from "node:crypto";
+import { createHash, hash, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -11,6 +12,7 @@ import type { Middleware } from "./route.ts";
 const REQUEST_ID_HEADER = "X-Request-Id";
 const REQUEST_ID_DIGITS = 24;
 const RETRY_AFTER_SECONDS = 5;
+const JSON_TYPE = "application/json; charset=utf-8";
 
 /**
  * Headers of every answer.
@@ -47,6 +49,29 @@ export function sendJson(response: ServerResponse, object: string): void {
   if (!answerKnown(response, hash("sha256", object, "base64url"))) sendObject(response, object);
 }
 
+/**
+ * As `sendJson`, for a large object in parts, the last of which has its end. Each part is digested and written in a turn of
+ * the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
+ */
+export async function sendJsonParts(response: ServerResponse, parts: readonly string[]): Promise<void> {
+  const digest = createHash("sha256");
+  const [body, end] = withRequestId(parts.at(-1) ?? "{}", requestId(response));
+  const written = [...parts.slice(0, -1), body, end];
+  let length = 0;
+  for (const part of written) {
+    if (part !== end) digest.update(part);
+    length += Buffer.byteLength(part);
+    await nextTurn();
+  }
+  if (answerKnown(response, digest.digest("base64url"))) return;
+  response.setHeader("Content-Type", JSON_TYPE).setHeader("Content-Length", length);
+  for (const part of written) {
+    response.write(part);
+    await nextTurn();
+  }
+  response.end();
+}
+
 /** Sets the weak ETag with this digest, and answers 304 if the client already has what it stands for; true if it did. */
 function answerKnown(response: ServerResponse, digest: string): boolean {
   response.setHeader("ETag", `W/"${digest}"`);
@@ -68,7 +93,7 @@ const NO_CACHE = /(?:^|,)\s*no-cache\s*(?:,|$)/;
 /** Sends the text of a JSON object with `request_id` added. */
 function sendObject(response: ServerResponse, object: string): void {
   const parts = withRequestId(object, requestId(response));
-  response.setHeader("Content-Type", "application/json; charset=utf-8");
+  response.setHeader("Content-Type", JSON_TYPE);
   response.setHeader(
     "Content-Length",
     parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0),

@@ -1,0 +1,99 @@
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");
+const CHANGES = 600;
+const EVENT_EVERY_MS = 20;
+
+let database: TestDatabase;
+let url: string;
+
+const eventBody = (id: string, number: number) =>
+  makeEventBody({ id, order: { reference: id, updatedAt: at(number), more: { note: "x".repeat(2_000) } } });
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  const events = Array.from({ length: CHANGES }, (_, number) => `evt_read_${number}`);
+  const bodies = events.map((eventId, number) => ({ eventId, body: eventBody(eventId, number) }));
+  await makeLiveApply(database.pool).applyEvents(await putIntoInbox(database.pool, bodies));
+  const port = await findFreePort();
+  url = `http://127.0.0.1:${port}`;
+  const web = startProgram(["web"], {
+    DATABASE_URL: database.url,
+    PORT: String(port),
+    LOCAL_TRUST: "true",
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+  });
+  await web.waitFor(/web is ready/);
+});
+afterEach(() => stopReaders());
+afterAll(async () => {
+  await stopPrograms();
+  await database.drop();
+});
+
+let stopReaders: () => void = () => undefined;
+
+/** Readers of the feed in a process of their own, which answers count for; resolves when each has had one. */
+async function startReaders(connections: number): Promise<void> {
+  const address = `${url}/v1/changes?limit=500`;
+  const child = spawn(process.execPath, [READERS, address, String(connections)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  stopReaders = () => void child.kill("SIGKILL");
+  let printed = "";
+  child.stdout.on("data", (chunk: Buffer) => (printed += chunk.toString()));
+  await expect.poll(() => printed.split("\n").length, { timeout: 60_000 }).toBeGreaterThan(10);
+  onTestFinished(() => expect(printed.replaceAll(/200\n/g, "")).toMatch(/^\d{0,3}$/));
+}
+
+/** Times in ms until each event had its answer, all of them 200. */
+async function timeEvents(name: string, count: number): Promise<number[]> {
+  const sent: Promise<number>[] = [];
+  const send = async (number: number) => {
+    const id = `evt_${name}_${number}`;
+    const startedMs = performance.now();
+    expect(await sendEvent(`${url}/webhooks/live`, { id, body: eventBody(id, number) })).toBe(200);
+    return performance.now() - startedMs;
+  };
+  for (let number = 0; number < count; number += 1) {
+    sent.push(send(number));
+    await systemClock.sleep(EVENT_EVERY_MS);
+  }
+  return Promise.all(sent);
+}
+
+const p99 = (times: readonly number[]) =>
+  times.toSorted((left, right) => left - right)[Math.floor(times.length * 0.99) - 1] ?? NaN;
+
+it("twenty connections that read large answers again and again do not slow acknowledgements", async () => {
+  const quietMs = p99(await timeEvents("quiet", 100));
+  await startReaders(20);
+  const besideMs = p99(await timeEvents("beside", 200));
+  process.stderr.write(
+    `acknowledgements, p99: ${quietMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside readers\n`,
+  );
+  expect(besideMs).toBeLessThan(Math.max(50, 3 * quietMs));
+});
+
+it("a hundred such connections leave health checks quick", async () => {
+  await startReaders(100);
+  for (let look = 0; look < 10; look += 1) {
+    const startedMs = performance.now();
+    expect((await fetch(`${url}/livez`)).status).toBe(200);
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+  }
+});
