@@ -126,7 +126,7 @@ grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 grant insert, update on mirror.order_facts, mirror.facts_progress to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- An order that could not be read singly leaves the quarantine automatically once it is read.
-grant update, delete on mirror.quarantine to order_mirror_poller;
+grant delete on mirror.quarantine to order_mirror_poller;
 
 -- The queue, when it is in Postgres. It holds only positions of the inbox.
 -- BullMQ creates the counter of a queue with its first job, but no process has the right to do that: so create it here.

@@ -68,7 +68,9 @@ export function makePool(options: PoolOptions): Pool {
     ...(keepsPlans ? ["-c enable_seqscan=off"] : []),
     ...(plansForAnyValues ? ["-c plan_cache_mode=force_generic_plan"] : []),
   ];
+  const nameOf = pooled ? () => undefined : plansForAnyValues ? makeNames() : undefined;
   const pool = new pg.Pool({
+    ...(nameOf && { Client: makeNamingClient(nameOf) }),
     connectionString: url,
     application_name: `order-mirror ${purpose}`,
     max,
@@ -84,8 +86,6 @@ export function makePool(options: PoolOptions): Pool {
           options: planning.join(" "),
         }),
   });
-  if (pooled) rename(pool, () => undefined);
-  else if (plansForAnyValues) rename(pool, makeNames());
   if (keepsPlans && !pooled) forgetPlans(pool);
   cancelAbandoned(pool);
   // A broken idle connection is replaced at its next use; a break between two statements of a transaction surfaces in
@@ -157,21 +157,21 @@ function makeNames(): NameOf {
   };
 }
 
-/** Runs statements with values under the names that `nameOf` gives them, on the pool and on each of its clients. */
-function rename(pool: Pool, nameOf: NameOf): void {
-  pool.on("connect", (client) => {
-    const query = client.query.bind(client) as (...given: unknown[]) => unknown;
-    const queryRenamed = (statement: unknown, values: unknown, ...rest: unknown[]) => {
+/** A client that runs statements with values under the names that `nameOf` gives them. */
+function makeNamingClient(nameOf: NameOf): typeof pg.Client {
+  type Query = (...given: unknown[]) => unknown;
+  class NamingClient extends pg.Client {
+    override readonly query = ((statement: unknown, values: unknown, ...rest: unknown[]): unknown => {
+      const run = super.query.bind(this) as Query;
       if (typeof statement === "string" && Array.isArray(values))
-        return query({ name: nameOf(statement, undefined), text: statement, values }, ...rest);
-      return query(
-        isPrepared(statement) ? { ...statement, name: nameOf(statement.text, statement.name) } : statement,
-        values,
-        ...rest,
-      );
-    };
-    Object.assign(client, { query: queryRenamed });
-  });
+        return run({ name: nameOf(statement, undefined), text: statement, values }, ...rest);
+      const named = isPrepared(statement)
+        ? { ...statement, name: nameOf(statement.text, statement.name) }
+        : statement;
+      return run(named, values, ...rest);
+    }) as pg.Client["query"];
+  }
+  return NamingClient;
 }
 
 /** A statement with a name or with values: one that can be prepared. */
