@@ -22,6 +22,8 @@ const PROPERTIES = [
   "test/unit/domain/walkAgainstNastyProvider.test.ts",
   "test/unit/poll/convergence.test.ts",
 ];
+/** `npm run test:long`: files named so, and more runs of what draws its cases. */
+const LONG = process.env["TEST_LONG"] === "1" ? [] : ["**/*.long.test.ts"];
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];
 
@@ -38,7 +40,7 @@ export default defineConfig({
           ...shared,
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...PROPERTIES],
+          exclude: [...configDefaults.exclude, ...PROPERTIES, ...LONG],
           setupFiles,
           isolate: false,
         },
@@ -50,6 +52,7 @@ export default defineConfig({
           ...shared,
           name: "integration",
           include: ["test/integration/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...LONG],
           setupFiles,
           globalSetup,
           isolate: false,

@@ -16,7 +16,7 @@ import {
   NANOS_PER_SECOND,
 } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { GAZETTEER, geocode, describeRoute } from "./places.ts";
+import { GAZETTEER, describeRoute } from "./places.ts";
 import { addMillis, shownTime } from "./state.ts";
 import type { SandboxState } from "./state.ts";
 import { measureDistance, resolveTimes } from "./schedule.ts";
@@ -65,7 +65,7 @@ function decideStep(seed: number, row: OrderRow): Status | undefined {
 }
 
 const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
-const ORDERS_PER_BATCH_MAX = 500;
+const ORDERS_PER_BATCH_MAX = 1_000;
 
 const ORGANIZATION_ID = "sandbox";
 /** After the process was suspended, at most this many missed orders are created. */
@@ -248,10 +248,7 @@ function imagineOrder(
   const street = chooseStreet(seed, branch, place);
   const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
   const address = { street: `${street.street} ${house}`, city: street.city, postcode: street.postcode };
-  const found = geocode(address);
-  const coordinates = found.valid
-    ? found.coordinates
-    : { latitude: street.latitude, longitude: street.longitude };
+  const coordinates = { latitude: street.latitude, longitude: street.longitude };
   const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
   const { clock, directory, faults, utcOffsetMinutes } = state;
   const zone = directory.zoneByCode(branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "");
