@@ -1,5 +1,5 @@
 // The script of our pages. They are complete without it; it keeps them up to date, and shows their times in local time
-// to readers who prefer that.
+// to readers who do not prefer UTC.
 //
 // A page is loaded again every few seconds, and its parts with `data-live` are replaced. A stream of changes was
 // rejected: it needs a second way to render each part, limits, and care for every way in which it ends, while any
@@ -7,6 +7,7 @@
 "use strict";
 (() => {
   const INTERVAL_MS = 4000;
+  const HIDDEN_INTERVAL_MS = 20000;
   const was = new WeakMap();
   for (const element of document.querySelectorAll("[data-live]")) was.set(element, element.innerHTML);
   const word = document.getElementById("updates-word");
@@ -14,7 +15,7 @@
   const zone = document.getElementById("zone");
   const isLive = document.body.hasAttribute("data-updates");
 
-  /* Times. The address and the forms always use UTC. */
+  /* Times: local ones unless the reader prefers UTC. The address and the forms always use UTC. */
   const readZone = () => {
     try {
       return localStorage.getItem("zone");
@@ -22,28 +23,49 @@
       return null;
     }
   };
-  let isLocal = readZone() === "local";
+  let isLocal = readZone() !== "utc";
+  const MINUTES = "2026-11-22 14:32".length;
+  const toLocal = (at) =>
+    new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().replace("T", " ");
   const shift = (time) => {
     if (!time.dataset.utc) time.dataset.utc = time.textContent;
     const { utc, at = time.dateTime } = time.dataset;
-    const seconds = Date.parse(at);
+    const instant = Date.parse(at);
     /* The text is a part of the instant: the same part of the local one is shown. */
     const from = at.replace("T", " ").indexOf(utc);
-    if (!isLocal || from < 0 || Number.isNaN(seconds)) {
-      time.textContent = utc;
-      return;
-    }
-    const local = new Date(seconds - new Date(seconds).getTimezoneOffset() * 60000)
-      .toISOString()
-      .replace("T", " ");
-    time.textContent = local.slice(from, from + utc.length);
+    if (from < 0 || Number.isNaN(instant)) return;
+    const text = isLocal ? toLocal(instant).slice(from, from + utc.length) : utc;
+    const today = (isLocal ? toLocal(Date.now()) : new Date().toISOString()).slice(0, 10);
+    /* To the minute, today's date says nothing. */
+    time.textContent = utc.length === MINUTES && text.startsWith(today) ? text.slice(11) : text;
   };
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
   const showZone = (root) => {
+    document.documentElement.dataset.zone = isLocal ? "local" : "utc";
     root.querySelectorAll("time, [data-at]").forEach(shift);
     root.querySelectorAll("[data-zone]").forEach((each) => {
-      each.textContent = isLocal ? here : "UTC";
+      if (each !== document.documentElement) each.textContent = isLocal ? here : "UTC";
     });
+    root.querySelectorAll("[data-copy]").forEach(addCopyButton);
+  };
+  const addCopyButton = (name) => {
+    if (name.nextElementSibling?.matches(".copy")) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.title = "Copy " + name.dataset.copy;
+    button.setAttribute("aria-label", button.title);
+    button.addEventListener("click", () => {
+      const copying = navigator.clipboard?.writeText(name.dataset.copy);
+      copying?.then(
+        () => {
+          button.textContent = "Copied";
+        },
+        () => undefined,
+      );
+    });
+    name.after(button);
   };
   const move = (field, sign) => {
     if (!field.value || !isLocal) return;
@@ -66,6 +88,7 @@
     }
     nameZone();
     showZone(document);
+    dispatchEvent(new Event("zone"));
   });
   nameZone();
   showZone(document);
@@ -97,6 +120,7 @@
   const nameOf = (element) => element.getAttribute("href") || element.textContent;
   const replace = (element, fresh) => {
     if (was.get(element) === fresh.innerHTML) return;
+    if (element.hasAttribute("data-calm") && !isAsked && announce(element, fresh)) return;
     const active = element.contains(document.activeElement) ? document.activeElement : null;
     const open = [...element.querySelectorAll("details")].map((details) => details.open);
     const left = element.querySelector(".wide")?.scrollLeft;
@@ -110,6 +134,38 @@
     const stops = [...element.querySelectorAll(STOPS)];
     if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
     element.dispatchEvent(new Event("live"));
+  };
+  /* Rows of a calm list do not move under the pointer: those that stay are renewed, and a button shows the others. */
+  let isAsked = false;
+  const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
+  const announce = (element, fresh) => {
+    const rows = [...element.querySelectorAll("tbody tr")];
+    const others = [...fresh.querySelectorAll("tbody tr")];
+    const keys = rows.map(keyOf);
+    if (keys.join() === others.map(keyOf).join()) return false;
+    for (const other of others) {
+      const row = rows[keys.indexOf(keyOf(other))];
+      if (row && !row.contains(document.activeElement)) row.innerHTML = other.innerHTML;
+    }
+    showZone(element);
+    const count = others.filter((other, index) => keys.indexOf(keyOf(other)) !== index).length;
+    let pill = document.getElementById("pill");
+    if (!pill) {
+      pill = document.createElement("button");
+      pill.type = "button";
+      pill.id = "pill";
+      pill.className = "main";
+      pill.addEventListener("click", () => {
+        isAsked = true;
+        load()
+          .catch(() => undefined)
+          .finally(() => (isAsked = false));
+        pill.remove();
+      });
+      element.before(pill);
+    }
+    pill.textContent = count + " new or moved: show";
+    return true;
   };
   const isSelecting = () => {
     const selection = document.getSelection();
@@ -127,18 +183,25 @@
       ? "Not updating: " + why + "; as of " + seconds + " s ago"
       : "\u25cf Updated " + seconds + " s ago";
   };
+  let version = "";
   const load = async () => {
     const response = await fetch(location.href, {
-      headers: { Accept: "text/html" },
+      headers: { Accept: "text/html", ...(version && !isAsked && { "If-None-Match": version }) },
       cache: "no-store",
       signal: AbortSignal.timeout(15000),
     });
     if (new URL(response.url).pathname.startsWith("/ops/login"))
       throw new Error("your login has ended: reload the page");
+    if (response.status === 304) {
+      updatedAt = Date.now();
+      trouble = "";
+      return;
+    }
     if (!response.ok && response.status !== 404)
       throw new Error("the server answers " + response.status + ", trying again");
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     if (isPaused || isSelecting()) return;
+    version = response.headers.get("ETag") ?? "";
     for (const element of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(element.id);
       if (other) replace(element, other);
@@ -151,7 +214,7 @@
   };
   const run = async () => {
     const begun = Date.now();
-    if (!document.hidden && !isPaused && !isSelecting()) {
+    if (!isPaused && !isSelecting()) {
       await load().catch((error) => {
         trouble =
           error instanceof TypeError || error.name === "TimeoutError"
@@ -159,8 +222,9 @@
             : error.message;
       });
     }
-    /* A page that is slow to make is loaded less often. */
-    setTimeout(() => void run(), Math.max(INTERVAL_MS, 10 * (Date.now() - begun)));
+    /* A page that is slow to make is loaded less often, and so is one that nobody sees: its title and icon still tell. */
+    const interval = document.hidden ? HIDDEN_INTERVAL_MS : INTERVAL_MS;
+    setTimeout(() => void run(), Math.max(interval, 10 * (Date.now() - begun)));
   };
   pause.hidden = false;
   pause.addEventListener("click", () => {

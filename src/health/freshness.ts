@@ -43,10 +43,8 @@ function explainAge(source: SourceFacts): readonly [why: string | null, since: I
   return ["No poll has ended", null];
 }
 
-/** "Complete up to" may lie this far behind while all is well: the margin of a proof, and two polls. */
-const PROOF_SECONDS = 360;
-
-/** Whether the source is proved as recently as it can be; false before the first proof. */
-export function isProvedLately({ now, safeThrough }: Pick<SourceFacts, "now" | "safeThrough">): boolean {
-  return safeThrough !== null && now - safeThrough <= BigInt(PROOF_SECONDS) * NANOS_PER_SECOND;
+/** Whether the source is proved as recently as it can be, by its margin and two polls; false before the first proof. */
+export function isProvedLately({ now, safeThrough, marginSeconds }: SourceFacts): boolean {
+  const behind = BigInt((marginSeconds ?? 0) + OLD_SECONDS) * NANOS_PER_SECOND;
+  return safeThrough !== null && now - safeThrough <= behind;
 }

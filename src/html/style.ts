@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { DARK, declare, LIGHT, SIZES, SPACES } from "./theme.ts";
 
 /** The text of a file in `assets`, next to `src` and `dist`: style sheets, and scripts that browsers run unchanged. */
@@ -6,8 +7,23 @@ export function readAsset(name: string): string {
   return readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8");
 }
 
-/** The one style sheet of our pages. */
-export const STYLE = `:root { color-scheme: light dark; ${declare(LIGHT)} ${declare(SIZES)} ${declare(SPACES)} }
+const { resolve } = createRequire(import.meta.url);
+
+/** The text of a package's file. */
+export function readPackageFile(name: string): string {
+  return readFileSync(resolve(name), "utf8");
+}
+
+const BASE = readPackageFile("@picocss/pico/css/pico.fluid.classless.min.css").replace(
+  /^@charset "UTF-8";/,
+  "",
+);
+
+/** The one style sheet of our pages: Pico below our values and rules, which win over it whatever their selectors. */
+export const STYLE = `@layer base {
+${BASE}
+}
+:root { ${declare(LIGHT)} ${declare(SIZES)} ${declare(SPACES)} }
 @media (prefers-color-scheme: dark) {
   :root { ${declare(DARK)} }
 }

@@ -44,18 +44,13 @@ export const DARK: Colours = {
   late: "#d9ae4a",
 };
 
-/** Of text, from notes in charts to the title of a page. */
+/** Of text: notes, what goes with text, text, headings, and the title of a page. */
 export const SIZES = {
   "size-1": "0.75rem",
-  "size-2": "0.8125rem",
-  "size-3": "0.875rem",
-  "size-4": "0.9375rem",
-  "size-5": "1rem",
-  "size-6": "1.0625rem",
-  "size-7": "1.125rem",
-  "size-8": "1.25rem",
-  "size-9": "1.375rem",
-  "size-10": "1.5rem",
+  "size-2": "0.875rem",
+  "size-3": "1rem",
+  "size-4": "1.125rem",
+  "size-5": "1.5rem",
 } as const;
 
 /** Between parts and inside them. */

@@ -1,3 +1,4 @@
+import compression from "compression";
 import { Router } from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
 import { UnavailableError } from "../domain/errors.ts";
@@ -12,7 +13,7 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { makeLogin } from "./auth/login.ts";
-import { guardWrites, viewerOf } from "./auth/viewer.ts";
+import { enter, guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
@@ -50,19 +51,21 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queues, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
+  const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(
+    compression(),
     setHeaders(PAGE_POLICY),
     makeLogin({ pool, passwords, signOn, localTrust, clock, logger }),
     guardWrites,
   );
-  const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
+  ops.use(countWaiting(health));
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes(pool), makeStartPage());
+  ops.use(makeSourceRoutes({ pool, health, listRate }), makeStartPage());
   ops.use("/queues", makeQueueDashboard({ pool, queues }));
   ops.use("/queue-health", makeQueueHealth({ pool, queues }));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
@@ -71,6 +74,18 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;
+}
+
+/** The badges of the navigation; a page that cannot be counted has none. */
+function countWaiting(health: HealthReader): RequestHandler {
+  return async (request, response, next) => {
+    const read = request.method === "GET" ? await health.read().catch(() => undefined) : undefined;
+    if (read !== undefined) {
+      const quarantine = read.facts.sources.reduce((sum, { quarantined }) => sum + quarantined, 0);
+      const queues = read.holding.filter(({ condition }) => condition.name === "OrderMirrorDeadJobs").length;
+      enter(response, { ...viewerOf(response), waiting: { quarantine, queues } }, next);
+    } else next();
+  };
 }
 
 /** The first page by role. */

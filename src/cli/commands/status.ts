@@ -91,7 +91,7 @@ function printVerdict(
     printLine(`  fix: ${remedy}`);
   }
   for (const { cause, since } of beginning)
-    printLine(`… Not a problem yet: ${cause} Since ${formatInstant(since, 0)}.`);
+    printLine(`… Watching: ${cause} Since ${formatInstant(since, 0)}.`);
   if (holding.length > 0 || beginning.length > 0 || sources.length === 0) return;
   const isProved = sources.every(({ standing }) => standing.safeThrough !== null);
   printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not everything is verified yet.");

@@ -41,7 +41,7 @@ function remarkOn(area: Area, { holding, beginning }: Pick<Health, "holding" | "
     subjects: [...held, ...begun].map(({ subject }) => subject),
     remarks: [
       ...held.map(remarkHolding),
-      ...begun.map(({ cause, remedy }) => warning(`Not a problem yet: ${cause}`, remedy)),
+      ...begun.map(({ cause, remedy }) => warning(`Watching: ${cause}`, remedy)),
     ],
   };
 }

@@ -18,6 +18,8 @@ export interface Viewer {
   readonly person: string | null;
   /** It has a session, which can be ended; programs and people named by a proxy have none. */
   readonly hasSession?: boolean;
+  /** How much waits for a person, by the section of the pages that shows it. */
+  readonly waiting?: Readonly<Record<string, number>>;
 }
 
 const NOBODY: Viewer = { role: "viewer", person: null };

@@ -92,7 +92,7 @@ export function renderDocs({ info, paths, webhooks, components }: ApiDocument): 
           <pre class="wide">${JSON.stringify(schema, null, 1)}</pre>
         </details>`,
     )}`;
-  return renderPage({ title: "API", body, script: TRY_SCRIPT_ASSET.path });
+  return renderPage({ title: "API", body, assets: [TRY_SCRIPT_ASSET] });
 }
 
 function renderTag(tag: string, places: readonly Place[]): Html {

@@ -1,7 +1,9 @@
 import { LIVE_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
+import type { Asset } from "./assets.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { describeBoundedCount } from "../overview/phrases.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Viewer } from "../auth/viewer.ts";
 
@@ -39,14 +41,14 @@ export interface PageParts {
   readonly section?: Section;
   /** Its parts with `data-live` are kept up to date. */
   readonly live?: boolean;
-  /** The address of a script that only this page needs. */
-  readonly script?: string;
+  /** Styles and scripts that only this page needs. */
+  readonly assets?: readonly Asset[];
   readonly mood?: Mood;
 }
 
-/** A whole document. Its times are UTC; the script shows local ones to readers who prefer that. */
+/** A whole document. Its times are UTC; the script shows local ones to readers who do not prefer UTC. */
 export function renderPage(page: PageParts): string {
-  const { title, body, viewer, section, live = false, script, mood } = page;
+  const { title, body, viewer, section, live = false, assets = [], mood } = page;
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -54,9 +56,7 @@ export function renderPage(page: PageParts): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
         <link rel="icon" href="${mood === undefined ? "data:," : drawIcon(mood)}" />
-        <link rel="stylesheet" href="${STYLE_ASSET.path}" />
-        ${viewer !== undefined && html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
-        ${script !== undefined && html`<script src="${script}" defer></script>`}
+        ${[STYLE_ASSET, ...(viewer === undefined ? [] : [LIVE_SCRIPT_ASSET]), ...assets].map(renderAsset)}
         <title>${title} · order-mirror</title>
       </head>
       <body ${live && html`data-updates`}>
@@ -66,13 +66,17 @@ export function renderPage(page: PageParts): string {
     </html> `.markup;
 }
 
+const renderAsset = ({ path, type }: Asset): Html =>
+  type === "text/css"
+    ? html`<link rel="stylesheet" href="${path}" />`
+    : html`<script src="${path}" defer></script>`;
+
 /** The time of the page and its zone, also for print; without the script it stands still and says so. */
 function renderTimeLine(live: boolean): Html {
   const asOf = formatInstant(systemClock.now(), 0);
-  const time = html`<time datetime="${asOf}">${asOf.replace("T", " ").replace("Z", "")}</time>`;
-  return html`<p class="as-of">
+  const time = html`<time id="made" datetime="${asOf}">${asOf.replace("T", " ").replace("Z", "")}</time>`;
+  return html`<p class="as-of dim">
     <span id="updates-word">As of ${time}</span> · times in <span data-zone>UTC</span>
-    <button type="button" class="plain" id="zone" hidden></button>
     ${live && html`<button type="button" class="plain" id="pause" aria-pressed="false" hidden>Pause</button>`}
   </p>`;
 }
@@ -98,7 +102,13 @@ export function renderPaging({ first, next }: { first: string | null; next: stri
   </nav>`;
 }
 
-function renderTop({ role, person, hasSession }: Viewer, section: Section | undefined): Html {
+/** A page without its own time: equal for two pages that show the same. */
+export function withoutTime(markup: string): string {
+  return markup.replace(/<time id="made"[^>]*>[^<]*</, "");
+}
+
+function renderTop(viewer: Viewer, section: Section | undefined): Html {
+  const { role, person, hasSession, waiting = {} } = viewer;
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to content</a>
     <header class="top">
@@ -108,15 +118,29 @@ function renderTop({ role, person, hasSession }: Viewer, section: Section | unde
           ${Object.entries(SECTIONS).map(
             ([name, [address, title]]) =>
               html`<li>
-                <a href="${address}" ${name === section && html`aria-current="page"`}>${title}</a>
+                <a href="${address}" ${name === section && html`aria-current="page"`}
+                  >${title}${renderCount(waiting[name])}</a
+                >
               </li> `,
           )}
         </ul>
       </nav>
       ${section !== "orders" && SEARCH}
-      <span class="who">${who}</span>
-      ${hasSession === true ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
+      <details class="account">
+        <summary>${role}</summary>
+        <div>
+          <p class="who">${who}</p>
+          <p><button type="button" class="plain" id="zone" hidden></button></p>
+          ${hasSession === true && html`<form method="post" action="/ops/logout"><button>Log out</button></form>`}
+        </div>
+      </details>
     </header>`;
+}
+
+function renderCount(count: number | undefined): Html {
+  return count === undefined || count === 0
+    ? html``
+    : html` <span class="badge count">${describeBoundedCount(count)}</span>`;
 }
 
 /** The list of orders has its own field. */

@@ -1,6 +1,10 @@
+import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { urlencoded } from "express";
 import type { Request, RequestHandler, Response } from "express";
+import { html } from "../../runtime/http/html.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderPage, withoutTime } from "./page.ts";
 
 /** A parameter's text; empty if it is absent or given twice. NUL, which Postgres refuses, is removed. */
 export function readField(value: unknown): string {
@@ -21,7 +25,35 @@ export function readCookie({ headers }: IncomingMessage, name: string): string {
   return cookies.find(([each]) => each === name)?.[1] ?? "";
 }
 
-/** Answers with one sentence instead of a page. */
-export function refuse(response: Response, status: number, sentence: string): void {
-  response.status(status).type("text/plain").send(`${sentence}\n`);
+/** Sends a page, or 304 if it shows what the browser has already. */
+export function sendPage(response: Response, markup: string): void {
+  const tag = createHash("sha256").update(withoutTime(markup)).digest("base64url");
+  // Weak: the same page may be sent compressed.
+  response.set("ETag", `W/"${tag}"`).type("html");
+  if (response.req.get("If-None-Match")?.includes(tag) === true && response.statusCode === 200)
+    response.status(304).end();
+  else response.send(markup);
 }
+
+/** Answers with one sentence: as a page to people, as text to programs. */
+export function refuse(response: Response, status: number, sentence: string): void {
+  response.status(status);
+  const viewer = response.locals["viewer"] as Viewer | undefined;
+  if (!(response.req.headers.accept ?? "").includes("text/html")) {
+    response.type("text/plain").send(`${sentence}\n`);
+    return;
+  }
+  const title = TITLES[status] ?? "This did not work";
+  const body = html`<h1>${title}</h1>
+    <p>${sentence}</p>
+    <p><a class="button" href="/ops/start">Back to the first page</a></p>`;
+  response.type("html").send(renderPage({ title, body, ...(viewer && { viewer }) }));
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  403: "Not allowed",
+  404: "Not found",
+  409: "Nothing to do",
+  429: "Too many attempts",
+  503: "Not available now",
+};

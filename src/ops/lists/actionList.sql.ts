@@ -36,7 +36,7 @@ const describeAction = (action: string): string => ACTIONS[action] ?? action.rep
 export const ACTION_LIST = selectList({
   title: "Audit log",
   note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
-  empty: "Nobody has done anything yet. Logins, retries, pauses and all other actions appear here.",
+  empty: "Nobody has done anything yet.",
   section: "actions",
   filters: {
     action: { label: "Action", words: Object.keys(ACTIONS), describe: describeAction },
@@ -77,7 +77,7 @@ function renderDone({ list, rows, did, viewer }: ListPage<SelectedRow>): Html {
   const words =
     done !== undefined &&
     html`<p class="verdict-line" role="status">
-      Done: ${show("Action")}, ${show("What")}: ${show("How many")} affected.
+      ${show("Action")}: ${show("What")} (${show("How many")}).
       <a href="/ops">Overview</a>
     </p>`;
   return html`${words}`;

@@ -11,7 +11,7 @@ const NANOS_PER_SECOND = 1e9;
 export const WALKS = selectList({
   title: "Reads from the provider",
   note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
-  empty: "Nothing was read yet. Each period that the poller has read completely would be here.",
+  empty: "Nothing was read yet.",
   filters: {
     sweep: { label: "Sweep", words: ["proof", "backfill", "verify", "kept"] },
     proved: { label: "Proved", words: ["yes", "no"] },
@@ -35,8 +35,8 @@ export const WALKS = selectList({
 /** Between proved windows; what is not read yet, at the end, is none. */
 export const GAPS = selectList({
   title: "Gaps, last 7 days",
-  note: "Periods of updatedAt between proved ones that no read has proved: changes in them may be missing.",
-  empty: "There is no gap: everything between the proved periods of the last 7 days is proved.",
+  note: "Unverified periods of updatedAt between verified ones: changes in them may be missing.",
+  empty: "There is no gap in the last 7 days.",
   columns: [
     SOURCE,
     ...period("lower(gap)", "upper(gap)"),
@@ -73,7 +73,7 @@ const KINDS: Readonly<Record<string, string>> = {
 export const BREACHES = selectList({
   title: "Breaches, all time",
   note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
-  empty: "No proof was ever withdrawn. A change found in a period that was proved complete would be here.",
+  empty: "No proof was ever withdrawn.",
   filters: {
     state: {
       label: "State",

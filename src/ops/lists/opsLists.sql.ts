@@ -11,7 +11,7 @@ const LOST_NAME = { "u.source_id": "text", "u.reference": "text", "u.version": "
 export const LOST = selectList({
   title: "Lost events, last 24 h",
   note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
-  empty: "No event was lost. A change that a read finds before its event would be here.",
+  empty: "No event was lost.",
   filters: { state: { label: "Event", words: ["lost", "waiting"] } },
   columns: [
     ORDER,
@@ -61,9 +61,9 @@ const POSITION = { "p.seq": "bigint" };
 
 /** Events without a decision. */
 export const WAITING = selectList({
-  title: "Waiting, now",
+  title: "Waiting events",
   note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
-  empty: "No event is waiting: every received event is decided.",
+  empty: "No event is waiting.",
   columns: [
     text("Event", "i.event_id"),
     text("Source", "p.source_id"),
@@ -116,7 +116,7 @@ export const REFETCHES = selectList({
 export const REQUESTS = selectList({
   title: "Requests to the provider, last two days",
   note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
-  empty: "No request was sent to the provider within two days. Each minute with requests would be here.",
+  empty: "No request was sent to the provider within two days.",
   filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
   columns: [
     time("Minute", "minute", renderMinute),

@@ -10,7 +10,7 @@ export const QUARANTINE_LIST = selectList({
   title: "Quarantine",
   section: "quarantine",
   note: "Authenticated input that could not be applied, kept in full, and orders that could not be read one by one.",
-  empty: "Nothing is in quarantine. Input that cannot be applied would be here, with its reason.",
+  empty: "Nothing is in quarantine.",
   filters: {
     state: { label: "State", words: QUARANTINE_STATES, standard: "open" },
     reason: {

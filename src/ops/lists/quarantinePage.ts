@@ -115,7 +115,7 @@ export function renderConfirmation(page: {
   const forms = html`${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, { sent, look: "row" })}
   ${renderDismissal(`Dismiss ${describeCount(total)}`, sent)}`;
   const body = html`<h1>
-      Exactly ${describeCount(total)} in quarantine <span class="dim">${scope}, open, now</span>
+      ${describeCount(total)} in quarantine <span class="dim">${scope}, open, now</span>
     </h1>
     <p>
       ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${describeCount(each)}`).join(" · ")}

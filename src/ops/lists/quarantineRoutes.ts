@@ -11,7 +11,7 @@ import { actorOf, viewerOf } from "../auth/viewer.ts";
 import { QUARANTINE_LIST } from "./quarantineList.sql.ts";
 import { BECAUSE_LENGTH_MAX, renderConfirmation, renderQuarantined } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
-import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
+import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
 import { serveList } from "./serveList.ts";
 
 const NUMBER = /^\d{1,18}$/;
@@ -29,14 +29,14 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   router.get("/all", async (request, response) => {
     const view = readView(request);
     const count = await countQuarantined(pool, { quarantineId: null, ...view });
-    response.type("html").send(renderConfirmation({ count, view, viewer: viewerOf(response) }));
+    sendPage(response, renderConfirmation({ count, view, viewer: viewerOf(response) }));
   });
   router.get("/:id", async ({ params }, response, next) => {
     const id = readNumber(params.id);
     if (id === null) return next();
     const input = await readQuarantined(pool, id);
     if (input === undefined) return refuse(response, 404, GONE);
-    response.type("html").send(renderQuarantined(input, viewerOf(response)));
+    sendPage(response, renderQuarantined(input, viewerOf(response)));
   });
   router.post("/retry", parseForm, async (request, response) => {
     const choice = readChoice(request);

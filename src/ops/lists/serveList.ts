@@ -3,7 +3,7 @@ import type { Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
 import type { List, Listed, ListQuery } from "./list.ts";
 import { renderList } from "./listPage.ts";
 
@@ -27,7 +27,7 @@ export function serveList<Row extends Listed>(pool: Pool, path: string, list: Li
         did: readField(request.query["did"]),
         viewer: viewerOf(response),
       };
-      response.type("html").send(renderList(page, await list.above?.(page)));
+      sendPage(response, renderList(page, await list.above?.(page)));
     } catch (error) {
       if (query.after === null || classifyDatabaseError(error) !== "refused-content") throw error;
       refuse(response, 400, "This is not the address of a page of this list.");

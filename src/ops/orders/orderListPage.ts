@@ -69,7 +69,7 @@ export function renderOrderList(page: OrderListPage): string {
       </ul>
     </nav>
     ${renderForm(page)}
-    <div id="orders" data-live>${renderResults(page)}</div>
+    <div id="orders" data-live data-calm>${renderResults(page)}</div>
     <p class="dim">
       The address of this page contains the filter, the columns and the sorting: save or send it to keep this
       view. Orders that the provider no longer has are not listed.

@@ -9,7 +9,7 @@ import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderFreshness } from "../html/freshness.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
 import { findColumn, readMoment } from "./orderColumns.ts";
 import {
   countListedOrders,
@@ -60,7 +60,8 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
     const count =
       listed &&
       (await readWithin(pool, COUNT_MS, (db) => countListedOrders(db, { ...listed, max: COUNTED_MAX + 1 })));
-    response.type("html").send(
+    sendPage(
+      response,
       renderOrderList({
         query,
         words: await readWords(),

@@ -10,7 +10,7 @@ import { readDelivery, readOrderSurroundings, readTimeline } from "./order.sql.t
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
 
 const ENTRIES_MAX = 200;
 
@@ -38,10 +38,7 @@ export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthRe
       freshness: renderFreshness(facts.sources.filter((source) => source.sourceId === sourceId)),
       viewer: viewerOf(response),
     };
-    response
-      .status(known ? 200 : 404)
-      .type("html")
-      .send(renderOrder(story));
+    sendPage(response.status(known ? 200 : 404), renderOrder(story));
   });
   router.post("/orders/:source{/:reference}/refetch", async (request, response, next) => {
     const { sourceId, reference } = readOrderName(request);

@@ -6,7 +6,7 @@ import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
 import { findDelivery, readAttempts, readRecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
 import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
 import { carryOut } from "../lists/carryOut.ts";
 import { serveList } from "../lists/serveList.ts";
 import { endpointAddress } from "../overview/phrases.ts";
@@ -32,7 +32,7 @@ export function makeOutgoingRoutes(pool: Pool): Router {
     const delivery = await findMessage(pool, params);
     if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
     const attempts = await readAttempts(pool, { ...delivery, limit: ATTEMPTS_SHOWN });
-    response.type("html").send(renderMessage({ delivery, attempts, viewer: viewerOf(response) }));
+    sendPage(response, renderMessage({ delivery, attempts, viewer: viewerOf(response) }));
   });
   router.post("/:endpointId/:deliveryId/retry", (request, response) => retry(pool, request, response));
   return router;

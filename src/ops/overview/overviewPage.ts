@@ -1,25 +1,20 @@
 import { VERDICTS } from "../../apply/batchRow.sql.ts";
-import type { Overview } from "./readOverview.ts";
+import { VIAS } from "../../domain/order/observation.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { renderAlert, renderMinute, renderWarning } from "../../html/marks.ts";
+import { numberColumn, renderTable } from "../../html/table.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderPage } from "../html/page.ts";
 import { renderChoice } from "../html/choice.ts";
-import { CHART_SCRIPT_ASSET } from "../html/assets.ts";
-import { renderAlert } from "../../html/marks.ts";
-import { renderState } from "./statePanel.ts";
-import { VIAS } from "../../domain/order/observation.ts";
-import { writeTailFilter } from "./tailLine.ts";
+import { renderPage } from "../html/page.ts";
+import { renderTiles } from "./answers.ts";
+import type { Overview, SourceView } from "./overview.sql.ts";
+import { describeBoundedCount, describeCount, sourceQuery } from "./phrases.ts";
 import type { TailFilter } from "./tailLine.ts";
-import { moodOf, renderVerdict, sayVerdict } from "./verdict.ts";
-import type { Range } from "../trends/range.ts";
-import type { Trend } from "../trends/readTrends.ts";
-import { renderRangeChoice, renderTrends } from "../trends/trendPanel.ts";
+import { moodOf, renderProblems, renderVerdict, sayVerdict } from "./verdict.ts";
 
 export interface OverviewPage {
   readonly overview: Overview;
-  readonly trends: readonly Trend[];
-  readonly range: Range;
   /** Lines of the latest decisions, newest first. */
   readonly lines: readonly Html[];
   readonly filter: TailFilter;
@@ -28,20 +23,18 @@ export interface OverviewPage {
 
 /** The latest decisions are chosen from this many. */
 export const TAIL_DECISIONS = 200;
+const HUNDRED = 100;
 
-/** One screen: fresh? lost? stuck? budget? with details, and the current decisions. */
+/** One screen: fresh? lost? stuck? able to catch up? with a line for each source, and the current decisions. */
 export function renderOverview(page: OverviewPage): string {
-  const { overview, trends, range, lines, filter, viewer } = page;
+  const { overview, lines, filter, viewer } = page;
   const body = html`<h1>Overview</h1>
     <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
     <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
     <div id="state" data-live>${renderState(overview, viewer)}</div>
-    <h2 id="trends-title">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
-    ${renderRangeChoice(range, writeTailFilter(filter))}
-    <div id="trends" data-live>${renderTrends(trends, range)}</div>
-    ${renderTail({ lines, filter, range, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
+    ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
-      Ages use the database's clock; “complete up to” and “polled up to” use the provider's.
+      Ages use the database's clock; “complete up to” uses the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
   return renderPage({
@@ -50,23 +43,65 @@ export function renderOverview(page: OverviewPage): string {
     viewer,
     section: "overview",
     live: true,
-    script: CHART_SCRIPT_ASSET.path,
     mood: moodOf(overview),
   });
 }
 
-function renderTail(tail: {
-  lines: readonly Html[];
-  filter: TailFilter;
-  range: Range;
-  sources: readonly string[];
-}): Html {
-  const { lines, filter, range, sources } = tail;
+function renderState(overview: Overview, viewer: Viewer): Html {
+  const { sources } = overview;
+  if (sources.length === 0)
+    return html`<p class="empty">No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.</p>`;
+  return html`${renderTiles(overview)}${renderProblems(overview, viewer)}${renderSources(sources)}`;
+}
+
+const WEBHOOKS: Readonly<Record<SourceView["webhooks"], string | Html>> = {
+  "not-configured": "polled only",
+  "never-seen": "never arrived",
+  working: "working",
+  losing: renderWarning("some lost"),
+  stopped: renderAlert("stopped"),
+  refused: renderAlert("all refused"),
+  "without-secret": renderAlert("no secret"),
+};
+
+/** Trends and all figures of a source are on its page. */
+function renderSources(sources: readonly SourceView[]): Html {
+  const link = (page: string, sourceId: string, text: string | Html) =>
+    html`<a href="/ops/${page}${sourceQuery(sourceId)}">${text}</a>`;
+  return html`<h2>Sources</h2>
+    ${renderTable({
+      title: "Sources",
+      columns: [
+        "Source",
+        "Complete up to",
+        "Webhooks",
+        numberColumn("Missed, 24 h"),
+        numberColumn("Waiting"),
+        numberColumn("In quarantine"),
+        numberColumn("Rate used"),
+      ],
+      cards: true,
+      rows: sources.map(({ standing, webhooks, listReads }) => {
+        const { sourceId, safeThrough, lost, pending, quarantined } = standing;
+        return [
+          html`<a class="name" href="/ops/sources/${encodeURIComponent(sourceId)}">${sourceId}</a>`,
+          safeThrough === null ? "not yet" : link("walks", sourceId, renderMinute(safeThrough)),
+          WEBHOOKS[webhooks],
+          link("lost", sourceId, describeCount(lost)),
+          link("waiting", sourceId, describeCount(pending)),
+          link("quarantine", sourceId, describeBoundedCount(quarantined)),
+          link("requests", sourceId, `${Math.ceil((listReads.sent / listReads.allowed) * HUNDRED)} %`),
+        ];
+      }),
+    })}`;
+}
+
+function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
+  const { lines, filter, sources } = tail;
   return html`<h2 id="tail-title">
       Decisions <span class="dim">of the latest ${TAIL_DECISIONS}, newest first</span>
     </h2>
     <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
-      <input type="hidden" name="range" value="${range.name}" />
       ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
       ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via })}
       ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
@@ -88,5 +123,5 @@ export function renderUnavailable(): string {
   const body = html`<h1>No database</h1>
     <p>${renderAlert("The database does not answer, so the state of the mirror is unknown.")}</p>
     <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
-  return renderPage({ title: "No database", body });
+  return renderPage({ title: "No database", body, mood: "critical" });
 }

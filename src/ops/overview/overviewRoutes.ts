@@ -1,16 +1,15 @@
 import { Router } from "express";
 import { readLastDecisions } from "../../changes/changeTail.sql.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
-import { makeOverviewReader } from "./readOverview.ts";
-import type { OverviewReaderDeps } from "./readOverview.ts";
+import { makeOverviewReader } from "./overview.sql.ts";
+import type { OverviewReaderDeps } from "./overview.sql.ts";
 import { ACTION_LIST } from "../lists/actionList.sql.ts";
 import { BREACHES, GAPS, WALKS } from "../lists/coverageLists.sql.ts";
 import { LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
 import { serveList } from "../lists/serveList.ts";
+import { sendPage } from "../html/requests.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
-import { parseRange } from "../trends/range.ts";
-import { makeTrendReader } from "../trends/readTrends.ts";
 import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 
 const LINES_SHOWN = 40;
@@ -33,10 +32,6 @@ const LISTS = {
 export function makeOverviewRoutes(deps: OverviewReaderDeps): Router {
   const { pool, clock } = deps;
   const readOverview = makeOverviewReader(deps);
-  const readTrends = makeTrendReader({
-    ...deps,
-    readStandings: async () => (await readOverview()).sources.map(({ standing }) => standing),
-  });
   const readRecent = shareReading(
     () => readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS }),
     { clock, holdMs: RECENT_HELD_MS },
@@ -44,14 +39,10 @@ export function makeOverviewRoutes(deps: OverviewReaderDeps): Router {
   const router = Router();
   router.get("/", async (request, response) => {
     const filter = parseTailFilter(request.query);
-    const range = parseRange(request.query);
     const overview = await readOverview();
-    const trends = await readTrends(range);
     const fitting = (await readRecent()).filter((row) => fitsTail(filter, row));
     const lines = fitting.toReversed().slice(0, LINES_SHOWN).map(renderTailLine);
-    response
-      .type("html")
-      .send(renderOverview({ overview, trends, range, lines, filter, viewer: viewerOf(response) }));
+    sendPage(response, renderOverview({ overview, lines, filter, viewer: viewerOf(response) }));
   });
   for (const [path, list] of Object.entries(LISTS)) router.get(path, serveList(pool, `/ops${path}`, list));
   return router;

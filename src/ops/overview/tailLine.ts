@@ -26,13 +26,6 @@ export function parseTailFilter(query: Readonly<Record<string, unknown>>): TailF
   };
 }
 
-/** The filter as a part of an address. */
-export function writeTailFilter(filter: TailFilter): URLSearchParams {
-  return new URLSearchParams(
-    Object.entries(filter).filter((each): each is [string, string] => each[1] !== null),
-  );
-}
-
 export function fitsTail({ source, via, verdict }: TailFilter, decision: DecisionRow): boolean {
   return (
     (source === null || source === decision.sourceId) &&

@@ -2,37 +2,49 @@ import type { Holding } from "../../health/judge.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Mood } from "../html/page.ts";
-import { describeAge, describeSpan, renderSentence, secondsSince, sourceQuery } from "./phrases.ts";
-import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
-import type { Overview } from "./readOverview.ts";
 import { renderRemedy } from "../remedies/remedies.ts";
-import { answerQuestions } from "./tiles.ts";
+import { answerQuestions } from "./answers.ts";
+import type { Overview } from "./overview.sql.ts";
+import { describeAge, describeSpan, renderSentence, secondsSince, sourceQuery } from "./phrases.ts";
 
-/** The one line that answers whether anybody is needed, with the button that helps; it stays in sight. */
+/** More problems than this are counted: one cause makes the same problem for every source. */
+const SHOWN_MAX = 20;
+
+/**
+ * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
+ * the page once: the others follow the tiles.
+ */
 export function renderVerdict(overview: Overview, viewer: Viewer): Html {
-  const { holding, beginning, sources } = overview;
-  const [worst, ...others] = holding;
-  const mood = moodOf(overview);
+  const [worst, ...others] = overview.holding;
   if (worst === undefined)
-    return html`<p class="verdict-line ${mood}">
-      ${beginning[0] === undefined ? renderNoTrouble(overview) : renderBeginning(beginning[0], overview)}
-    </p>`;
-  const more = others.length !== 0 && html` <a href="#troubles">and ${others.length} more</a>`;
-  return html`<p class="verdict-line ${mood}">
-    ${renderCause(worst)} <span class="dim">for ${describeHeld(worst, overview)}</span>${more}
-    ${renderRemedy(worst, { standing: findStanding(sources, worst), viewer })}
-  </p>`;
+    return html`<div class="verdict ${moodOf(overview)}"><p>${renderNoTrouble(overview)}</p></div>`;
+  const more = others.length !== 0 && html` <a href="#problems">and ${others.length} more</a>`;
+  return renderProblem(worst, { overview, viewer, more });
 }
 
-/** The same without ages, which change all the time: for screen readers, and for the title of the tab. */
+/** The other problems, and what may become one. */
+export function renderProblems(overview: Overview, viewer: Viewer): Html {
+  const [, ...others] = overview.holding;
+  const watched = overview.holding.length === 0 ? overview.beginning.slice(1) : overview.beginning;
+  if (others.length + watched.length === 0) return html``;
+  const left = others.length - SHOWN_MAX;
+  return html`<section id="problems" aria-label="What else is wrong">
+    ${others.slice(0, SHOWN_MAX).map((each) => renderProblem(each, { overview, viewer, more: false }))}
+    ${left > 0 && html`<p>and ${left} more, on the <a href="/ops/sources">sources' pages</a></p>`}
+    ${watched.slice(0, SHOWN_MAX).map((each) => html`<p class="dim">${renderBeginning(each, overview)}</p>`)}
+  </section>`;
+}
+
+/** The verdict without ages, which change all the time: for screen readers, and for the title of the tab. */
 export function sayVerdict(overview: Overview): string {
   const { holding, beginning, sources } = overview;
   const [worst] = holding;
   if (worst !== undefined)
     return holding.length === 1 ? worst.cause : `${holding.length} problems: ${worst.cause}`;
-  if (beginning[0] !== undefined) return `Not a problem yet: ${beginning[0].cause}`;
+  if (beginning[0] !== undefined) return `Watching: ${beginning[0].cause}`;
   if (sources.length === 0) return "No source";
   if (sources.some(({ standing }) => standing.safeThrough === null)) return "Starting";
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
@@ -45,21 +57,45 @@ export function moodOf(overview: Overview): Mood {
   return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
 }
 
+/** What is wrong, since when, and what to do. */
+function renderProblem(
+  problem: Holding,
+  { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
+): Html {
+  const { condition, subject, since, cause, remedy } = problem;
+  const { severity, page, label, name } = condition;
+  const address = label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
+  const sentence = renderSentence(cause);
+  const { standing } = overview.sources.find((source) => source.standing.sourceId === subject) ?? {};
+  return html`<div class="${severity}" data-condition="${name}">
+    <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
+    <p>
+      <span class="nowrap">Since ${renderTime(formatInstant(since, 0))}</span>
+      (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${address}">Details</a>
+    </p>
+    ${renderRemedy(problem, { standing, viewer })}
+  </div>`;
+}
+
 function renderBeginning(beginning: Holding, overview: Overview): Html {
   const { condition, cause } = beginning;
-  return html`<strong><span aria-hidden="true">…</span> Not a problem yet:</strong> ${renderSentence(cause)}
+  return html`<strong><span aria-hidden="true">…</span> Watching:</strong> ${renderSentence(cause)}
     <span class="dim"
-      >for ${describeHeld(beginning, overview)}; reported after ${describeSpan(condition.forSeconds)}</span
+      >for ${describeHeld(beginning, overview)}; alerts at
+      ${describeSpan(condition.forSeconds).replace(/\u00a00\u00a0s$|\s0\u00a0s$/, "")}</span
     >`;
 }
 
 function renderNoTrouble(overview: Overview): Html {
-  const { sources, now } = overview;
+  const { sources, now, beginning } = overview;
+  if (beginning[0] !== undefined) return renderBeginning(beginning[0], overview);
   const unproved = sources.filter(({ standing }) => standing.safeThrough === null);
   if (sources.length === 0) return html`No source is configured yet.`;
   if (unproved.length > 0) {
-    const names = unproved.map(({ standing }) => standing.sourceId).join(", ");
-    return html`<strong><span aria-hidden="true">…</span> Starting:</strong> ${names} not verified yet.`;
+    const names = unproved.slice(0, 3).map(({ standing }) => standing.sourceId);
+    const more = unproved.length > names.length ? ` and ${unproved.length - names.length} more` : "";
+    return html`<strong><span aria-hidden="true">…</span> Starting:</strong> ${names.join(", ")}${more} not
+      verified yet.`;
   }
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
   if (unsure !== undefined)
@@ -74,34 +110,3 @@ function renderNoTrouble(overview: Overview): Html {
 }
 
 const describeHeld = ({ since }: Holding, { now }: Overview) => describeSpan(secondsSince(now, since) ?? 0);
-
-const findStanding = (sources: Overview["sources"], { condition, subject }: Holding) =>
-  condition.label === "source"
-    ? sources.find(({ standing }) => standing.sourceId === subject)?.standing
-    : undefined;
-
-const renderCause = ({ condition, cause }: Holding): Html =>
-  condition.severity === "critical"
-    ? renderAlert(renderSentence(cause))
-    : renderWarning(renderSentence(cause));
-
-/** The conditions that hold, the most urgent first, each with its remedy and what can be done from here. */
-export function renderTroubles({ holding, now, sources }: Overview, viewer: Viewer): Html {
-  if (holding.length === 0) return html``;
-  return html`<ul class="plain troubles" id="troubles" aria-label="What is wrong">
-    ${holding.map((each) => {
-      const { condition, subject, since, remedy } = each;
-      const { severity, page, label, name } = condition;
-      const address =
-        label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
-      return html`<li class="${severity}" data-condition="${name}">
-        ${renderCause(each)} <a href="${address}">Details</a>
-        <span class="dim"
-          >Since ${renderTime(formatInstant(since, 0))} (${describeSpan(secondsSince(now, since) ?? 0)}).
-          ${renderSentence(remedy)}</span
-        >
-        ${renderRemedy(each, { standing: findStanding(sources, each), viewer })}
-      </li> `;
-    })}
-  </ul>`;
-}

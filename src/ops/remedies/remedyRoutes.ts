@@ -11,7 +11,7 @@ import { mayAct, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderForbidden, renderHidden } from "../../html/action.ts";
 import { renderPage } from "../html/page.ts";
-import { parseForm, readField, readForm, refuse } from "../html/requests.ts";
+import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
 import { carryOut } from "../lists/carryOut.ts";
 import { ENDPOINT_REMEDIES } from "../outgoing/endpointRemedies.ts";
 import { describeCount, describeMinute, endpointAddress } from "../overview/phrases.ts";
@@ -98,7 +98,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
         const name = readField(request.query[kind]);
         const plan = await remedy.plan(pool, name);
         const page = { kind, remedy, path, name, plan };
-        response.type("html").send(renderPlan(page, viewerOf(response)));
+        sendPage(response, renderPlan(page, viewerOf(response)));
       });
       router.post(path, parseForm, applyRemedy(pool, kind, remedy));
     }

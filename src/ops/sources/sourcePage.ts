@@ -1,6 +1,12 @@
 import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
-import { readStandings } from "../../health/standing.sql.ts";
+import type { RateRule } from "../../domain/window/rate.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { SourceFacts } from "../../health/condition.ts";
+import type { HealthReader } from "../../health/health.ts";
+import { readOpenTasks, readQuarantinedReasons, readWebhookLag } from "../../health/opsFigures.sql.ts";
+import type { OpenTask, QuarantinedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
+import { COUNT_MAX, readStandings } from "../../health/standing.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
@@ -8,57 +14,112 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { readSource } from "../../sources/sources.sql.ts";
 import type { KnownSource } from "../../sources/sources.sql.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
 import { renderFacts } from "../../html/fieldList.ts";
-import { renderPage } from "../html/page.ts";
-import { readField, refuse } from "../html/requests.ts";
+import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
+import { mayAct, viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { CHART_ASSETS } from "../html/assets.ts";
+import { renderFreshness } from "../html/freshness.ts";
+import { renderPage } from "../html/page.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
+import type { List, Listed } from "../lists/list.ts";
 import { serveList } from "../lists/serveList.ts";
-import { describeBoundedCount, describeCount, describeSpan, sourceQuery } from "../overview/phrases.ts";
-import { renderAlert, renderInstant, renderMinute } from "../../html/marks.ts";
-import { describePolling, SOURCE_LIST } from "./sourceList.ts";
+import { describeReason } from "../lists/quarantinePage.ts";
+import { estimateLeft } from "../overview/answers.ts";
+import {
+  describeBoundedCount,
+  describeCount,
+  describeDelay,
+  describeSpan,
+  sourceQuery,
+} from "../overview/phrases.ts";
+import { renderRangeChoice, renderTrend } from "./trendPanel.ts";
+import { parseRange, readTrend } from "./trends.sql.ts";
+import type { Bucket, Range } from "./trends.sql.ts";
+
+export interface SourceRoutesDeps {
+  readonly pool: Pool;
+  readonly health: HealthReader;
+  /** Our rate of order lists. */
+  readonly listRate: RateRule;
+}
+
+interface SourcePage {
+  readonly standing: SourceFacts;
+  readonly source: KnownSource;
+  readonly requests: readonly RequestCount[];
+  readonly tasks: readonly OpenTask[];
+  readonly reasons: readonly QuarantinedReason[];
+  readonly lag: WebhookLag | undefined;
+  readonly buckets: readonly Bucket[];
+  readonly range: Range;
+  readonly viewer: Viewer;
+}
 
 /** The sources, and what is known of each. */
-export function makeSourceRoutes(pool: Pool): Router {
+export function makeSourceRoutes({ pool, health, listRate }: SourceRoutesDeps): Router {
   const router = Router();
   router.get("/sources", serveList(pool, "/ops/sources", SOURCE_LIST));
-  router.get("/sources/:sourceId", async ({ params }, response) => {
+  router.get("/sources/:sourceId", async ({ params, query }, response) => {
     const sourceId = readField(params.sourceId);
-    const [standing] = await readStandings(pool, sourceId);
+    const isIts = (row: { readonly sourceId: string }) => row.sourceId === sourceId;
+    const [stored] = await readStandings(pool, sourceId);
     const source = await readSource(pool, sourceId);
-    if (standing === undefined || source === undefined)
+    if (stored === undefined || source === undefined)
       return refuse(response, 404, "There is no source of that name.");
+    const { facts } = await health.read();
+    const standing = { ...stored, configured: facts.sources.find(isIts)?.configured ?? null };
+    const range = parseRange(query["range"]);
     const page = {
       standing,
       source,
       requests: await readRequests(pool, { sourceId, minutes: 60 }),
+      tasks: (await readOpenTasks(pool)).filter(isIts),
+      reasons: (await readQuarantinedReasons(pool, COUNT_MAX)).filter(isIts),
+      lag: (await readWebhookLag(pool)).find(isIts),
+      buckets: await readTrend(pool, { standing, range, listRate }),
+      range,
       viewer: viewerOf(response),
     };
-    response.type("html").send(renderSource(page));
+    sendPage(response, renderSource(page));
   });
   return router;
 }
 
-function renderSource(page: {
-  standing: Standing;
-  source: KnownSource;
-  requests: readonly RequestCount[];
-  viewer: Viewer;
-}): string {
-  const { standing, source, requests, viewer } = page;
+function renderSource(page: SourcePage): string {
+  const { standing, source, requests, buckets, range, viewer } = page;
   const { sourceId, mode } = standing;
   const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
     <div id="source" data-live>
-      ${renderActions(standing)} ${renderStanding(standing)}
-      <h2>Provider</h2>
-      ${renderProvider(standing, source)}
-      <h2>Requests <span class="dim">last hour</span></h2>
-      ${renderRequests(requests, standing)}
+      ${renderFreshness([standing])} ${mayAct(viewer) && renderActions(standing)} ${renderStanding(page)}
+      ${renderTasks(page)}
     </div>
-    ${renderMore(sourceId)}`;
-  return renderPage({ title: `Source ${sourceId}`, body, viewer, section: "sources", live: true });
+    <h2 id="trends">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
+    ${renderRangeChoice(range)} ${renderTrend(sourceId, buckets, range)}
+    <h2>Provider</h2>
+    ${renderProvider(standing, source)} ${renderRequests(requests, standing)}
+    <h2>More of ${sourceId}</h2>
+    <ul>
+      ${Object.entries(MORE).map(([path, name]) => html`<li><a href="/ops/${path}${sourceQuery(sourceId)}">${name}</a></li> `)}
+    </ul>`;
+  return renderPage({
+    title: `Source ${sourceId}`,
+    body,
+    viewer,
+    section: "sources",
+    live: true,
+    assets: CHART_ASSETS,
+  });
 }
+
+const MORE = {
+  tasks: "Backfills and verifications",
+  walks: "Reads from the provider",
+  requests: "Requests by minute",
+  lost: "Lost events",
+  actions: "Audit log",
+};
 
 /** Each button leads to a page that says what would happen. */
 function renderActions({ sourceId, pausedAt, oldestGap }: Standing): Html {
@@ -70,30 +131,96 @@ function renderActions({ sourceId, pausedAt, oldestGap }: Standing): Html {
   </p>`;
 }
 
-function renderStanding(standing: Standing): Html {
-  const { sourceId, safeThrough, polledThrough, historySince, lastCycleEndedAt, lastError, leader } =
+/** Every figure with the list behind it. */
+function renderStanding({ standing, reasons, lag }: SourcePage): Html {
+  const { sourceId, safeThrough, polledThrough, historySince, lastCycleEndedAt, lastError } = standing;
+  const { marginSeconds } = standing;
+  const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt, lost, announced } =
     standing;
-  const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt, marginSeconds } =
-    standing;
+  const query = sourceQuery(sourceId);
   const link = (page: string, count: number) =>
-    html`<a href="/ops/${page}${sourceQuery(sourceId)}">${describeBoundedCount(count)}</a>`;
+    html`<a href="/ops/${page}${query}">${describeBoundedCount(count)}</a>`;
+  const why = reasons.map(
+    ({ reason, count }) =>
+      html` ·
+        <a href="/ops/quarantine${query}&reason=${encodeURIComponent(reason)}"
+          >${describeReason(reason).name} ${describeCount(count)}</a
+        >`,
+  );
   return renderFacts({
     Polling: describePolling(standing),
-    "Complete up to": renderInstant(safeThrough),
+    "Complete up to": html`<a href="/ops/walks${query}">${renderInstant(safeThrough)}</a>`,
+    "Exceptions to that": exceptions === 0 ? "0" : renderAlert(link("quarantine", exceptions)),
+    "Proofs withdrawn": link("breaches", breaches),
+    Gaps: link("gaps", gaps),
     "History from": renderInstant(historySince),
     "Polled up to": renderInstant(polledThrough),
     "Last poll ended": renderInstant(lastCycleEndedAt),
     "Last poll": lastError === null ? "no error" : renderAlert(lastError),
-    Poller: leader ?? "none",
+    Poller: standing.leader ?? "none",
+    "Polls trail the present by": marginSeconds === null ? "–" : describeSpan(marginSeconds),
     "Last event": renderInstant(lastEventAt),
-    "A change may appear late by": marginSeconds === null ? "not polled yet" : describeSpan(marginSeconds),
-    Gaps: link("gaps", gaps),
-    "Proofs withdrawn": link("breaches", breaches),
-    "Orders seen but not read or confirmed": link("quarantine", exceptions),
+    "Missed webhooks, 24 h": html`${link("lost", lost)} of ${describeCount(lost + announced)}`,
+    "Webhook lag p50 / p95, last hour":
+      lag === undefined
+        ? "no event has changed an order"
+        : html`<a href="/ops/slow${query}"
+              >${describeDelay(lag.p50Seconds)} / ${describeDelay(lag.p95Seconds)}</a
+            >
+            of ${describeCount(lag.events)} events`,
     "Events waiting": link("waiting", pending),
     "Re-reads waiting": link("refetches", refetches),
-    "In quarantine": link("quarantine", quarantined),
+    "In quarantine": html`${link("quarantine", quarantined)}${why}`,
   });
+}
+
+const HOUR_NANOS = 3_600n * NANOS_PER_SECOND;
+const HUNDRED = 100;
+
+/** Reads that run next to current polling, with their progress. */
+function renderTasks({ standing, tasks }: SourcePage): Html {
+  const history = renderHistory(standing);
+  if (history === undefined && tasks.length === 0) return html``;
+  return html`<h2>Backfills and verifications <span class="dim">running and waiting</span></h2>
+    <ul class="plain tasks">
+      ${history}${tasks.map(renderTask)}
+    </ul>`;
+}
+
+/** The history of a new source, or the changes missed while nobody polled; undefined once it has caught up. */
+function renderHistory({ now, historySince, safeThrough }: Standing): Html | undefined {
+  if (historySince === null) return undefined;
+  const reached = safeThrough ?? historySince;
+  if (now - reached < HOUR_NANOS || now <= historySince) return undefined;
+  const share = Number(reached - historySince) / Number(now - historySince);
+  return html`<li>
+    <strong>history</strong> ${renderTime(formatInstant(historySince, 0))} to now
+    ${renderBar("history", share)}
+    <span class="dim">read without gaps from its beginning</span>
+  </li> `;
+}
+
+function renderTask(task: OpenTask): Html {
+  const { kind, id, since, until, running, share, orders, elapsedSeconds, lastError } = task;
+  const name = `${kind} ${id}`;
+  const rate = elapsedSeconds > 0 ? `${describeCount(Math.round(orders / elapsedSeconds))} orders/s` : "";
+  const seconds = estimateLeft(task);
+  const left = seconds === null ? "" : `about ${describeSpan(seconds)} left`;
+  const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
+  return html`<li>
+    <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
+    ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
+    <span class="dim">${running ? pace : ""}</span>
+    ${lastError !== null && html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
+    <span class="dim"
+      ><code>order-mirror ${kind === "backfill" ? "backfill" : "verify"} --watch ${id}</code></span
+    >
+  </li> `;
+}
+
+function renderBar(name: string, share: number): Html {
+  const percent = Math.floor(share * HUNDRED * 10) / 10;
+  return html`<progress max="100" value="${percent}" aria-label="${name}"></progress> ${percent} %`;
 }
 
 function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: KnownSource): Html {
@@ -101,38 +228,59 @@ function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBra
     Address: html`<span class="mono">${baseUrl}</span>`,
     Identity: html`<span class="mono">${provider ?? "not recorded"}</span>`,
     "Configured here since": renderMinute(createdAt),
-    "Configured key":
+    Key:
       refusedBranches === null
-        ? "not seen to belong to another organization"
+        ? "matches"
         : renderAlert(`of another organization, with the branches ${refusedBranches}`),
   });
 }
 
 function renderRequests(requests: readonly RequestCount[], { rateRefusals }: Standing): Html {
-  const refused = html`<p>
-    ${rateRefusals === 0 ? "The provider refused none within the last 10 minutes." : renderAlert(`The provider refused ${describeCount(rateRefusals)} within the last 10 minutes (429).`)}
-  </p>`;
   if (requests.length === 0)
-    return html`<p class="empty">Nothing was sent. Requests by rate policy and purpose would be here.</p>`;
-  return html`${refused}
-  ${renderTable({
-    title: "Requests of the last hour",
-    columns: ["Rate policy", "For", numberColumn("Requests")],
-    rows: requests.map(({ policy, purpose, requests: count }) => [policy, purpose, describeCount(count)]),
-  })}`;
+    return html`<p class="empty">
+      No requests in the last hour. They would be here by rate policy and purpose.
+    </p>`;
+  return html`<p>
+      ${rateRefusals === 0 ? "The provider refused none within the last 10 minutes." : renderAlert(`The provider refused ${describeCount(rateRefusals)} within the last 10 minutes (429).`)}
+    </p>
+    ${renderTable({
+      title: "Requests of the last hour",
+      columns: ["Rate policy", "For", numberColumn("Requests, last hour")],
+      rows: requests.map(({ policy, purpose, requests: count }) => [policy, purpose, describeCount(count)]),
+    })}`;
 }
 
-const MORE = {
-  tasks: "Backfills and verifications",
-  walks: "Reads from the provider",
-  requests: "Requests by minute",
-  lost: "Lost events",
-  actions: "Audit log",
+/** Every source that was ever configured. They are few: they are read together. */
+const SOURCE_LIST: List<Standing & Listed> = {
+  title: "Sources",
+  section: "sources",
+  note: "A source is an organization at the provider in one mode, test or live. Everything is stored by source.",
+  empty: "No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.",
+  ofSources: false,
+  sorts: ["name"],
+  columns: [
+    {
+      title: "Source",
+      show: ({ sourceId }) =>
+        html`<a class="name" href="/ops/sources/${encodeURIComponent(sourceId)}">${sourceId}</a>`,
+    },
+    { title: "Mode", show: ({ mode }) => mode },
+    { title: "Polling", show: describePolling },
+    { title: "Complete up to", show: ({ safeThrough }) => renderMinute(safeThrough) },
+    { title: "Last event", show: ({ lastEventAt }) => renderInstant(lastEventAt) },
+    { title: "Gaps", kind: "number", show: ({ gaps }) => describeBoundedCount(gaps) },
+    { title: "Waiting", kind: "number", show: ({ pending }) => describeBoundedCount(pending) },
+    { title: "In quarantine", kind: "number", show: ({ quarantined }) => describeBoundedCount(quarantined) },
+  ],
+  async read(pool, { after, limit }) {
+    const [last = ""] = after ?? [];
+    const following = (await readStandings(pool)).filter(({ sourceId }) => sourceId > last);
+    return following.slice(0, limit).map((standing) => ({ ...standing, position: [standing.sourceId] }));
+  },
 };
 
-function renderMore(sourceId: string): Html {
-  return html`<h2>More of ${sourceId}</h2>
-    <ul>
-      ${Object.entries(MORE).map(([page, name]) => html`<li><a href="/ops/${page}${sourceQuery(sourceId)}">${name}</a></li> `)}
-    </ul>`;
+function describePolling({ pausedAt, lastError, leader }: Standing): Html | string {
+  if (pausedAt !== null) return html`paused since ${renderMinute(pausedAt)}`;
+  if (leader === null) return renderAlert("no poller is running");
+  return lastError === null ? "running" : renderAlert("failing");
 }

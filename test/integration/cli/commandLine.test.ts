@@ -181,7 +181,7 @@ it("status shows what is not a problem yet to people and to programs", async () 
     "update mirror.sources set created_at = now() - interval '1 minute' where source_id = 'young'",
   );
   expect(await run(["status"])).toBe(0);
-  expect(stdout).toContain("… Not a problem yet: No poller runs for young.");
+  expect(stdout).toContain("… Watching: No poller runs for young.");
   stdout = "";
   expect(await run(["status", "--json"])).toBe(0);
   const sources = JSON.parse(stdout) as { sourceId: string; beginning: { name: string }[] }[];

@@ -94,16 +94,16 @@ it("does not say that all is good while something begins to be wrong", async () 
       "last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '1 minute'",
     ),
   );
-  expect(await surfaces.readPage()).toContain("Not a problem yet: Polls of live get no usable answer");
+  expect(await surfaces.readPage()).toContain("Watching: Polls of live get no usable answer");
   const status = await printStatus(env);
-  expect(status).toMatch(/^… Not a problem yet: Polls of live get no usable answer .*Since .*\n/);
+  expect(status).toMatch(/^… Watching: Polls of live get no usable answer .*Since .*\n/);
   expect(status).not.toContain("All good");
   // Not reported yet: doctor warns, without the exit code of a problem.
   expect(await readFindings(env)).toContainEqual(
     expect.objectContaining({
       check: "poller",
       level: "warning",
-      sentence: expect.stringMatching(/^Not a problem yet: Polls of live get no usable answer/),
+      sentence: expect.stringMatching(/^Watching: Polls of live get no usable answer/),
     }),
   );
 });
@@ -213,7 +213,7 @@ it("reports to commands at once that Redis is away; pages notice it, and alerts 
   onTestFinished(() => away.close());
   const condition = "warning OrderMirrorQueueAway";
   expect(await away.look()).toEqual({ ...everywhere(), status: [condition], doctor: [condition] });
-  expect(await away.readPage()).toContain("reported after 1 min");
+  expect(await away.readPage()).toContain("alerts at 1 min");
   expect(await away.tell()).toEqual([]);
 });
 

@@ -117,14 +117,11 @@ describe("the lists", () => {
 describe("the pages of the sources", () => {
   it("show standing, provider and requests, and lead to what can be done", async () => {
     await database.pool.query(`
-      insert into mirror.provider_behaviour (source_id, aspect, value) values ('live', 'sort', 'descending')`);
-    await database.pool.query(`
       insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
       values ('live', date_trunc('minute', clock_timestamp()), 'order-list', 'live', 1234)`);
     expect((await read("/ops/sources")).text).toMatch(/live live ✖ no poller is running/);
-    const { text, page } = await read("/ops/sources/live");
+    const { text, page } = await read("/ops/sources/live", OPERATOR);
     expect(text).toContain("Identity provider.example/live");
-    expect(text).toContain("Sort order of order lists descending");
     expect(page).toMatch(/<td class="number"[^>]*>1,234</);
     expect(page).toContain('href="/ops/pause?source=live"');
     expect((await read("/ops/sources/none")).status).toBe(404);
@@ -135,7 +132,7 @@ describe("the pages of the sources", () => {
     expect((await send("/ops/pause", { source: "live" }, VIEWER)).status).toBe(405);
     const done = await send("/ops/pause", { source: "live" });
     expect((await read(done.headers.get("location") ?? "")).text).toContain(
-      "Done: Paused polling, source live: 1 affected.",
+      "Paused polling: source live (1).",
     );
     expect((await read("/ops/sources/live")).text).toContain("Polling paused since");
     expect((await read("/ops/pause?source=live")).text).toContain("There is nothing to do.");

@@ -118,7 +118,7 @@ describe("the login form", () => {
       ["look", "viewer"],
     ] as const) {
       const { body } = await ask(`${url}/ops`, { headers: { ...HTML, ...(await logIn(url, password)) } });
-      expect(body).toContain(`<span class="who">${role}`);
+      expect(body).toContain(`<p class="who">${role}`);
       expect(body).toContain("Log out");
     }
     const { rows } = await database.pool.query(

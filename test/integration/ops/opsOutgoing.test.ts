@@ -22,7 +22,7 @@ describe("the page of outgoing webhooks", () => {
   it("lists endpoints with state, backlog, success and last error", async () => {
     const { page, text } = await read("/ops/outgoing");
     expect(page).toContain('href="/ops/outgoing/erp"');
-    expect(page).toContain('aria-current="page">Outgoing');
+    expect(page).toContain('aria-current="page"\n>Outgoing');
     expect(text).toMatch(/erp live ✔ ok 0 – 0 66\.6 % of 3 status 500 at \d{4}-/);
     await pool.query("update mirror.outgoing_endpoints set failures_in_row = 2");
     expect((await read("/ops/outgoing")).text).toContain("▲ failed 2 times in a row");
@@ -55,7 +55,7 @@ describe("the page of outgoing webhooks", () => {
     expect((await read("/ops/outgoing-pause?endpoint=erp")).text).toContain("Exactly 0 messages would wait");
     const { status, to } = await post("/ops/outgoing-pause", ERP);
     expect(status).toBe(303);
-    expect((await read(to ?? "")).text).toContain("Done: pause endpoint, endpoint erp: 1 affected.");
+    expect((await read(to ?? "")).text).toContain("pause endpoint: endpoint erp (1).");
     expect((await read("/ops/outgoing/erp")).text).toContain("▲ paused by a person");
     expect(await post("/ops/outgoing-pause", ERP)).toMatchObject({ status: 409 });
     await pool.query(
@@ -81,7 +81,7 @@ describe("the page of outgoing webhooks", () => {
     const plan = await read("/ops/outgoing-retry?endpoint=erp");
     expect(plan.text).toContain("Exactly 2 messages that were given up would be sent again.");
     const { to } = await post("/ops/outgoing-retry", ERP);
-    expect((await read(to ?? "")).text).toContain("Done: retry endpoint, endpoint erp: 2 affected.");
+    expect((await read(to ?? "")).text).toContain("retry endpoint: endpoint erp (2).");
     expect([await state(1), await state(2)]).toEqual([
       { state: "pending", round: 3, attempts: 0 },
       { state: "pending", round: 2, attempts: 0 },
@@ -91,10 +91,10 @@ describe("the page of outgoing webhooks", () => {
   it("shows viewers the buttons disabled, with the reason, and refuses the actions", async () => {
     const message = await read("/ops/outgoing/erp/1", "viewer");
     expect(message.page).toContain("<button disabled>Send again</button>");
-    expect(message.text).toContain("Only operators of this source may do this.");
+    expect(message.text).toContain("Only operators may do this.");
     const pause = await read("/ops/outgoing-pause?endpoint=erp", "viewer");
     expect(pause.page).toContain("<button disabled>Pause</button>");
-    expect(pause.text).toContain("Only operators of all its sources may do this.");
+    expect(pause.text).toContain("Only operators may do this.");
     for (const path of ["/ops/outgoing-pause", "/ops/outgoing/erp/1/retry"])
       expect([path, (await post(path, ERP, "viewer")).status]).toEqual([path, 405]);
   });

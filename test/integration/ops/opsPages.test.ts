@@ -61,11 +61,8 @@ describe("the overview", () => {
     );
     const { text } = await read("/ops", fresh.url);
     await fresh.close();
-    expect(text).toMatch(/▲ 1 event or read of live could not be processed\. Details Since /);
-    expect(text).toMatch(/live live Complete up to 1 min 3\d s ago/);
-    expect(text).toMatch(/test test Complete up to not yet/);
-    expect(text).toMatch(/Events waiting, now 3 , the oldest for 1 min \d s/);
-    expect(text).toMatch(/In quarantine, open, all time 1 · Not JSON 1/);
+    expect(text).toMatch(/▲ 1 event or read of live could not be processed\. Since .* Details /);
+    expect(text).toMatch(/Rate used live [-\d]+ \d\d:\d\d .*3 1 0 % test not yet/);
   });
 
   it("reports that the database does not answer", async () => {

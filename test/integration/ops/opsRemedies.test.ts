@@ -16,7 +16,7 @@ describe("remedies on the overview", () => {
     expect(text).toMatch(/[-\d]+ [:\d]+ to [-\d]+ [:\d]+ Each becomes a backfill/);
     const { status, to } = await post("/ops/gap", SOURCE);
     expect(status).toBe(303);
-    expect((await read(to ?? "")).text).toContain("Done: Read gaps, source live: 1 affected.");
+    expect((await read(to ?? "")).text).toContain("Read gaps: source live (1).");
     const { rows } = await pool.query(
       "select kind, source_id, until - since as length, state from mirror.period_requests",
     );
@@ -31,7 +31,7 @@ describe("remedies on the overview", () => {
     await pool.query("update mirror.sources set paused_at = now()");
     expect((await read("/ops/resume?source=live")).text).toContain("Polling is paused.");
     const { to } = await post("/ops/resume", SOURCE);
-    expect((await read(to ?? "")).text).toContain("Done: Resumed polling, source live: 1 affected.");
+    expect((await read(to ?? "")).text).toContain("Resumed polling: source live (1).");
     const { rows } = await pool.query("select paused_at from mirror.sources");
     expect(rows).toEqual([{ paused_at: null }]);
   });
@@ -40,11 +40,11 @@ describe("remedies on the overview", () => {
     const { page, text } = await read("/ops/gap?source=live", "viewer");
     expect(page).toMatch(/<button disabled>Read 1 gap now/);
     expect(page).not.toContain('action="/ops/gap"');
-    expect(text).toContain("Only operators of this source may do this.");
+    expect(text).toContain("Only operators may do this.");
     expect((await post("/ops/gap", SOURCE, "viewer")).status).toBe(405);
     const overview = await read("/ops", "viewer");
     expect(overview.page).not.toContain('href="/ops/gap?');
-    expect(overview.text).toContain("Read this gap now… only for its operators");
+    expect(overview.text).toContain("Read this gap now… only for operators");
   });
 
   it("makes the single reads due of orders that the proof excludes, after naming them", async () => {
@@ -59,7 +59,7 @@ describe("remedies on the overview", () => {
     const { text } = await read("/ops/reread?source=live");
     expect(text).toMatch(/LATE-1 .* and 1 more .* Read 21 orders again now/);
     const { to } = await post("/ops/reread", SOURCE);
-    expect((await read(to ?? "")).text).toContain("Done: Read orders again, source live: 21 affected.");
+    expect((await read(to ?? "")).text).toContain("Read orders again: source live (21).");
     const { rows } = await pool.query(
       "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
     );

@@ -1,4 +1,4 @@
-import type { SourceView } from "../../../src/ops/overview/readOverview.ts";
+import type { SourceView } from "../../../src/ops/overview/overview.sql.ts";
 import { makeSourceFacts } from "./facts.ts";
 
 type Parts = Partial<Omit<SourceView, "standing">> & { standing?: Partial<SourceView["standing"]> };
@@ -8,10 +8,7 @@ export function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceV
   return {
     standing: makeSourceFacts(standing),
     webhooks: "working",
-    lag: null,
-    requests: [],
     listReads: { sent: 0, allowed: 1_080 },
-    quarantinedReasons: [],
     tasks: [],
     ...parts,
   };

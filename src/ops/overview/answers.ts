@@ -1,11 +1,12 @@
+import { isProvedLately, judgeFreshness } from "../../health/freshness.ts";
+import { describeCount as countNouns } from "../../health/condition.ts";
 import type { Area } from "../../health/condition.ts";
-import { isProvedLately } from "../../health/freshness.ts";
+import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Mood } from "../html/page.ts";
-import { estimateCatchUp } from "./catchUp.ts";
+import type { Overview, SourceView } from "./overview.sql.ts";
 import { describeAge, describeBoundedCount, describeCount, describeSpan, secondsSince } from "./phrases.ts";
-import type { Overview, SourceView } from "./readOverview.ts";
 
 /** The answer to one of the four questions. */
 export interface Answer {
@@ -48,6 +49,7 @@ const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]
   OrderMirrorGaps: ["Not certain", "Closing a gap"],
   OrderMirrorEventsStopped: ["Webhooks stopped", ""],
   OrderMirrorWebhooksRefused: ["Webhooks refused", ""],
+  OrderMirrorNoSecret: ["No secret", ""],
   OrderMirrorEventsRefused: ["Webhooks fail", "Some refused"],
   OrderMirrorEventsLost: ["Some missed", "Some missed"],
   OrderMirrorEventsLate: ["Some late", ""],
@@ -71,9 +73,10 @@ const TILES: readonly Tile[] = [
     areas: ["coverage"],
     otherwise: (overview) => {
       if (worstAge(overview) === null) return neither("Starting");
-      return overview.sources.every(({ standing }) => isProvedLately(standing))
-        ? good("Up to date")
-        : neither("Behind");
+      const isFresh = overview.sources.every(
+        ({ standing }) => isProvedLately(standing) && !judgeFreshness(standing).isOld,
+      );
+      return isFresh ? good("Up to date") : neither("Behind");
     },
     address: "/ops/walks",
     detail: (overview) => {
@@ -88,8 +91,7 @@ const TILES: readonly Tile[] = [
       const silent = sources.filter(
         ({ webhooks, standing }) => webhooks === "never-seen" && standing.hasOrders,
       );
-      if (silent.length > 0)
-        return neither(`None yet for ${silent.map(({ standing }) => standing.sourceId).join(", ")}`);
+      if (silent.length > 0) return neither(`None yet for ${nameSome(silent)}`);
       const isReceiving = sources.some(({ standing }) => standing.lastEventAt !== null);
       if (isReceiving) return good("Webhooks arrive");
       const isPolledOnly = sources.every(({ webhooks }) => webhooks === "not-configured");
@@ -99,8 +101,10 @@ const TILES: readonly Tile[] = [
     detail: ({ sources }) => {
       const lost = sum(sources, (standing) => standing.lost);
       const due = lost + sum(sources, (standing) => standing.announced);
-      if (due === 0) return "none was due in 24 h";
-      return `${describeCount(lost)} of ${describeCount(due)} missed in 24 h, repaired`;
+      if (due === 0) return "none expected in 24 h";
+      return lost === 0
+        ? `none of ${describeCount(due)} missed in 24 h`
+        : `${describeCount(lost)} of ${describeCount(due)} missed in 24 h, repaired`;
     },
   },
   {
@@ -108,10 +112,14 @@ const TILES: readonly Tile[] = [
     areas: ["worker", "quarantine", "queue", "database", "outgoing"],
     otherwise: () => good("Nothing stuck"),
     address: "/ops/waiting",
-    detail: ({ sources }) => {
+    detail: ({ sources, waits }) => {
       const waiting = describeBoundedCount(sum(sources, (standing) => standing.pending));
       const quarantined = describeBoundedCount(sum(sources, (standing) => standing.quarantined));
-      return `${waiting} waiting, ${quarantined} in quarantine`;
+      const waited =
+        waits.events === 0
+          ? ""
+          : `; in the last hour ${countNouns(waits.events, "event")} waited for a worker, up to ${describeSpan(waits.longestSeconds)}`;
+      return `${waiting} waiting, ${quarantined} in quarantine${waited}`;
     },
   },
   {
@@ -119,7 +127,7 @@ const TILES: readonly Tile[] = [
     areas: ["poller", "provider"],
     otherwise: (overview) => {
       const { seconds } = estimateCatchUp(overview);
-      if (seconds === Infinity) return neither("Not at this pace");
+      if (seconds === Infinity) return neither("Backlog is growing");
       return good(seconds === null || seconds === 0 ? "Yes" : `Yes, in about ${describeEstimate(seconds)}`);
     },
     address: "/ops/requests",
@@ -130,10 +138,18 @@ const TILES: readonly Tile[] = [
       const rate = `${free} % of the request rate free`;
       if (parts.length === 0) return `no backlog, ${rate}`;
       const time = seconds === null ? ", time not known yet" : "";
-      return `backlog: ${parts.slice(0, 2).join(", ")}${parts.length > 2 ? ` and ${parts.length - 2} more` : ""}${time}; ${rate}`;
+      const more = parts.length > 2 ? ` and ${parts.length - 2} more` : "";
+      return `backlog: ${parts.slice(0, 2).join(", ")}${more}${time}; ${rate}`;
     },
   },
 ];
+
+function nameSome(sources: readonly SourceView[]): string {
+  const names = sources.slice(0, 3).map(({ standing }) => standing.sourceId);
+  return (
+    names.join(", ") + (sources.length > names.length ? ` and ${sources.length - names.length} more` : "")
+  );
+}
 
 /** Rounded up, so that an estimate does not look like a measurement. */
 function describeEstimate(seconds: number): string {
@@ -175,4 +191,64 @@ export function renderTiles(overview: Overview): Html {
         </li> `,
     )}
   </ul>`;
+}
+
+/** What is left to do, and how long that takes at the present pace. */
+export interface CatchUp {
+  /** The parts of the backlog in words; empty: there is none. */
+  readonly parts: readonly string[];
+  /** Null: unknown. Infinity: more arrives than is done. 0: there is no backlog. */
+  readonly seconds: number | null;
+}
+
+/** Younger events are in flight rather than a backlog. */
+const BACKLOG_SECONDS = 10;
+/** The newest minutes are proved later anyway; only what is older is behind. */
+const BEHIND_SECONDS = 900;
+/** Spec: the most orders on a page of the list. */
+const PAGE_ORDERS = 200;
+/** A poll takes at least this long until its period is proved. */
+const POLL_SECONDS = 60;
+const SHARE_MIN = 0.02;
+const DAY_SECONDS = 86_400;
+const ALLOWED_SECONDS = 600;
+
+type Part = readonly [words: string, seconds: number | null];
+
+/** @internal */
+export function estimateCatchUp(overview: Overview): CatchUp {
+  const parts = [...listEvents(overview), ...overview.sources.flatMap(listReads)];
+  const all = parts.map(([, seconds]) => seconds);
+  const isNever = all.includes(Infinity);
+  return {
+    parts: parts.map(([words]) => words),
+    // They are worked off next to each other.
+    seconds: all.includes(null) && !isNever ? null : Math.max(0, ...all.map(Number)),
+  };
+}
+
+function listEvents({ sources, now, pace }: Overview): Part[] {
+  const waiting = sum(sources, (standing) => standing.pending);
+  const ages = sources.map(({ standing }) => secondsSince(now, standing.oldestPendingAt) ?? 0);
+  if (Math.max(0, ...ages) < BACKLOG_SECONDS) return [];
+  const net = pace.decidedPerSecond - pace.arrivingPerSecond;
+  return [[countNouns(waiting, "event"), net > 0 ? waiting / net : Infinity]];
+}
+
+function listReads({ standing, listReads: { allowed }, tasks }: SourceView): Part[] {
+  const { sourceId, now, safeThrough, historySince, announced, lost } = standing;
+  const behind = secondsSince(now, safeThrough ?? historySince) ?? 0;
+  const parts: Part[] = [];
+  if (behind >= BEHIND_SECONDS) {
+    const pages = (behind * (announced + lost)) / DAY_SECONDS / PAGE_ORDERS;
+    const seconds = Math.max(POLL_SECONDS, pages / (allowed / ALLOWED_SECONDS));
+    parts.push([`${describeSpan(behind)} of changes of ${sourceId}`, seconds]);
+  }
+  for (const task of tasks) parts.push([`${task.kind} ${task.id}`, task.running ? estimateLeft(task) : null]);
+  return parts;
+}
+
+/** Seconds until a task is done; null while too little is done for an estimate. */
+export function estimateLeft({ share, elapsedSeconds }: OpenTask): number | null {
+  return share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
 }

@@ -1,0 +1,123 @@
+import type { RateRule } from "../../domain/window/rate.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import type { SourceFacts } from "../../health/condition.ts";
+import { describeWebhooks } from "../../health/eventConditions.ts";
+import type { HealthReader } from "../../health/health.ts";
+import type { Holding } from "../../health/judge.ts";
+import { readOpenTasks } from "../../health/opsFigures.sql.ts";
+import type { OpenTask } from "../../health/opsFigures.sql.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+
+export interface SourceView {
+  readonly standing: SourceFacts;
+  readonly webhooks: ReturnType<typeof describeWebhooks>;
+  /** Order lists of the last 10 minutes, and how many our rate allows in that time. */
+  readonly listReads: { readonly sent: number; readonly allowed: number };
+  readonly tasks: readonly OpenTask[];
+}
+
+/** How fast events come and are decided, of all sources, over about the last minute. */
+export interface Pace {
+  readonly arrivingPerSecond: number;
+  readonly decidedPerSecond: number;
+}
+
+/** Events that were received in time and waited for a worker: our delay, not the provider's. */
+export interface Waits {
+  readonly events: number;
+  readonly longestSeconds: number;
+}
+
+export interface Overview {
+  /** The database's clock at the time of the reading. */
+  readonly now: Instant;
+  readonly sources: readonly SourceView[];
+  /** The conditions that hold, the most urgent first. */
+  readonly holding: readonly Holding[];
+  /** Those that begin to hold. */
+  readonly beginning: readonly Holding[];
+  readonly pace: Pace;
+  /** Of the last hour. */
+  readonly waits: Waits;
+}
+
+export interface OverviewReaderDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly health: HealthReader;
+  /** Our rate of order lists. */
+  readonly listRate: RateRule;
+}
+
+/** The database is queried at most this often, however many tabs are open. */
+const HOLD_MS = 4_000;
+const RECENT_MINUTES = 10;
+/** More decisions are not looked at: the latest ones describe the present. */
+const DECISIONS_MAX = 5_000;
+const WAITED_SECONDS = 60;
+
+/**
+ * Makes the one reader for all pages of a process; it rejects with the database's error. Each figure takes one
+ * statement, however many sources there are, and one after another, so that a page does not take all connections.
+ */
+export function makeOverviewReader({
+  pool,
+  clock,
+  health,
+  listRate,
+}: OverviewReaderDeps): () => Promise<Overview> {
+  const allowed = Math.floor((listRate.requestsMax * RECENT_MINUTES * 60_000) / listRate.windowMs);
+  async function read(): Promise<Overview> {
+    const { facts, holding, beginning } = await health.read();
+    const tasks = await readOpenTasks(pool);
+    const sent = await readListReads(pool);
+    const sources = facts.sources.map((standing) => ({
+      standing,
+      webhooks: describeWebhooks(standing),
+      listReads: { sent: sent.get(standing.sourceId) ?? 0, allowed },
+      tasks: tasks.filter(({ sourceId }) => sourceId === standing.sourceId),
+    }));
+    const [pace, waits] = [await readPace(pool), await readWaits(pool)];
+    return { now: facts.now, sources, holding, beginning, pace, waits };
+  }
+  return shareReading(read, { clock, holdMs: HOLD_MS });
+}
+
+/** How many order lists were requested of each source lately. */
+async function readListReads(pool: Pool): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await pool.query<{ sourceId: string; sent: number }>(
+    `select source_id as "sourceId", sum(requests)::float8 as sent from mirror.provider_requests
+     where policy = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
+     group by source_id`,
+    [RECENT_MINUTES],
+  );
+  return new Map(rows.map(({ sourceId, sent }) => [sourceId, sent]));
+}
+
+async function readPace(pool: Pool): Promise<Pace> {
+  const { rows } = await pool.query<Pace>(
+    `select coalesce((
+         select sum(calls) / (60 + extract(second from clock_timestamp())) from mirror.webhook_calls
+         where outcome = 'accepted' and minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'
+       ), 0)::float8 as "arrivingPerSecond",
+       (select count(*) filter (where via = 'webhook') / greatest(1, case when count(*) < ${DECISIONS_MAX} then 60
+           else extract(epoch from clock_timestamp() - min(seen_at)) end)
+        from (select via, seen_at from mirror.history order by history_id desc limit ${DECISIONS_MAX}) newest
+        where seen_at > clock_timestamp() - interval '1 minute')::float8 as "decidedPerSecond"`,
+  );
+  return rows[0] ?? { arrivingPerSecond: 0, decidedPerSecond: 0 };
+}
+
+async function readWaits(pool: Pool): Promise<Waits> {
+  const { rows } = await pool.query<Waits>(
+    `select count(*)::int as events,
+       coalesce(extract(epoch from max(seen_at - received_at)), 0)::float8 as "longestSeconds"
+     from (select seen_at, inbox_seq from mirror.history order by history_id desc limit ${DECISIONS_MAX}) newest
+     join mirror.inbox i on i.seq = newest.inbox_seq
+     where seen_at > clock_timestamp() - interval '1 hour'
+       and seen_at - received_at > interval '${WAITED_SECONDS} seconds'`,
+  );
+  return rows[0] ?? { events: 0, longestSeconds: 0 };
+}

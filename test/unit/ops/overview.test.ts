@@ -1,0 +1,278 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { SourceFacts } from "../../../src/health/condition.ts";
+import { describeWebhooks } from "../../../src/health/eventConditions.ts";
+import { judge } from "../../../src/health/judge.ts";
+import type { Viewer } from "../../../src/ops/auth/viewer.ts";
+import { renderFreshness } from "../../../src/ops/html/freshness.ts";
+import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
+import { renderDelivery } from "../../../src/ops/orders/deliveryPanel.ts";
+import { readMoment } from "../../../src/ops/orders/orderColumns.ts";
+import { estimateCatchUp } from "../../../src/ops/overview/answers.ts";
+import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
+import type { Overview } from "../../../src/ops/overview/overview.sql.ts";
+import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
+import { makeSourceView } from "../../support/pages/sourceView.ts";
+
+/** The page's text as a person reads it, without what only screen readers and tabs have. */
+function read(page: string): string {
+  const text = page
+    .replace(/<head>[^]*<\/head>/, "")
+    .replace(/<p id="verdict-words"[^]*?<\/p>/, "")
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll(/&nbsp;|\u00a0/g, " ");
+  return text.replaceAll(/\s+/g, " ").replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+}
+const OPERATOR: Viewer = { role: "operator", person: null };
+const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
+type Parts = Parameters<typeof makeSourceView>[0];
+
+function collect(parts: Parts = {}): Overview {
+  const view = makeSourceView(parts);
+  const { holding, beginning } = judge(makeFacts(view.standing));
+  const pace = { arrivingPerSecond: 0, decidedPerSecond: 0 };
+  const waits = { events: 0, longestSeconds: 0 };
+  const sources = [{ ...view, webhooks: describeWebhooks(view.standing) }];
+  return { now: ago(0), sources, holding, beginning, pace, waits };
+}
+const render = (overview: Overview, viewer = OPERATOR) =>
+  renderOverview({ overview, lines: [], filter: { source: null, via: null, verdict: null }, viewer });
+const show = (parts: Parts = {}) => read(render(collect(parts)));
+const TASK = {
+  kind: "backfill",
+  id: "12",
+  sourceId: "live",
+  since: 0n,
+  until: 100_000_000_000n,
+  running: true,
+  share: 0.25,
+  orders: 500,
+  elapsedSeconds: 50,
+  lastError: null,
+} as const;
+/** A source of which nothing is known yet. */
+const NEW: Partial<SourceFacts> = {
+  createdAt: ago(60),
+  safeThrough: null,
+  historySince: null,
+  polledThrough: null,
+  lastCycleEndedAt: null,
+  lastEventAt: null,
+};
+
+describe("the overview", () => {
+  it.each<[string, Parts, RegExp]>([
+    ["all is good", {}, /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date/],
+    ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
+    ["a source is new", { standing: NEW }, /… Starting: live not verified yet\. Fresh\? … Starting/],
+    [
+      "the proof is as old as it may be",
+      { standing: { safeThrough: ago(419) } },
+      /Fresh\? ✔ Up to date complete up to 6 min 59 s ago/,
+    ],
+    [
+      "it is older",
+      { standing: { safeThrough: ago(421) } },
+      /… Fresh\? Behind: complete up to 7 min 1 s ago/,
+    ],
+    [
+      "polling catches up",
+      { standing: { safeThrough: ago(1_800) } },
+      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 30 min 0 s; alerts at 1 h 5 min Fresh\? … Catching up/,
+    ],
+    [
+      "a poll has failed",
+      { standing: { trouble: "away", lastError: "502", failingSince: ago(20) } },
+      /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Interrupted live: the provider cannot be reached/,
+    ],
+    [
+      "more arrives than is decided",
+      { standing: { pending: 500, oldestPendingAt: ago(15) } },
+      /… Able to catch up\? Backlog is growing: backlog: 500 events/,
+    ],
+    [
+      "a worker is missing",
+      { standing: { pending: 5, oldestPendingAt: ago(600) } },
+      /✖ 5 events of live waiting\. No worker is keeping up\. Since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Stuck 5 waiting, 0 in quarantine/,
+    ],
+    [
+      "nobody polls",
+      { standing: { leader: null, leaderlessSince: ago(180) } },
+      /Able to catch up\? ✖ No live: no poller leads/,
+    ],
+    [
+      "a person paused polling",
+      { standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } },
+      /▲ Polling of live is paused\. Since .* Resume with order-mirror source resume live ;.* Details Resume polling…/,
+    ],
+    ["no event has come", { standing: { lastEventAt: null } }, /Lost\? … None yet for live .* never arrived/],
+    [
+      "a source is polled only",
+      { standing: { configured: false, lastEventAt: null } },
+      /All good.* Lost\? ✔ Polled only .* polled only/,
+    ],
+    [
+      "webhooks come to a source without a secret",
+      { standing: { configured: false, lastEventAt: null, withoutSecret: 5, firstWithoutSecretAt: ago(90) } },
+      /✖ Every webhook of live is answered 404 \(5 calls\): .* Lost\? ✖ No secret .* ✖ no secret/,
+    ],
+    [
+      "two problems are there, the newest of the worst first",
+      {
+        standing: {
+          pending: 1,
+          oldestPendingAt: ago(900),
+          leader: null,
+          leaderlessSince: ago(180),
+          quarantined: 2,
+          oldestQuarantinedAt: ago(9_000),
+        },
+      },
+      /✖ No poller runs for live\. and 2 more .*Fresh\?.* ✖ 1 event of live waiting.* ▲ 2 events or reads of live could not be processed/,
+    ],
+  ])("says so when %s", (_when, parts, expected) => {
+    expect(show(parts)).toMatch(expected);
+  });
+
+  it("names the waiting for our own worker as ours", () => {
+    const waits = { events: 331, longestSeconds: 545 };
+    expect(read(render({ ...collect(), waits }))).toContain(
+      "0 waiting, 0 in quarantine; in the last hour 331 events waited for a worker, up to 9 min 5 s",
+    );
+  });
+
+  it("links each figure of a source to what is behind it", () => {
+    const markup = render(collect());
+    for (const page of ["waiting", "quarantine", "lost", "walks", "requests"])
+      expect(markup).toContain(`href="/ops/${page}?source=live"`);
+    expect(markup).toContain('href="/ops/sources/live"');
+  });
+
+  it("offers the button of a remedy to those who may press it", () => {
+    const overview = collect({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
+    const button = '<a class="button" href="/ops/resume?source=live">Resume polling…</a>';
+    expect(render(overview)).toContain(button);
+    const seen = render(overview, VIEWER);
+    expect(seen).not.toContain(button);
+    expect(read(seen)).toContain("Resume polling… only for operators");
+  });
+
+  it("shows a provider's error as text, and nothing from elsewhere", () => {
+    const standing = {
+      trouble: "other",
+      failingSince: ago(20),
+      lastError: "<script>alert(1)</script>",
+    } as const;
+    const markup = render(collect({ standing }), VIEWER);
+    expect(markup).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
+    expect(PAGE_POLICY).not.toMatch(/unsafe|https?:|\*|sha256/);
+    expect(markup).not.toMatch(/<style|<script(?! src="\/ops\/assets\/)|style="|\son\w+=|https?:/);
+    expect(read(markup)).toContain("viewer (read-only)");
+  });
+});
+
+it("estimates the time to catch up from the pace, the request rate and the progress of tasks", () => {
+  const estimate = (parts: Parts, decidedPerSecond = 0) =>
+    estimateCatchUp({ ...collect(parts), pace: { arrivingPerSecond: 10, decidedPerSecond } });
+  expect(estimate({})).toEqual({ parts: [], seconds: 0 });
+  const waiting = { standing: { pending: 600, oldestPendingAt: ago(20) } };
+  expect(estimate(waiting, 30)).toEqual({ parts: ["600 events"], seconds: 30 });
+  expect(estimate(waiting, 10)).toEqual({ parts: ["600 events"], seconds: Infinity });
+  // 400 changes a day are a page in twelve hours, which a poll reads at once.
+  const behind = estimate({ standing: { safeThrough: ago(7_200) } });
+  expect(behind.parts.map(read)).toEqual(["2 h 0 min of changes of live"]);
+  expect(behind.seconds).toBe(60);
+  expect(estimate({ tasks: [TASK] })).toEqual({ parts: ["backfill 12"], seconds: 150 });
+  expect(estimate({ tasks: [TASK, { ...TASK, running: false }] }).seconds).toBeNull();
+});
+
+describe("no two statements about a source contradict each other", () => {
+  const seconds = fc.oneof(fc.integer({ min: 0, max: 600 }), fc.integer({ min: 600, max: 100_000 }));
+  const at = seconds.map(ago);
+  const orNull = <Value>(value: fc.Arbitrary<Value>) => fc.oneof(fc.constant(null), value);
+  /** Facts that belong together, each of them as if nothing was wrong, or wrong. */
+  const aspects = [
+    fc.record({ safeThrough: orNull(at) }),
+    fc.record({ polledThrough: orNull(at), lastCycleEndedAt: at }),
+    fc.record({ pausedAt: at, leader: fc.constant(null), leaderlessSince: at }),
+    fc.record({ leader: fc.constant(null), leaderlessSince: at }),
+    fc.record({
+      trouble: fc.constantFrom("away", "slow", "key_refused", "rate_limited", "other"),
+      failingSince: at,
+      lastError: fc.constant("GET /v1/orders failed"),
+    }),
+    fc.record({ pending: fc.integer({ min: 1, max: 500 }), oldestPendingAt: at }),
+    fc.record({ quarantined: fc.integer({ min: 1, max: 9 }), oldestQuarantinedAt: at }),
+    fc.record({ lost: fc.integer({ min: 1, max: 900 }), firstLostAt: at }),
+    fc.record({ lostSinceLastEvent: fc.integer({ min: 1, max: 9 }), firstLostSinceLastEventAt: at }),
+    fc.record({
+      refusedSinceLastEvent: fc.integer({ min: 1, max: 99 }),
+      foundSinceRefused: fc.integer({ min: 0, max: 2 }),
+      firstRefusedAt: at,
+    }),
+    fc.record({
+      configured: fc.constant(false),
+      withoutSecret: fc.integer({ min: 0, max: 9 }),
+      firstWithoutSecretAt: at,
+    }),
+    fc.record({ lastEventAt: orNull(at) }),
+  ] as readonly fc.Arbitrary<Partial<SourceFacts>>[];
+  const standings = fc
+    .tuple(...aspects.map((aspect) => fc.option(aspect, { freq: 3, nil: {} })))
+    .map((parts) => makeSourceFacts(Object.assign({}, ...parts) as Partial<SourceFacts>));
+  const deliveries = fc.record({
+    settled: fc.boolean(),
+    goneAt: orNull(at),
+    realDeliveryTime: orNull(at),
+    deliveryTime: orNull(at),
+    status: fc.constantFrom("created", "picked_up", "cancelled", "delivered"),
+  });
+
+  const OLD = /▲ (?:Data up to|Nothing was read)/;
+  const WRONG = /[✖▲] |Watching:|Starting:/;
+  /** What must not stand together on the overview, on a page of orders, or on an order's page of one source. */
+  const PAIRS: readonly (readonly [RegExp, RegExp])[] = [
+    [/All good/, WRONG],
+    [/All good/, OLD],
+    [/✔ Up to date/, OLD],
+    [/✔ Up to date/, /Data of live may be missing|Nothing of live has been verified/],
+    [/(?:refused|answered 404) \(\d+ calls?\)/, /Webhooks arrive|Polled only| working /],
+    [/Webhooks arrive/, /all refused|no secret|✖ stopped/],
+    [/none of \d+ missed/, /some lost|were lost within/],
+    [/Nothing stuck/, /No worker is keeping up\. Since|could not be processed/],
+    [/✔ Yes/, /No poller runs|is paused|get no usable answer|refuses the API key/],
+    [/The provider no longer has this order/, /Verified with|Not yet verified| late |overdue/],
+    [/overdue/, /✔ on time/],
+    [/not confirmed/, /▲ overdue/],
+  ];
+
+  it("as a table of pairs says, for any standing", () => {
+    fc.assert(
+      fc.property(standings, deliveries, (standing, order) => {
+        const overview = collect({ standing });
+        const main = read(render(overview).replace(/<h2 id="tail-title">[^]*/, ""));
+        const moment = readMoment(makeFacts(standing));
+        const base = {
+          sourceId: "live",
+          reference: "R1",
+          externalOrderId: null,
+          fleetName: null,
+          branch: null,
+        };
+        const times = { pickupTime: null, realPickupTime: null, updatedAt: ago(900), firstSeenAt: ago(900) };
+        const seen = { firstSeenVia: "poll", revision: 1, observedAt: ago(800), raw: "{}" } as const;
+        const delivery = { ...base, ...times, ...seen, ...order };
+        const orders = read(
+          renderFreshness([standing]).markup + renderDelivery({ delivery, timeline: [], moment }).markup,
+        );
+        const screens = `${main} ${orders}`;
+        const together = PAIRS.filter(([one, other]) => one.test(screens) && other.test(screens));
+        // A good order stands beside bad news of the mirror, and the other way round.
+        expect(together.filter(([one]) => one.source !== "All good" || WRONG.test(main))).toEqual([]);
+        const stated = [...render(overview).matchAll(/data-condition="(\w+)"/g)].map(([, name = ""]) => name);
+        expect(stated.toSorted()).toEqual(overview.holding.map(({ condition }) => condition.name).toSorted());
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
