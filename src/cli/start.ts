@@ -1,5 +1,5 @@
 import { findText } from "../runtime/config/processEnvironment.ts";
-import { reportFailure } from "./input/failure.ts";
+import { reportFailure } from "./output/terminal.ts";
 import { makeProgram } from "./program.ts";
 
 const verbose = ["debug", "trace"].includes(findText("LOG_LEVEL") ?? "");

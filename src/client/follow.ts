@@ -2,14 +2,10 @@ import { ProviderError } from "../provider/errors.ts";
 import type { ProviderRequest, ProviderAnswer } from "../provider/exchange.ts";
 import { backoffMs } from "../provider/transport.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { Change, OnComplete } from "./change.ts";
-import { streamChanges } from "./changeStream.ts";
-import type { Connection } from "./connection.ts";
-import type { CursorStore } from "./cursorStore.ts";
-import { readFeedEnd, readFeedPages } from "./feedPages.ts";
-import type { FedChange } from "./feedPages.ts";
-import { makeShown, readSnapshot } from "./snapshot.ts";
-import type { Shown } from "./snapshot.ts";
+import { makeShown, readFeedEnd, readFeedPages, readSnapshot, streamChanges } from "./feed.ts";
+import type { Change, FedChange, OnComplete, Shown } from "./feed.ts";
+import type { Connection } from "./reads.ts";
+import type { CursorStore } from "./cursorStores.sql.ts";
 
 export interface ChangesOptions {
   /**

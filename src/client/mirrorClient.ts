@@ -5,29 +5,36 @@ import { parseAnswer } from "../provider/exchange.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { listBranchesResponseSchema } from "../wire/api.ts";
 import type { ListBranchesResponse } from "../wire/api.ts";
-import { looseOrder, readFreshness, writeParameters } from "./answers.ts";
-import type { Freshness, Order, Time } from "./answers.ts";
-import type { Change } from "./change.ts";
-import { connect, get } from "./connection.ts";
-import type { Connection, ConnectionOptions } from "./connection.ts";
+import { connect, get, listOrders, looseOrder, readFreshness, writeParameters } from "./reads.ts";
+import type {
+  Connection,
+  ConnectionOptions,
+  Freshness,
+  Order,
+  OrderList,
+  OrdersQuery,
+  Time,
+} from "./reads.ts";
+import type { Change } from "./feed.ts";
 import { followChanges } from "./follow.ts";
 import type { ChangesOptions } from "./follow.ts";
-import { listOrders } from "./orderList.ts";
-import type { OrderList, OrdersQuery } from "./orderList.ts";
 
-// The package's entry point for readers of a mirror: it exports a name for every type that its functions accept or return.
+// The client promises that a reader of a mirror misses nothing: a list hides no order that changes meanwhile, and a loop over the
+// changes brings each once and in sequence, over restarts of both sides. It sends by the provider client's transport, so errors
+// and retries are the same. Start at `createMirrorClient`; `follow.ts` has the loop, `feed.ts` what it reads, `reads.ts` the
+// requests, `webhook.ts` the other direction. This file exports a name for every type that its functions accept or return.
 export { ProviderError } from "../provider/errors.ts";
-export { compareTimes, toDate } from "./answers.ts";
-export { fileStore } from "./cursorStore.ts";
-export { postgresStore } from "./postgresStore.sql.ts";
+export { compareTimes, toDate } from "./reads.ts";
+export { fileStore } from "./cursorStores.sql.ts";
+export { postgresStore } from "./cursorStores.sql.ts";
 export { verifyWebhook, WebhookRefusedError } from "./webhook.ts";
-export type { Freshness, Order, Time } from "./answers.ts";
-export type { Change, CompleteRecord, OnComplete } from "./change.ts";
-export type { ConnectionOptions } from "./connection.ts";
-export type { CursorStore } from "./cursorStore.ts";
+export type { Freshness, Order, Time } from "./reads.ts";
+export type { Change, CompleteRecord, OnComplete } from "./feed.ts";
+export type { ConnectionOptions } from "./reads.ts";
+export type { CursorStore } from "./cursorStores.sql.ts";
 export type { ChangesOptions, FollowState } from "./follow.ts";
-export type { OrderList, OrdersPage, OrdersQuery } from "./orderList.ts";
-export type { PostgresClient } from "./postgresStore.sql.ts";
+export type { OrderList, OrdersPage, OrdersQuery } from "./reads.ts";
+export type { PostgresClient } from "./cursorStores.sql.ts";
 export type { WebhookMessage, WebhookRequest } from "./webhook.ts";
 
 export interface OrderResult extends Freshness {

@@ -4,7 +4,7 @@ import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { SignatureRefusal } from "../signature/verifier.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./feed.ts";
 
 interface Message<Type extends string, Content> {
   readonly id: string;

@@ -31,9 +31,19 @@ const END_LONG_READS = `
   select (select permitted from me) as permitted,
     (select (count(*) filter (where pg_terminate_backend(pid)))::int from late) as ended`;
 
-/** Whether this role may see and end other sessions, a right that an administrator grants. */
-export async function mayEndLongReads(pool: Pool): Promise<boolean> {
-  const { rows } = await pool.query<{ permitted: boolean }>(PERMITTED);
+/**
+ * Whether this role, or the login of a worker, may see and end other sessions, a right that an administrator grants. Only
+ * the worker needs it, and doctor may run with the login of another process.
+ */
+export async function mayWorkersEndLongReads(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ permitted: boolean }>(
+    `select exists (
+       select from pg_catalog.pg_roles r
+       where (r.rolname = current_user
+           or r.rolcanlogin and not r.rolsuper and pg_has_role(r.oid, to_regrole('order_mirror_worker'), 'member'))
+         and (r.rolsuper or (pg_has_role(r.oid, 'pg_signal_backend', 'usage') and pg_has_role(r.oid, 'pg_read_all_stats', 'usage')))
+     ) as permitted`,
+  );
   return rows[0]?.permitted === true;
 }
 

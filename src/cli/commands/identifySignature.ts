@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
+import { readFile, readdir } from "node:fs/promises";
+import path from "node:path";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { readSecretFile } from "../../runtime/config/environment.ts";
@@ -12,12 +14,10 @@ import type {
   IdentifyOptions,
   SchemeMatch,
 } from "../../signature/identify.ts";
-import { readKeptRequests } from "../input/refusedRequests.ts";
 import { readConfig } from "../input/session.ts";
 import { parseCapturedRequest } from "../input/capturedRequest.ts";
-import { ProblemsFoundError } from "../input/failure.ts";
-import { promptSecret } from "../input/promptSecret.ts";
-import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ProblemsFoundError, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { refusedFolder } from "../../receive/refusedRequests.ts";
 
 interface Options {
   readonly secretFile?: string;
@@ -200,5 +200,94 @@ async function readSecret(file: string | undefined, { mayAsk }: { mayAsk: boolea
   }
   throw new ConfigurationError("No webhook secret was given.", {
     fix: "Put it into IDENTIFY_SECRET, or into a file and name the file with --secret-file.",
+  });
+}
+
+/** What web has kept of one source's refused requests, newest first; at least one. */
+export interface KeptRequests {
+  readonly sourceId: string;
+  readonly requests: readonly CapturedRequest[];
+}
+
+/**
+ * Reads what CAPTURE_REFUSED has web keep under `dataDir`, of the named source or of the only one. Throws ConfigurationError
+ * when nothing is kept, or when it is not clear which source is meant.
+ */
+export async function readKeptRequests(dataDir: string, named: string | undefined): Promise<KeptRequests> {
+  const folder = refusedFolder(dataDir);
+  const kept = await readFolder(folder);
+  const sourceIds = named === undefined ? [...new Set(kept.map(({ sourceId }) => sourceId))] : [named];
+  const [sourceId = "", ...others] = sourceIds;
+  if (others.length > 0) {
+    throw new ConfigurationError("It is not clear which source is meant.", {
+      fix: `Say it with --source. There are: ${sourceIds.sort().join(", ")}.`,
+    });
+  }
+  const requests = kept.filter((one) => one.sourceId === sourceId).map(({ request }) => request);
+  if (requests.length > 0) return { sourceId, requests };
+  throw new ConfigurationError(
+    `No refused request${named === undefined ? "" : ` of ${named}`} is kept in ${folder}.`,
+    {
+      fix: "Set CAPTURE_REFUSED=10 where web runs, restart it, wait for the next event, and run this with the same DATA_DIR. Or name a file with a captured request; - reads one from stdin.",
+    },
+  );
+}
+
+async function readFolder(folder: string): Promise<{ sourceId: string; request: CapturedRequest }[]> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw new ConfigurationError(`${folder} cannot be read (${error.code ?? error.message}).`, {
+      cause: error,
+      fix: "Run this as the account of the web process, or as root.",
+    });
+  });
+  const newestFirst = names
+    .filter((name) => name.endsWith(".json"))
+    .toSorted()
+    .toReversed();
+  const kept = newestFirst.map(async (name) => {
+    // Web may have removed it meanwhile.
+    const bytes = await readFile(path.join(folder, name)).catch(() => undefined);
+    if (bytes === undefined) return [];
+    const { source } = JSON.parse(bytes.toString("utf8")) as { source: string };
+    return [{ sourceId: source, request: parseCapturedRequest(bytes) }];
+  });
+  return (await Promise.all(kept)).flat();
+}
+
+const ENTER = new Set(["\r", "\n"]);
+const END_OF_INPUT = "\u0004";
+const INTERRUPT = "\u0003";
+const ERASE = new Set(["\u007f", "\b"]);
+
+/** Asks for a secret on the terminal without showing it. Throws ConfigurationError if the user cancels. */
+export function promptSecret(question: string): Promise<string> {
+  const { stdin } = process;
+  // Switch to raw mode before asking: otherwise the terminal echoes whatever is typed early.
+  stdin.setRawMode(true).setEncoding("utf8").resume();
+  process.stderr.write(question);
+  return new Promise((resolve, reject) => {
+    let typed = "";
+    const finish = () => {
+      stdin.off("data", read);
+      stdin.setRawMode(false).pause();
+      process.stderr.write("\n");
+    };
+    const read = (text: string) => {
+      for (const character of text) {
+        if (ENTER.has(character)) {
+          finish();
+          resolve(typed);
+          return;
+        }
+        if (character === INTERRUPT || character === END_OF_INPUT) {
+          finish();
+          reject(new ConfigurationError("No secret was given."));
+          return;
+        }
+        typed = ERASE.has(character) ? typed.slice(0, -1) : typed + character;
+      }
+    };
+    stdin.on("data", read);
   });
 }

@@ -19,11 +19,15 @@ import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
-import { audited } from "../input/audit.ts";
-import { ProblemsFoundError } from "../input/failure.ts";
-import { isAgreed } from "../input/confirm.ts";
-import { readConfig, withMirror } from "../input/session.ts";
-import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { audited, isAgreed, readConfig, withMirror } from "../input/session.ts";
+import {
+  ProblemsFoundError,
+  alignColumns,
+  formatSpan,
+  printJson,
+  printLine,
+  printNotice,
+} from "../output/terminal.ts";
 
 interface Answer {
   readonly json?: boolean;

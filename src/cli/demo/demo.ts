@@ -1,6 +1,6 @@
-import type { Mode } from "../../domain/source/orderSource.ts";
 import path from "node:path";
 import type { Command } from "commander";
+import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/overview/phrases.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
@@ -11,14 +11,18 @@ import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/processEnvironment.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { assertNoRealOrders, makeDemoConfig, SANDBOX_HOST } from "./demoConfig.ts";
 import { enterDemoFolder } from "./demoFolder.ts";
 import type { DemoHold } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { runService, startMirror } from "../input/service.ts";
 import type { Service } from "../input/service.ts";
 import { readConfig } from "../input/session.ts";
-import { makePaint, printLine } from "../output/terminal.ts";
+import { makePaint, printLine, printNotice } from "../output/terminal.ts";
+import { withPool } from "../../database/database.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
+import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
+import type { StoredSource } from "../../sources/sources.sql.ts";
 
 /** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */
 const LOST_SHARE = 0.1;
@@ -165,4 +169,51 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
 function shortenPath(folder: string): string {
   const relative = path.relative(".", folder);
   return relative.startsWith("..") ? folder : relative;
+}
+
+export const SANDBOX_HOST = "127.0.0.1";
+const EXAMINE_TIMEOUT_MS = 10_000;
+
+/** The demo's own folder and free ports, so that it does not touch a real mirror in this folder. */
+export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<Config> {
+  const { host } = loaded;
+  const port = await choosePort("PORT", host, loaded.port);
+  const webhookPort =
+    loaded.webhookPort === null ? null : await choosePort("WEBHOOK_PORT", host, loaded.webhookPort, [port]);
+  const taken = [port, webhookPort];
+  const sandboxPort = await choosePort("SANDBOX_PORT", SANDBOX_HOST, loaded.sandboxPort, taken);
+  // All of the demo's content is invented, so every user of this machine may see and do everything, unless LOCAL_TRUST
+  // says otherwise.
+  const localTrust = findText("LOCAL_TRUST") === undefined || loaded.localTrust;
+  const config = { ...loaded, dataDir, port, webhookPort, sandboxPort, localTrust };
+  if (loaded.sources.length === 0) return config;
+  return { ...config, redisUrls: [], outgoingWebhooks: [], alertWebhook: null };
+}
+
+async function choosePort(
+  name: string,
+  host: string,
+  wanted: number,
+  besides: readonly (number | null)[] = [],
+): Promise<number> {
+  const port = await chooseFreePort(host, wanted, besides);
+  if (wanted !== 0 && port !== wanted) printNotice(`Port ${wanted} is taken; ${name} is ${port} this time.`);
+  return port;
+}
+
+/** Throws ConfigurationError if the database holds a source that no demo created. */
+export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
+  const options = { url: databaseUrl, purpose: "demo", max: 1, statementTimeoutMs: EXAMINE_TIMEOUT_MS };
+  const [other] = await withPool(options, (pool) => findSourcesOfOthers(pool, DEMO_PROVIDER));
+  if (other !== undefined) throw refuse(other);
+}
+
+function refuse({ sourceId, provider }: StoredSource): ConfigurationError {
+  const name = `source ${sourceId}${provider === null ? "" : ` of ${provider}`}`;
+  return new ConfigurationError(
+    `DATABASE_URL points to a mirror that the demo did not create (${name}), so the demo does not touch it.`,
+    {
+      fix: "For that mirror, run `order-mirror up`. For the demo, unset DATABASE_URL (also in .env) or set it to an empty database.",
+    },
+  );
 }

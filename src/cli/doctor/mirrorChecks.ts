@@ -7,6 +7,9 @@ import type { Holding } from "../../health/judge.ts";
 import { formatSpan } from "../output/terminal.ts";
 import { ok, remarkHolding, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
+import { readFailing } from "../../poll/ledger/refetches.sql.ts";
+import { ProviderError } from "../../provider/errors.ts";
+import { commandOn } from "../../domain/shellWord.ts";
 
 /** Reports the conditions of an area, and the healthy state of each source without any. */
 function makeSourceCheck(name: string, area: Area, describe: (source: SourceFacts) => Remark): Check {
@@ -114,4 +117,47 @@ export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ so
 
 function describeAgo(now: Instant, at: Instant): string {
   return `${formatSpan(Math.max(0, millisFromInstant(now - at)))} ago`;
+}
+
+const NAMED_MAX = 5;
+const NOT_FOUND_CODE = "order_not_found";
+
+/** The orders whose single read failed more than once in a row, with the provider's answer. */
+export const singleReadCheck: Check = {
+  name: "single reads",
+  async run({ pool, config }) {
+    const all = await readFailing(pool);
+    const known = config.sources.map(({ sourceId }) => sourceId);
+    const failing = all.filter(({ sourceId }) => known.length === 0 || known.includes(sourceId));
+    if (failing.length === 0) return [ok("No single read keeps failing.")];
+    const named = failing
+      .slice(0, NAMED_MAX)
+      .map(({ sourceId, reference, failures, lastError }) =>
+        warnOf(sourceId, reference, `${lastError}, ${failures} times in a row`),
+      );
+    const more = failing.length - named.length;
+    return more === 0
+      ? named
+      : [...named, warning(`${more} more orders cannot be read singly either.`, "See /ops/refetches.")];
+  },
+};
+
+/**
+ * The remark for an order that cannot be read singly although the key and the address work. Undefined if the order is
+ * not the cause: the provider refuses the key, or says that it does not know the order.
+ */
+export function judgeSingleRead(
+  error: unknown,
+  { sourceId, reference }: { sourceId: string; reference: string },
+): Remark | undefined {
+  if (!(error instanceof ProviderError)) return undefined;
+  if (error.failure === "key_refused" || error.code === NOT_FOUND_CODE) return undefined;
+  return warnOf(sourceId, reference, error.message);
+}
+
+function warnOf(sourceId: string, reference: string, answer: string): Remark {
+  return warning(
+    `${sourceId}: order ${reference} cannot be read singly: ${answer}.`,
+    `Ask the provider about this order; lists and all other orders are read without it. To retry now: ${commandOn(`refetch --source ${sourceId}`, reference)}`,
+  );
 }

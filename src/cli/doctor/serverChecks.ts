@@ -1,11 +1,15 @@
 import { listLostSettings, readLogin } from "../../database/logins.ts";
 import { examineSchema } from "../../database/migrations.ts";
-import { mayEndLongReads } from "../../database/longReads.sql.ts";
+import { mayWorkersEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { ENV_FILE, listReadableSecrets } from "../../runtime/config/environment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
+import { shellWord } from "../../domain/shellWord.ts";
 
 export const SKEW_NOTED_SECONDS = 5;
 
@@ -117,10 +121,10 @@ export const readerCheck: Check = {
   name: "reader role",
   async run({ pool, database }) {
     const role = await readReaderRole(pool);
-    if (role === "ready" && !(await mayEndLongReads(pool))) {
+    if (role === "ready" && !(await mayWorkersEndLongReads(pool))) {
       const sentence = "Reports that run too long cannot be ended: a session may raise its own limits.";
       const fix =
-        "Have an administrator run: grant pg_signal_backend, pg_read_all_stats to the role of DATABASE_URL.";
+        "Have an administrator run: grant pg_signal_backend, pg_read_all_stats to the worker's login.";
       return [warning(sentence, fix)];
     }
     if (role === "ready") return [ok("order_mirror_reader may read the schema reporting, and nothing else.")];
@@ -135,4 +139,53 @@ export const readerCheck: Check = {
 function prepareReader({ embedded }: Patient["database"]): string {
   const call = "call mirror.prepare_reader();";
   return embedded ? `psql: ${call}` : `psql "$DATABASE_URL" -c '${call}', as a user who may create roles.`;
+}
+
+/** A secret with fewer different characters is a pattern, whatever its length. */
+const DIFFERENT_MIN = 6;
+const PASSWORD_LENGTH_ADVISED = 16;
+
+/** Checks whether passwords and tokens can be guessed, and whether other accounts can read the files with secrets. */
+export const secretsCheck: Check = {
+  name: "secrets",
+  needs: "database",
+  run({ config }) {
+    const files = listReadableSecrets(ENVIRONMENT, ENV_FILE).map((file) =>
+      warning(
+        `Every account on this machine can read ${file}, which holds secrets.`,
+        `Run chmod 600 ${shellWord(file)}.`,
+      ),
+    );
+    const remarks = [...listWeak(config), ...files];
+    return Promise.resolve(
+      remarks.length > 0 ? remarks : [ok("No password or token is too short or a simple pattern.")],
+    );
+  },
+};
+
+function listWeak({ opsPassword, opsViewerPassword, metricsToken, apiTokens }: Config): Remark[] {
+  const passwords = [
+    { name: "OPS_PASSWORD", secret: opsPassword ?? "" },
+    { name: "OPS_VIEWER_PASSWORD", secret: opsViewerPassword ?? "" },
+  ];
+  const tokens = [
+    { name: "METRICS_TOKEN", secret: metricsToken ?? "" },
+    ...apiTokens.map(({ token }, place) => ({ name: `Entry ${place + 1} of API_TOKENS`, secret: token })),
+  ];
+  const isSet = ({ secret }: { secret: string }) => secret !== "";
+  const patterns = [...passwords, ...tokens]
+    .filter(isSet)
+    .filter(({ secret }) => new Set(secret).size < DIFFERENT_MIN);
+  const short = passwords.filter(isSet).filter(({ secret }) => secret.length < PASSWORD_LENGTH_ADVISED);
+  return [
+    ...patterns.map(({ name }) =>
+      warning(`${name} repeats only a few characters.`, "Create a new one with: openssl rand -hex 24"),
+    ),
+    ...short.map(({ name }) =>
+      warning(
+        `${name} has fewer than ${PASSWORD_LENGTH_ADVISED} characters.`,
+        "Create a longer one with: openssl rand -hex 12",
+      ),
+    ),
+  ];
 }

@@ -7,9 +7,9 @@ import { answerOnly, serve } from "../../roles/serve.ts";
 import type { WebAddress } from "../../roles/serve.ts";
 import type { Reloaded } from "../../roles/start/reloadableConfig.ts";
 import { provideCredentials } from "../../runtime/config/credentials.ts";
+import type { MadeCredentials } from "../../runtime/config/credentials.ts";
 import { checkAddress } from "../../runtime/http/checkAddress.ts";
 import { listen } from "../../runtime/http/httpServer.ts";
-import { printCredentials } from "../output/firstLogin.ts";
 import { ALL_GROUPS, readLogin, tellMissingGroups } from "../../database/logins.ts";
 import type { Group } from "../../database/logins.ts";
 import { assertMigrated } from "../../database/migrations.ts";
@@ -26,6 +26,7 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/telemetry/logLevels.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import type { Shutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { alignColumns, printNotice } from "../output/terminal.ts";
 
 const COMMAND_TIMEOUT_MS = 30_000;
 
@@ -158,4 +159,27 @@ function listenForChanges(
       logger.error({ err: error }, "the configuration was not read again; the earlier one stays in force");
     }
   });
+}
+
+const TOKENS_SHOWN = 5;
+
+/** Names new credentials and their file. Shows them once, to a terminal only: a log is read by others, and kept. */
+function printCredentials(made: MadeCredentials, file: string): void {
+  const tokens = Object.entries(made.apiTokens);
+  const rows = [
+    ...(made.opsPassword === undefined ? [] : [["operator of /ops", made.opsPassword]]),
+    ...(made.opsViewerPassword === undefined ? [] : [["viewer of /ops", made.opsViewerPassword]]),
+    ...tokens.slice(0, TOKENS_SHOWN).map(([sourceId, token]) => [`/v1, source ${sourceId}`, token]),
+    ...(made.metricsToken === undefined ? [] : [["/metrics", made.metricsToken]]),
+  ];
+  const isTerminal = process.stderr.isTTY;
+  printNotice();
+  printNotice("No passwords or tokens are configured, so these were created. They are stored in");
+  printNotice(`${file}, which only this account can read.`);
+  printNotice();
+  for (const line of alignColumns(rows.map(([name = "", secret = ""]) => [name, isTerminal ? secret : ""])))
+    printNotice(`  ${line}`);
+  if (tokens.length > TOKENS_SHOWN)
+    printNotice(`  and those of ${tokens.length - TOKENS_SHOWN} more sources`);
+  printNotice();
 }

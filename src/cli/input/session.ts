@@ -1,3 +1,5 @@
+import { hostname, userInfo } from "node:os";
+import { createInterface } from "node:readline/promises";
 import { assertMigrated } from "../../database/migrations.ts";
 import { withDatabase } from "../../roles/start/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
@@ -9,6 +11,9 @@ import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { checkScheme } from "../../signature/verifier.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { readSourceIds } from "../../sources/sources.sql.ts";
+import { beginAction, endAction } from "../../ops/lists/opsActions.sql.ts";
 
 const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
@@ -39,4 +44,131 @@ export async function withMirror<Result>(
     };
     return withPool(options, (pool) => use({ config, pool, databaseUrl: url }));
   });
+}
+
+/** The source for a command: the named one, or the only one. Throws ConfigurationError otherwise. */
+export async function chooseSource(pool: Pool, named: string | undefined): Promise<string> {
+  const known = await readSourceIds(pool);
+  if (named !== undefined) {
+    assertKnown(named, known);
+    return named;
+  }
+  const [only, ...others] = known;
+  if (only === undefined) throw noSource();
+  if (others.length === 0) return only;
+  throw new ConfigurationError("The command applies to one source, and there are several.", {
+    fix: `Choose one with --source: ${known.join(", ")}.`,
+  });
+}
+
+/** Throws ConfigurationError unless the mirror has this source. */
+export function assertKnown(sourceId: string, known: readonly string[]): void {
+  if (known.includes(sourceId)) return;
+  if (known.length === 0) throw noSource();
+  throw new ConfigurationError(`There is no source ${sourceId}.`, {
+    fix: `Known sources: ${known.join(", ")}.`,
+  });
+}
+
+/** For a mirror without any source. */
+export function noSource(): ConfigurationError {
+  return new ConfigurationError("The mirror has no source yet.", {
+    fix: "Configure one, and start a poller once.",
+  });
+}
+
+const NAME_LENGTH_MAX = 255;
+
+/**
+ * Runs a command that changes or exports something and records it in the audit log: the start before it runs, and the
+ * number of affected rows when it ends. If the log cannot be written, the command does not run.
+ */
+export async function audited<Result>(
+  pool: Pool,
+  action: {
+    readonly action: string;
+    /** Null: every source. */
+    readonly sourceId: string | null;
+    /** What the command affects, without personal data. */
+    readonly target: string;
+  },
+  run: () => Promise<Result>,
+  count: (result: Result) => number = () => 1,
+): Promise<Result> {
+  const actionId = await beginAction(pool, { role: "command", person: nameAccount(), ...action });
+  const result = await run();
+  await endAction(pool, { actionId, affected: count(result) });
+  return result;
+}
+
+/** `ada@machine`, or `ada as root@machine` under sudo. */
+export function nameAccount(env: NodeJS.Dict<string> = ENVIRONMENT): string {
+  const account = readAccount();
+  const caller = env["SUDO_USER"];
+  const who = caller === undefined || caller === account ? account : `${caller} as ${account}`;
+  return `${who}@${hostname()}`.slice(0, NAME_LENGTH_MAX);
+}
+
+function readAccount(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // An account without a passwd entry, as in containers.
+    return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
+}
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+
+/**
+ * Runs a command until Ctrl-C. The first signal aborts the given AbortSignal, so that the command can shut down
+ * cleanly; a second one ends the process immediately. Sets the exit code that shells expect after a signal. A stdout
+ * that is closed (`| head`) or full also ends the command.
+ */
+export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const ending = new AbortController();
+  const listeners = Object.entries(SIGNALS).map(([name, code]) => {
+    const end = () => {
+      if (ending.signal.aborted) process.exit(code);
+      process.exitCode = code;
+      ending.abort();
+    };
+    process.on(name, end);
+    return () => process.off(name, end);
+  });
+  process.stdout.on("error", () => ending.abort());
+  try {
+    await run(ending.signal);
+  } finally {
+    for (const off of listeners) off();
+  }
+}
+
+/**
+ * Asks a person to confirm a change; returns true for y or yes. Throws ConfigurationError when stdin is not a terminal;
+ * `--yes` answers in advance.
+ */
+export async function confirm(question: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new ConfigurationError("This is not a terminal, so nobody can confirm.", {
+      fix: "Check with --dry-run first, if the command has it; then add --yes.",
+    });
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(`${question} [y/N] `);
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Whether a change may be made: with `--yes`, or when a person agrees. Otherwise it says that nothing was done. */
+export async function isAgreed(
+  { yes }: { readonly yes?: boolean | undefined },
+  question: string,
+): Promise<boolean> {
+  if (yes === true || (await confirm(question))) return true;
+  printNotice("Nothing was done.");
+  return false;
 }

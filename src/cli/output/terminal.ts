@@ -1,8 +1,12 @@
 import { Transform } from "node:stream";
 import type { Writable } from "node:stream";
 import { styleText } from "node:util";
+import { CommanderError } from "commander";
 import { wantsColor } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
+import { isFullDisk } from "../../runtime/dataFolder.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
@@ -88,4 +92,129 @@ export function formatSpan(millis: number): string {
   if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`;
   return `${Math.round(seconds / 86_400)} days`;
+}
+
+const BAR_CELLS = 24;
+const LINE_EVERY_MS = 10_000;
+
+export interface Progress {
+  /** 0 to 1. */
+  readonly share: number;
+  readonly elapsedMs: number;
+  /** What is done, such as 600 `orders`. */
+  readonly count: number;
+  readonly unit: string;
+}
+
+/** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`; without the bar if not on a terminal. @internal */
+export function describeProgress(
+  { share, elapsedMs, count, unit }: Progress,
+  { bar }: { bar: boolean },
+): string {
+  const filled = Math.round(share * BAR_CELLS);
+  const percent = `${Math.floor(share * 100)} %`.padStart(5);
+  const left = share > 0 ? `about ${formatSpan((elapsedMs * (1 - share)) / share)} left` : "";
+  const cells = bar ? [`[${"#".repeat(filled)}${"-".repeat(BAR_CELLS - filled)}]`] : [];
+  const rate = elapsedMs > 0 ? `${Math.round((count * 1_000) / elapsedMs)} ${unit}/s` : "";
+  return [...cells, percent, `${count} ${unit}`, rate, left].join("  ").trimEnd();
+}
+
+export interface ProgressLine {
+  show(progress: Progress): void;
+  /** Moves the terminal to a new line. */
+  end(): void;
+}
+
+/** Progress on stderr: on a terminal, one line that is overwritten; elsewhere, one line every ten seconds. */
+export function makeProgressLine(
+  stream: { isTTY?: boolean; write: (text: string) => unknown },
+  nowMs: () => number,
+): ProgressLine {
+  const bar = stream.isTTY === true;
+  let shownMs = Number.NEGATIVE_INFINITY;
+  let open = false;
+  return {
+    show(progress) {
+      const text = describeProgress(progress, { bar });
+      if (bar) {
+        stream.write(`\r\u001b[2K${text}`);
+        open = true;
+      } else if (nowMs() - shownMs >= LINE_EVERY_MS) {
+        stream.write(`${text}\n`);
+        shownMs = nowMs();
+      }
+    },
+    end() {
+      if (open) stream.write("\n");
+      open = false;
+    },
+  };
+}
+
+/** Exit codes, as explained in `--help`. */
+const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** The command ran, found problems and printed them. Exit code 3. */
+export class ProblemsFoundError extends OrderMirrorError {
+  override readonly name = "ProblemsFoundError";
+  override readonly retry = "never";
+}
+
+/** What was thrown, as an error that names its cause and fix, if these are known. */
+export function explainFailure(thrown: unknown): unknown {
+  if (thrown instanceof OrderMirrorError) return thrown;
+  return explainDatabaseError(thrown) ?? explainFullDisk(thrown) ?? thrown;
+}
+
+function explainFullDisk(error: unknown): OrderMirrorError | undefined {
+  if (!isFullDisk(error)) return undefined;
+  return new UnavailableError("The disk that this command writes to is full.", {
+    cause: error,
+    fix: "Free space there, then run it again.",
+  });
+}
+
+/**
+ * Prints what went wrong and how to fix it in one or two sentences; returns the exit code. With `json`, also prints it
+ * as JSON on stdout, for programs that expect JSON.
+ */
+export function reportFailure(
+  thrown: unknown,
+  { verbose, json }: { verbose: boolean; json: boolean },
+): ExitCode {
+  const error = explainFailure(thrown);
+  const exitCode = tell(error, verbose);
+  // A command that found problems has already printed them as JSON.
+  if (json && exitCode !== EXIT.ok && !(error instanceof ProblemsFoundError)) {
+    const message = (error instanceof Error ? error.message : String(error)).replace(/^error: /, "");
+    const fix = error instanceof OrderMirrorError ? error.fix : undefined;
+    printJson({ error: { message, fix: fix ?? null, exitCode } });
+  }
+  return exitCode;
+}
+
+function tell(error: unknown, verbose: boolean): ExitCode {
+  // Commander has already printed its message.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof ProblemsFoundError) return EXIT.problems;
+  if (error instanceof OrderMirrorError) {
+    printNotice(`order-mirror: ${error.message}`);
+    if (error.fix !== undefined) printNotice(`  fix: ${error.fix}`);
+    if (verbose && error.cause !== undefined) printNotice(`  because: ${describeCause(error.cause)}`);
+    return exitCodeOf(error);
+  }
+  printNotice(`order-mirror: ${error instanceof Error ? error.message : String(error)}`);
+  if (verbose && error instanceof Error && error.stack !== undefined) printNotice(error.stack);
+  else printNotice("  LOG_LEVEL=debug shows where.");
+  return EXIT.failed;
+}
+
+function exitCodeOf(error: OrderMirrorError): ExitCode {
+  if (error instanceof ConfigurationError) return EXIT.usage;
+  return error.retry === "never" ? EXIT.failed : EXIT.later;
+}
+
+function describeCause(cause: unknown): string {
+  return cause instanceof Error ? cause.message : JSON.stringify(cause);
 }

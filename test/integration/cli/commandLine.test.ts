@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { reportFailure } from "../../../src/cli/input/failure.ts";
+import { reportFailure } from "../../../src/cli/output/terminal.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";

@@ -1,8 +1,9 @@
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
-import { examine } from "../../../src/cli/doctor/examine.ts";
+import { diagnose } from "../../../src/cli/doctor/doctor.ts";
+import { examine } from "../../../src/cli/doctor/check.ts";
 import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
+import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -219,19 +220,22 @@ describe("doctor", () => {
   });
 
   it("reports a missing migration and skips the checks that need it", async () => {
-    const { rows } = await pool.query<{ name: string; batch: number; migration_time: string }>(
-      "delete from order_mirror_migrations where id = (select max(id) from order_mirror_migrations) returning *",
-    );
+    // As in a database of the release before the last migration.
+    const names = ["order_mirror_migrations", "order_mirror_migration_runs"];
+    for (const name of names) await pool.query(`create table kept_${name} as table ${name}`);
     onTestFinished(async () => {
-      const [row] = rows;
-      await pool.query(
-        "insert into order_mirror_migrations (name, batch, migration_time) values ($1, $2, $3)",
-        [row?.name, row?.batch, row?.migration_time],
-      );
+      for (const name of names)
+        await pool.query(
+          `delete from ${name}; insert into ${name} table kept_${name}; drop table kept_${name}`,
+        );
     });
+    const last = "(select max(name) from kept_order_mirror_migrations)";
+    for (const name of names) await pool.query(`delete from ${name} where name = ${last}`);
     const { findings, skipped } = await run();
     expect(troubles(findings)).toEqual([
-      expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
+      expect.stringMatching(
+        /^migrations: The database lacks the migration \d{4}_\w+\. → Run `order-mirror migrate`/,
+      ),
     ]);
     expect(skipped).toContain("coverage");
   });
@@ -383,6 +387,22 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([
       expect.stringMatching(/^reader role: .*order_mirror_reader is missing.*→ psql .*prepare_reader/),
     ]);
+  });
+
+  it("asks of the worker's login, and of no other one, that it may end long reports", async () => {
+    await pool.query("create role other login password 'secret'; grant order_mirror_reader to other");
+    const others = new URL(postgres.url);
+    [others.username, others.password] = ["other", "secret"];
+    const other = makePool({ url: others.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+    onTestFinished(() => other.end());
+    const patient = { pool: other, database: { embedded: false } } as unknown as Patient;
+    const judge = async () => (await readerCheck.run(patient, AbortSignal.timeout(10_000)))[0]?.level;
+    await pool.query(
+      "create role order_mirror_worker; create role its_worker login in role order_mirror_worker",
+    );
+    expect(await judge()).toBe("warning");
+    await pool.query("grant pg_signal_backend, pg_read_all_stats to its_worker");
+    expect(await judge()).toBe("ok");
   });
 
   it("reports a database that is unreachable or does not exist, and then runs no other check", async () => {

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import { followDecisions } from "../../../src/cli/output/followDecisions.ts";
+import { followDecisions } from "../../../src/cli/commands/orders/tail.ts";
 import { readHistoryMark, readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
 import type { DecisionFilter } from "../../../src/changes/changeTail.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";

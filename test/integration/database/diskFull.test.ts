@@ -3,7 +3,7 @@ import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { toInterrupted } from "../../../src/apply/errors.ts";
-import { explainFailure } from "../../../src/cli/input/failure.ts";
+import { explainFailure } from "../../../src/cli/output/terminal.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";

@@ -4,7 +4,7 @@ import { json } from "node:stream/consumers";
 import { Command } from "commander";
 import { vi } from "vitest";
 import { register as addStatusCommand } from "../../../src/cli/commands/status.ts";
-import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
+import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";
 import type { HealthReader } from "../../../src/health/health.ts";

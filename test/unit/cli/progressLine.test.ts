@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeProgress, makeProgressLine } from "../../../src/cli/output/progressLine.ts";
+import { describeProgress, makeProgressLine } from "../../../src/cli/output/terminal.ts";
 
 const half = { share: 0.5, elapsedMs: 180_000, count: 600, unit: "orders" };
 

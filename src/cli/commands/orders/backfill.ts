@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import { formatInstant } from "../../../domain/order/instant.ts";
 import type { PeriodRequest } from "../../../poll/ledger/periodRequests.sql.ts";
-import { ProblemsFoundError } from "../../input/failure.ts";
+import { ProblemsFoundError, formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 import { withMirror } from "../../input/session.ts";
 import { addRequestOptions, followRequest } from "../../output/followRequest.ts";
 import type { RequestOptions } from "../../output/followRequest.ts";
-import { formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 
 export function register(program: Command): void {
   const command = program

@@ -7,10 +7,7 @@ import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
 import { readOtherSources } from "../../../retention/erasure.sql.ts";
 import { findOrders } from "../../../ops/orders/order.sql.ts";
 import type { Config } from "../../../runtime/config/config.ts";
-import { audited } from "../../input/audit.ts";
-import { isAgreed } from "../../input/confirm.ts";
-import { withMirror } from "../../input/session.ts";
-import { chooseSource } from "../../input/sourceChoice.ts";
+import { audited, chooseSource, isAgreed, withMirror } from "../../input/session.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 import { commandOn } from "../../../domain/shellWord.ts";
 

@@ -1,7 +1,10 @@
 import type { Writable } from "node:stream";
+import { open, rename, rm } from "node:fs/promises";
+import path from "node:path";
+import { finished } from "node:stream/promises";
 import { Option } from "commander";
 import type { Command } from "commander";
-import { ConfigurationError } from "../../../domain/errors.ts";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../../domain/errors.ts";
 import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
 import { countExportedOrders } from "../../../orders/export/orderExport.sql.ts";
@@ -14,13 +17,9 @@ import { parseOrderFilter } from "../../../orders/orderQuery.ts";
 import { formatInstant } from "../../../domain/order/instant.ts";
 import { resolveSince } from "../../../runtime/config/duration.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
-import { audited } from "../../input/audit.ts";
-import { runUntilInterrupted } from "../../input/interrupts.ts";
-import { makeProgressLine } from "../../output/progressLine.ts";
-import { writeFile } from "../../output/writeFile.ts";
-import { withMirror } from "../../input/session.ts";
-import { chooseSource } from "../../input/sourceChoice.ts";
-import { openOutput, formatSpan, printJson, printNotice } from "../../output/terminal.ts";
+import { audited, chooseSource, runUntilInterrupted, withMirror } from "../../input/session.ts";
+import { formatSpan, makeProgressLine, openOutput, printJson, printNotice } from "../../output/terminal.ts";
+import { describeFullDisk, isFullDisk } from "../../../runtime/dataFolder.ts";
 
 /**
  * Options that are parameters of GET /v1/orders, with their names there. `<when>` is an instant, or a duration back
@@ -172,5 +171,40 @@ async function writeOrders(work: {
     return await exportOrders({ pool: exportPool, format, filter, out, signal, onWritten });
   } finally {
     line.end();
+  }
+}
+
+class ExportFailedError extends OrderMirrorError {
+  override readonly name = "ExportFailedError";
+  override readonly retry = "never";
+}
+
+/** Writes to a temporary file and renames it at the end, so that an incomplete file is never mistaken for the whole. */
+export async function writeFile<Result>(
+  file: string,
+  write: (out: Writable) => Promise<Result>,
+): Promise<Result> {
+  const part = `${file}.part`;
+  try {
+    const handle = await open(part, "w");
+    const out = handle.createWriteStream();
+    // The writer and finished() report errors; without a listener, an error event would end the process.
+    out.on("error", () => undefined);
+    const result = await write(out).finally(() => out.end());
+    await finished(out);
+    await rename(part, file);
+    return result;
+  } catch (error) {
+    await rm(part, { force: true });
+    if (isFullDisk(error)) {
+      const folder = path.dirname(path.resolve(file));
+      throw new UnavailableError(describeFullDisk(file, folder), {
+        cause: error,
+        fix: "Free space there or name a file on another disk, then run the command again.",
+      });
+    }
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
+    throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });
   }
 }

@@ -3,10 +3,15 @@ import { formatInstant } from "../../../domain/order/instant.ts";
 import { findOrders, readTimeline } from "../../../ops/orders/order.sql.ts";
 import type { FoundOrder, TimelineEntry } from "../../../ops/orders/order.sql.ts";
 import type { Pool } from "../../../database/database.ts";
-import { ProblemsFoundError } from "../../input/failure.ts";
-import { withMirror } from "../../input/session.ts";
-import { chooseSource } from "../../input/sourceChoice.ts";
-import { alignColumns, makePaint, printJson, printLine, printNotice } from "../../output/terminal.ts";
+import {
+  ProblemsFoundError,
+  alignColumns,
+  makePaint,
+  printJson,
+  printLine,
+  printNotice,
+} from "../../output/terminal.ts";
+import { chooseSource, withMirror } from "../../input/session.ts";
 
 const ENTRIES_MAX = 200;
 const SHOWN_DIGITS = 3;

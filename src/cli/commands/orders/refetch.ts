@@ -6,9 +6,7 @@ import { requestRefetches } from "../../../poll/ledger/refetches.sql.ts";
 import { readStandings } from "../../../health/standing.sql.ts";
 import type { Standing } from "../../../health/standing.sql.ts";
 import { findOrders } from "../../../ops/orders/order.sql.ts";
-import { audited } from "../../input/audit.ts";
-import { assertKnown, noSource } from "../../input/sourceChoice.ts";
-import { withMirror } from "../../input/session.ts";
+import { assertKnown, audited, noSource, withMirror } from "../../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../../output/terminal.ts";
 import { shellWord } from "../../../domain/shellWord.ts";
 

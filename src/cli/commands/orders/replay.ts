@@ -9,9 +9,7 @@ import { makeApplyQueue } from "../../../queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../queue/applyQueue.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { makeLogger } from "../../../runtime/telemetry/logger.ts";
-import { audited } from "../../input/audit.ts";
-import { isAgreed } from "../../input/confirm.ts";
-import { withMirror } from "../../input/session.ts";
+import { audited, isAgreed, withMirror } from "../../input/session.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {

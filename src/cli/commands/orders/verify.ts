@@ -1,10 +1,15 @@
 import type { Command } from "commander";
 import type { PeriodRequest } from "../../../poll/ledger/periodRequests.sql.ts";
-import { ProblemsFoundError } from "../../input/failure.ts";
+import {
+  ProblemsFoundError,
+  alignColumns,
+  formatSpan,
+  printLine,
+  printNotice,
+} from "../../output/terminal.ts";
 import { withMirror } from "../../input/session.ts";
 import { addRequestOptions, followRequest } from "../../output/followRequest.ts";
 import type { RequestOptions } from "../../output/followRequest.ts";
-import { alignColumns, formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 import { commandOn } from "../../../domain/shellWord.ts";
 
 export function register(program: Command): void {

@@ -6,10 +6,7 @@ import type { Pool } from "../../../database/database.ts";
 import { adoptSource } from "../../../sources/adoptSource.sql.ts";
 import type { Adoption } from "../../../sources/adoptSource.sql.ts";
 import { readSource, setPaused } from "../../../sources/sources.sql.ts";
-import { audited, nameAccount } from "../../input/audit.ts";
-import { confirm } from "../../input/confirm.ts";
-import { withMirror } from "../../input/session.ts";
-import { chooseSource } from "../../input/sourceChoice.ts";
+import { audited, chooseSource, confirm, nameAccount, withMirror } from "../../input/session.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 export function register(program: Command): void {

@@ -1,5 +1,12 @@
-import { openDatabase } from "../../roles/start/openDatabase.ts";
+import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
+import { examine, toRemark } from "./check.ts";
+import type { Check, CheckFinding, Examination, Level } from "./check.ts";
+import { ProblemsFoundError, makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import type { Paint } from "../output/terminal.ts";
+import { readConfig } from "../input/session.ts";
+import { openDatabase } from "../../roles/start/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { describeConfig } from "../../runtime/config/config.ts";
@@ -9,10 +16,6 @@ import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";
 import { readHealth } from "../input/health.ts";
-import { toRemark } from "./check.ts";
-import type { Check, CheckFinding } from "./check.ts";
-import { examine } from "./examine.ts";
-import type { Examination } from "./examine.ts";
 import {
   commitCheck,
   coverageCheck,
@@ -21,13 +24,76 @@ import {
   pollerCheck,
   quarantineCheck,
   queueCheck,
+  singleReadCheck,
   workerCheck,
 } from "./mirrorChecks.ts";
-import { providerCheck } from "./providerCheck.ts";
-import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
-import { secretsCheck } from "./secretsCheck.ts";
-import { singleReadCheck } from "./singleReadCheck.ts";
-import { endpointCheck } from "./webhookChecks.ts";
+import { endpointCheck, providerCheck } from "./outsideChecks.ts";
+import { loginCheck, migrationsCheck, postgresCheck, readerCheck, secretsCheck } from "./serverChecks.ts";
+
+const NAME_WIDTH = 18;
+
+interface Options {
+  readonly url?: string;
+  readonly json?: boolean;
+}
+
+export function register(program: Command): void {
+  program
+    .command("doctor")
+    .description("examine configuration, database, queue, provider, webhooks and the state of the mirror")
+    .option("--url <address>", "public address of the web process, as the provider knows it")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      "\nChanges nothing. Each finding comes with a fix. Exits with code 3 if there is a problem or an alert condition holds.",
+    )
+    .action(async (options: Options) => {
+      const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
+      const examination = await diagnose({ readConfig, publicUrl });
+      if (options.json === true) printJson({ ...examination, ...countLevels(examination.findings) });
+      else print(examination);
+      if (
+        examination.findings.some(({ level, condition }) => level === "problem" || condition !== undefined)
+      ) {
+        throw new ProblemsFoundError("doctor found problems");
+      }
+    });
+}
+
+function readPublicUrl(text: string): string {
+  const parts = URL.canParse(text) ? new URL(text) : undefined;
+  if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
+    throw new ConfigurationError(`--url ${findAddressProblem(text) ?? "must be a web address"}.`);
+  }
+  // Users paste the whole webhook address; keep only the part that all sources share.
+  return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
+}
+
+function print({ findings, skipped }: Examination): void {
+  const paint = makePaint(process.stdout);
+  for (const { check, level, sentence, fix } of findings) {
+    printLine(`${mark(level, paint)} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
+    if (fix !== undefined) printLine(`${" ".repeat(NAME_WIDTH + 3)}fix: ${fix}`);
+  }
+  if (skipped.length > 0) printNotice(`Skipped because a prerequisite is missing: ${skipped.join(", ")}.`);
+  const { problems, warnings } = countLevels(findings);
+  const counted = [describe(problems, "problem"), describe(warnings, "warning")].join(", ");
+  printNotice(problems + warnings === 0 ? "All is well." : `${counted}.`);
+}
+
+function mark(level: Level, paint: Paint): string {
+  if (level === "ok") return paint("green", "✔");
+  return level === "warning" ? paint("yellow", "!") : paint("red", "✖");
+}
+
+function countLevels(findings: readonly CheckFinding[]) {
+  const count = (wanted: Level) => findings.filter(({ level }) => level === wanted).length;
+  return { problems: count("problem"), warnings: count("warning") };
+}
+
+function describe(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
 
 /** All checks, in the order of the output. */
 const CHECKS: readonly Check[] = [

@@ -1,0 +1,233 @@
+import { z } from "zod";
+import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
+import {
+  makePrepare,
+  makeUnreadable,
+  parseAnswer,
+  readRefused,
+  readRetryAfterMs,
+  toUnavailable,
+} from "../provider/exchange.ts";
+import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
+import { DEADLINE_MS, makeRetrying, makeTransport } from "../provider/transport.ts";
+import type { SendRequest } from "../provider/transport.ts";
+import { makeBudget } from "../provider/budget.ts";
+import { makeProviderClock } from "../provider/rate/providerClock.ts";
+import { millisFromInstant, parseInstant } from "../domain/order/instant.ts";
+import type { WireOrder } from "../wire/order.ts";
+
+export interface ConnectionOptions {
+  /** Of the mirror's web process, such as `http://127.0.0.1:3000`. */
+  readonly baseUrl: string;
+  /** A token of API_TOKENS. Without it: for a mirror with LOCAL_TRUST on this machine. */
+  readonly token?: string | undefined;
+  /** Which source to read; default that of the token. */
+  readonly source?: string | undefined;
+  /** Per request, in milliseconds; default 15,000. A stream only has to begin within it. */
+  readonly deadlineMs?: number | undefined;
+}
+
+/** What requests to one mirror need. */
+export interface Connection {
+  /** Retries reads after network and server failures. */
+  readonly send: SendRequest;
+  /** Sends once. */
+  readonly sendOnce: SendRequest;
+  /** The head of an endless answer, whose body lasts until `abort` is used. Throws as `sendOnce` does. */
+  open(request: ProviderRequest, abort: AbortController): Promise<Response>;
+  readonly deadlineMs: number;
+}
+
+/** Throws ConfigurationError for an address or token that cannot be used in a request. */
+export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: ConnectionOptions): Connection {
+  const clock = systemClock;
+  const providerClock = makeProviderClock(clock);
+  const headers = source === undefined ? {} : { "x-source": source };
+  const target = { baseUrl, apiKey: token ?? null, headers };
+  const prepare = makePrepare(target);
+  const budget = makeBudget({ clock, limits: null });
+  const logger = { debug: () => undefined };
+  const sendOnce = makeTransport({ ...target, budget, clock, providerClock, logger, deadlineMs });
+
+  async function open(request: ProviderRequest, abort: AbortController): Promise<Response> {
+    const { url, init } = prepare(request);
+    const late = setTimeout(() => abort.abort(new DeadlineReached("deadline reached")), deadlineMs);
+    try {
+      const response = await fetch(url, { ...init, signal: abort.signal });
+      if (response.ok) return response;
+      const retryAfterMs = readRetryAfterMs(response, providerClock);
+      throw await readRefused(request, response, { retryAfterMs, refused: [] });
+    } catch (error) {
+      throw toUnavailable(request, { error, signal: abort.signal });
+    } finally {
+      clearTimeout(late);
+    }
+  }
+  return { send: makeRetrying({ send: sendOnce, clock, random: Math.random }), sendOnce, open, deadlineMs };
+}
+
+/** A read of the mirror. */
+export function get(route: string, rest: Pick<ProviderRequest, "query" | "reference"> = {}): ProviderRequest {
+  return { method: "GET", route, policy: "sustained", safe: true, ...rest };
+}
+
+/** An order object as the provider sent it, unknown fields included. Times are ISO 8601 text. */
+export type Order = WireOrder;
+
+/** Only what identifies an order is checked: an order is as the provider sent it, mistakes included. */
+export const looseOrder = z.custom<Order>(
+  (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    "reference" in value &&
+    typeof value.reference === "string",
+);
+
+/** What is wrong with a page that leads back to itself: reading on would never end. */
+export const NO_PROGRESS = "the next page is the same one";
+
+/** An ISO 8601 date-time with offset, or a Date. */
+export type Time = string | Date;
+
+/** How far an answer can be trusted. */
+export interface Freshness {
+  /** The answer has every change with an earlier `updatedAt`; null while that is unknown. */
+  readonly safeThrough: string | null;
+  /** Orders excluded from this claim: they were seen but could not be read. Counted up to 1,000. */
+  readonly exceptions: number;
+  /** Age of `safeThrough` in seconds if it is far back, otherwise null. */
+  readonly staleSeconds: number | null;
+}
+
+export function readFreshness({ headers }: Pick<ProviderAnswer, "headers">): Freshness {
+  const stale = headers.get("x-stale-seconds");
+  return {
+    safeThrough: headers.get("x-safe-through"),
+    exceptions: Number(headers.get("x-safe-through-exceptions") ?? 0),
+    staleSeconds: stale === null ? null : Number(stale),
+  };
+}
+
+/** The parameters that have a value, as text. */
+export function writeParameters(query: Readonly<Record<string, Time | number | undefined>>): URLSearchParams {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue;
+    parameters.set(name, value instanceof Date ? value.toISOString() : String(value));
+  }
+  return parameters;
+}
+
+/** The Date of a time of an order, rounded down to the millisecond. Throws InvalidInstantError. */
+export function toDate(time: string): Date {
+  return new Date(millisFromInstant(parseInstant(time)));
+}
+
+/** For sorting: negative if `a` is earlier than `b`, 0 if equal, to the nanosecond. Throws InvalidInstantError. */
+export function compareTimes(a: string, b: string): number {
+  const difference = parseInstant(a) - parseInstant(b);
+  if (difference === 0n) return 0;
+  return difference < 0n ? -1 : 1;
+}
+
+/** Which orders to list. Periods are half-open: `…Since` and `…From` are inclusive, `…Until` is exclusive. */
+export interface OrdersQuery {
+  /** Requires updatedUntil. */
+  readonly updatedSince?: Time | undefined;
+  /** Requires updatedSince. */
+  readonly updatedUntil?: Time | undefined;
+  /** Of the planned pickup. */
+  readonly pickupFrom?: Time | undefined;
+  readonly pickupUntil?: Time | undefined;
+  /** Of the planned delivery. */
+  readonly deliveryFrom?: Time | undefined;
+  readonly deliveryUntil?: Time | undefined;
+  readonly status?: string | undefined;
+  /** Reference or id; closed branches too. */
+  readonly branch?: string | undefined;
+  /** Name of the fleet. */
+  readonly fleet?: string | undefined;
+  readonly scheduleMode?: string | undefined;
+  readonly externalOrderIdPrefix?: string | undefined;
+  /** Only orders that the mirror first saw at or after this time. */
+  readonly firstSeenSince?: Time | undefined;
+  /** Ascending. Default updatedAt; with firstSeenSince firstSeenAt. */
+  readonly sort?: "updatedAt" | "pickupTime" | "firstSeenAt" | undefined;
+  /** Orders per request, 1 to 200; default 200. */
+  readonly limit?: number | undefined;
+  /**
+   * Each page has every change before this time, except for the orders in `exceptions`. Otherwise a ProviderError
+   * with the code `not_complete` is thrown.
+   */
+  readonly complete?: Time | undefined;
+  /** How long a page waits for that, in seconds, 0 to 30; less than the deadline of a request. Default 0. */
+  readonly wait?: number | undefined;
+}
+
+export interface OrdersPage extends Freshness {
+  readonly orders: readonly Order[];
+}
+
+/** Orders one by one, or page by page. Each loop reads from the beginning. */
+export interface OrderList extends AsyncIterable<Order> {
+  pages(): AsyncGenerator<OrdersPage, void, void>;
+}
+
+/** How often the mirror's order has changed, and when it last did. */
+export interface Revision {
+  readonly revision: number;
+  readonly changedAt: string;
+}
+
+const PAGE_MAX = 200;
+const ROUTE = "/v1/orders";
+
+const listSchema = z.looseObject({
+  data: z.array(looseOrder),
+  revisions: z.array(z.object({ revision: z.number(), changedAt: z.string() })).optional(),
+});
+
+/**
+ * Lists orders by cursor, not by offset: an order that changes meanwhile is read again in its new place instead of
+ * moving others out of the walk, and a new one is not a reason to read one twice.
+ */
+export function listOrders(
+  send: SendRequest,
+  query: OrdersQuery = {},
+  { signal }: { signal?: AbortSignal | undefined } = {},
+): OrderList {
+  async function* pages() {
+    for await (const { revisions: _, ...page } of readPages(send, { ...query }, signal)) yield page;
+  }
+  return {
+    pages,
+    async *[Symbol.asyncIterator]() {
+      for await (const { orders } of pages()) yield* orders;
+    },
+  };
+}
+
+/** All pages of the list; with `revisions: 1` each has the revisions of its orders. */
+export async function* readPages(
+  send: SendRequest,
+  query: OrdersQuery & { revisions?: 1 },
+  signal: AbortSignal | undefined,
+): AsyncGenerator<OrdersPage & { readonly revisions: readonly Revision[] }, void, void> {
+  let parameters: URLSearchParams | undefined = writeParameters({ limit: PAGE_MAX, ...query });
+  while (parameters !== undefined) {
+    const answer = await send(get(ROUTE, { query: parameters }), { signal });
+    const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
+    yield { orders: data, revisions, ...readFreshness(answer) };
+    const next = findNext(answer.headers.get("link"));
+    if (next?.toString() === parameters.toString()) throw makeUnreadable(`GET ${ROUTE}`, answer, NO_PROGRESS);
+    parameters = next;
+  }
+}
+
+const NEXT = /<\?([^>]*)>; rel="next"/;
+
+function findNext(link: string | null): URLSearchParams | undefined {
+  const parameters = NEXT.exec(link ?? "")?.[1];
+  return parameters === undefined ? undefined : new URLSearchParams(parameters);
+}
