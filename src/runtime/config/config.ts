@@ -5,12 +5,18 @@ import type { FoundText } from "./environment.ts";
 import { readList } from "./listFile.ts";
 import { checkOutgoing, readOutgoingFile, webhookSchema } from "./outgoingFile.ts";
 import type { OutgoingWebhook } from "./outgoingFile.ts";
-import { listSourceProblems } from "./sourceChecks.ts";
-import type { CheckScheme } from "./sourceChecks.ts";
-import { KEY_VARIABLES, MODES, readVariableSources, SECRETS_VARIABLES } from "./sources.ts";
-import type { NamedSource, SourceConfig } from "./sources.ts";
+import {
+  KEY_VARIABLES,
+  listSourceProblems,
+  MODES,
+  nameSources,
+  readFileSources,
+  readVariableSources,
+  SECRETS_VARIABLES,
+  sourceSchema,
+} from "./sources.ts";
+import type { CheckScheme, NamedSource, SourceConfig } from "./sources.ts";
 import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
-import { nameSources, readFileSources, sourceSchema } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
 

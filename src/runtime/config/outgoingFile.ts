@@ -4,7 +4,7 @@ import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts"
 import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
 import { namesThisMachine } from "../http/loopback.ts";
-import type { CheckScheme } from "./sourceChecks.ts";
+import type { CheckScheme } from "./sources.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
