@@ -6,13 +6,13 @@ const SOURCE = path.resolve(import.meta.dirname, "../../src");
 const ARCHITECTURE = path.resolve(import.meta.dirname, "../../docs/ARCHITECTURE.md");
 
 /**
- * The import table of docs/ARCHITECTURE.md, section "Folders": the folders from the bottom up, and what each may import.
+ * The import table of docs/ARCHITECTURE.md, section "Map": the folders from the bottom up, and what each may import.
  * A folder imports only from layers below its own; `*` allows anything.
  */
 const TABLE = readImportTable();
 
 function readImportTable(): Record<string, { folders: string; packages: string }> {
-  const section = readFileSync(ARCHITECTURE, "utf8").split("\n## Folders\n")[1]!.split("\n## ")[0]!;
+  const section = readFileSync(ARCHITECTURE, "utf8").split("\n## Map\n")[1]!.split("\n## ")[0]!;
   const rows = section
     .split("\n")
     .filter((line) => line.startsWith("|"))

@@ -38,7 +38,7 @@ async function copyWithField(): Promise<void> {
 }
 
 beforeAll(async () => {
-  guide = await readFile(path.join(ROOT, "docs/ARCHITECTURE.md"), "utf8");
+  guide = await readFile(path.join(ROOT, "CONTRIBUTING.md"), "utf8");
   database = await makeTestDatabase();
   await addSource(database.pool, "live");
   await copyWithField();
