@@ -13,7 +13,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { readProductionPage } from "../../support/servers/productionPage.ts";
+import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
@@ -264,7 +264,7 @@ http { access_log off; ${places.join(" ")} ${server} }`,
 
 it.runIf(has("caddy"))("Caddy understands the page's configuration", LONG, async () => {
   const file = path.join(home, "Caddyfile");
-  await writeFile(file, readProductionPage("caddyfile").join("\n"));
+  await writeFile(file, readCaddyfile());
   const { stdout } = await run("caddy", ["adapt", "--validate", "--config", file, "--adapter", "caddyfile"], {
     env: { ...process.env, HOME: home },
   });

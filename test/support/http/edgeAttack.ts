@@ -29,6 +29,7 @@ const UNREAD_CONNECTIONS = 300;
 const UNREAD_REQUESTS = [3, 200];
 const SLOW_CONNECTIONS = 100;
 const SILENT_CONNECTIONS = 1_000;
+const SLOW_BODIES_PER_SECOND = 130;
 const OPENED_TOGETHER = 50;
 const OPEN_INTERVAL_MS = 50;
 const SLOW_BYTE_MS = 1_000;
@@ -75,6 +76,34 @@ export async function attackEdge(attack: EdgeAttack): Promise<EdgeAttackEnd> {
   clearInterval(dripping);
   for (const socket of [...unread, ...slow, ...silent]) socket.destroy();
   return { ...(await flooded), closedAfterMs };
+}
+
+/** Opens connections, 130 a second, each of which begins a body and never ends it; they are held for `holdMs` after the last. */
+export async function holdBodies({
+  port,
+  count,
+  holdMs,
+}: {
+  port: number;
+  count: number;
+  holdMs: number;
+}): Promise<void> {
+  const sockets: Socket[] = [];
+  const head = makeHead("POST /webhooks/live", [
+    ["Content-Type", "application/json"],
+    ["Content-Length", 1_000],
+  ]);
+  while (sockets.length < count) {
+    for (let place = 0; place < SLOW_BODIES_PER_SECOND / 10; place += 1) {
+      const socket = connect({ port, host: "127.0.0.1", localAddress: HOLDING_ADDRESS });
+      socket.on("error", () => undefined);
+      socket.resume().write(`${head}x`);
+      sockets.push(socket);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await new Promise((resolve) => setTimeout(resolve, holdMs));
+  for (const socket of sockets) socket.destroy();
 }
 
 async function openAll(count: number, to: { port: number; localAddress: string }): Promise<Socket[]> {
@@ -128,7 +157,8 @@ function toHex(address: string): string {
   return number.toString(16).toUpperCase().padStart(8, "0");
 }
 
-async function flood(attack: EdgeAttack): Promise<{ sent: number; refused: number }> {
+/** Only the flood of `attackEdge`. */
+export async function flood(attack: EdgeAttack): Promise<{ sent: number; refused: number }> {
   const { port, floodMs, forgedMin = 0, pipelined } = attack;
   const request = makeForged();
   let sent = 0;

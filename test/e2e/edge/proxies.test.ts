@@ -1,0 +1,126 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+// The proxies of docs/production.md, with the configurations that it shows, between strangers and a web process.
+
+const EVENT_EVERY_MS = 20;
+const NGINX = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/bin/nginx"].find((name) => existsSync(name));
+const CADDY = ["/usr/bin/caddy", "/usr/local/bin/caddy"].find((name) => existsSync(name));
+
+for (const [program, found] of Object.entries({ nginx: NGINX, caddy: CADDY }))
+  if (found === undefined)
+    process.stderr.write(`NOT RUN: floods through ${program}, which is not installed.\n`);
+
+let database: TestDatabase;
+let home: string;
+let backend: number;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  home = await mkdtemp(path.join(tmpdir(), "order-mirror-proxies-"));
+  backend = await findFreePort();
+  const web = startProgram(["web"], {
+    DATABASE_URL: database.url,
+    PORT: String(backend),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+  });
+  await web.waitFor(/web is ready/);
+});
+afterAll(async () => {
+  await stopPrograms();
+  await database.drop();
+  await rm(home, { recursive: true, force: true });
+});
+
+/** Without certificates, which are the proxy's own matter. */
+async function startNginx(port: number): Promise<void> {
+  const [page = ""] = readProductionPage("nginx");
+  const server = page
+    .replaceAll("127.0.0.1:3000", `127.0.0.1:${backend}`)
+    .replace("443 ssl", `127.0.0.1:${port}`)
+    .replaceAll(/^.*ssl_certificate.*\n/gm, "");
+  const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (n) => `${n}_temp_path ${home}/${n};`,
+  );
+  const user = process.getuid?.() === 0 ? "user root;" : "";
+  const file = path.join(home, "nginx.conf");
+  const general = `${user} daemon off; pid ${home}/nginx.pid; error_log /dev/null; events { worker_connections 8192; }`;
+  await writeFile(file, `${general} http { access_log off; ${places.join(" ")} ${server} }`);
+  start(NGINX ?? "", ["-c", file]);
+}
+
+async function startCaddy(port: number): Promise<void> {
+  const config = readCaddyfile()
+    .replaceAll("127.0.0.1:3000", `127.0.0.1:${backend}`)
+    .replace("mirror.example.com", `http://127.0.0.1:${port}`)
+    .replace("{\n", "{\n\tadmin off\n");
+  const file = path.join(home, "Caddyfile");
+  await writeFile(file, config);
+  start(CADDY ?? "", ["run", "--config", file, "--adapter", "caddyfile"]);
+}
+
+function start(program: string, options: readonly string[]): void {
+  const child = spawn(program, options, { stdio: "ignore", env: { ...process.env, HOME: home } });
+  onTestFinished(() => void child.kill("SIGTERM"));
+}
+
+/** Sends genuine events until `attack` is over, and expects each to be accepted and stored. */
+async function sendBeside(name: string, port: number, attack: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  void attack.finally(() => (isOver = true));
+  const sent: Promise<{ id: string; status: number | null }>[] = [];
+  const send = async (id: string, number: number) => {
+    const body = makeEventBody({ id, order: { reference: id, updatedAt: at(number) } });
+    return { id, status: await sendEvent(`http://127.0.0.1:${port}/webhooks/live`, { id, body }) };
+  };
+  for (let number = 0; !isOver; number += 1) {
+    sent.push(send(`evt_${name}_${number}`, number));
+    await systemClock.sleep(EVENT_EVERY_MS);
+  }
+  await attack;
+  const answers = await Promise.all(sent);
+  expect(answers.length).toBeGreaterThan(20);
+  expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  const { rows } = await database.pool.query<{ id: string }>("select event_id as id from mirror.inbox");
+  const stored = new Set(rows.map(({ id }) => id));
+  expect(answers.filter(({ id }) => !stored.has(id))).toEqual([]);
+}
+
+describe.each([
+  { proxy: "nginx", found: NGINX, startProxy: startNginx },
+  { proxy: "Caddy", found: CADDY, startProxy: startCaddy },
+])("behind $proxy", ({ proxy, found, startProxy }) => {
+  it.runIf(found).each([
+    {
+      what: "bodies that never end, 130 a second",
+      attack: (port: number) => holdBodies({ port, count: 1_200, holdMs: 1_000 }),
+    },
+    {
+      what: "5,000 forged requests a second",
+      attack: (port: number) => flood({ port, floodMs: 5_000, pipelined: false }),
+    },
+  ])("$what refuse no genuine event", async ({ what, attack }) => {
+    const port = await findFreePort();
+    await startProxy(port);
+    const isUp = async () =>
+      (await fetch(`http://127.0.0.1:${port}/webhooks/none`, { method: "POST" }).catch(() => null))?.status;
+    await expect.poll(isUp, { timeout: 60_000 }).toBe(404);
+    await sendBeside(`${proxy}_${what.length}`, port, attack(port));
+  });
+});
