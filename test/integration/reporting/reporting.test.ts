@@ -508,7 +508,7 @@ describe("a reader", () => {
     }
   });
 
-  it("has time limits for statements, idle transactions and locks", async () => {
+  it("has limits for the time of statements, idle transactions and locks, and for temporary files", async () => {
     const client = await reader.connect();
     const show = async (name: string) => (await client.query(`show ${name}`)).rows[0] as unknown;
     expect(await show("statement_timeout")).toEqual({ statement_timeout: "1min" });
@@ -516,6 +516,9 @@ describe("a reader", () => {
       idle_in_transaction_session_timeout: "1min",
     });
     expect(await show("lock_timeout")).toEqual({ lock_timeout: "5s" });
+    // A sort cannot fill the disk; this limit is not theirs to raise.
+    expect(await show("temp_file_limit")).toEqual({ temp_file_limit: "1GB" });
+    await expect(client.query("set temp_file_limit = -1")).rejects.toMatchObject({ code: "42501" });
     client.release();
   });
 
