@@ -4,6 +4,9 @@ import { VERSION } from "../runtime/version.ts";
 type CommandFile = () => Promise<{ readonly register: (program: Command) => unknown }>;
 
 const roles: CommandFile = () => import("./commands/roles.ts");
+const setup: CommandFile = () => import("./commands/setup.ts");
+const periods: CommandFile = () => import("./commands/orders/periods.ts");
+const sandbox: CommandFile = () => import("./commands/sandbox.ts");
 
 /** The file of each command, in the order of the help. */
 const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
@@ -12,25 +15,25 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   web: roles,
   worker: roles,
   poller: roles,
-  migrate: () => import("./commands/migrate.ts"),
+  migrate: setup,
   status: () => import("./commands/status.ts"),
   order: () => import("./commands/orders/order.ts"),
   tail: () => import("./commands/orders/tail.ts"),
-  psql: () => import("./commands/psql.ts"),
+  psql: setup,
   refetch: () => import("./commands/orders/refetch.ts"),
-  backfill: () => import("./commands/orders/backfill.ts"),
-  verify: () => import("./commands/orders/verify.ts"),
+  backfill: periods,
+  verify: periods,
   source: () => import("./commands/source/source.ts"),
   export: () => import("./commands/orders/export.ts"),
   replay: () => import("./commands/orders/replay.ts"),
   outgoing: () => import("./commands/outgoing.ts"),
   erase: () => import("./commands/orders/erase.ts"),
   doctor: () => import("./doctor/doctor.ts"),
-  config: () => import("./commands/config.ts"),
+  config: setup,
   "identify-signature": () => import("./commands/identifySignature.ts"),
-  sandbox: () => import("./commands/sandbox.ts"),
-  trigger: () => import("./commands/trigger.ts"),
-  openapi: () => import("./commands/openapi.ts"),
+  sandbox,
+  trigger: sandbox,
+  openapi: setup,
 };
 
 const AFTER_HELP = `

@@ -55,7 +55,6 @@ export interface Standing {
   readonly exceptions: number;
   /** When the first of them was found; null if there is none. */
   readonly oldestExceptionAt: Instant | null;
-  /** Why a daily file could not be written, and since when; null if none failed lately. */
   /** How often proofs have ever been withdrawn, and when last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;

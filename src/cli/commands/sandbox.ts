@@ -5,10 +5,17 @@ import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { describeProvider } from "../../api/openapiProvider.ts";
-import { DECISIONS, readDecision } from "../../sandbox/world/state.ts";
+import { DECISIONS, MARK, readDecision } from "../../sandbox/world/state.ts";
 import type { Decisions } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";
-import { printJson, printLine } from "../output/terminal.ts";
+import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
+import type { ScenarioReport } from "../../sandbox/control/scenarios.ts";
+import { findRunningDemo } from "../demo/demoFolder.ts";
+import { commandOn, shellWord } from "../../domain/shellWord.ts";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
 
 /** The limit of the sandbox's control page. */
 const AMOUNT_MAX = 100_000;
@@ -19,7 +26,7 @@ It sends events to the webhook endpoints that you add, here or on its page:
     -d '{"mode":"live","url":"http://127.0.0.1:3000/webhooks/live","secret":"whsec_…"}'
 GET /_sandbox/help lists its other controls.`;
 
-/** `sandbox`: runs only the provider, to develop an integration against. */
+/** `sandbox` runs only the provider, to develop an integration against; `trigger` makes it misbehave. */
 export function register(program: Command): void {
   const command = program
     .command("sandbox")
@@ -64,6 +71,7 @@ export function register(program: Command): void {
     .command("openapi")
     .description("print the OpenAPI 3.1 document of the provider, as the sandbox answers")
     .action(() => printJson(describeProvider()));
+  registerTrigger(program);
 }
 
 async function runSandbox(options: SandboxCommandOptions): Promise<void> {
@@ -134,4 +142,116 @@ function parseAmount(text: string): number {
   const amount = text.trim() === "" ? Number.NaN : Number(text);
   if (amount >= 0 && amount <= AMOUNT_MAX) return amount;
   throw new InvalidArgumentError(`It must be a number from 0 to ${AMOUNT_MAX}.`);
+}
+
+interface Options {
+  readonly order?: string;
+  readonly url?: string;
+  readonly json?: boolean;
+}
+
+function registerTrigger(program: Command): void {
+  program
+    .command("trigger")
+    .argument("[scenario]", "name of the scenario; without it, lists all")
+    .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
+    .option("--order <reference>", "the affected order; default: a new one")
+    .option(
+      "--url <address>",
+      "the sandbox's address; default: that of the demo in this folder, or SANDBOX_PORT on this machine",
+    )
+    .option("--json", "print JSON")
+    .action(async (name: string | undefined, options: Options) => {
+      if (name === undefined) {
+        list(options);
+        return;
+      }
+      const config = readConfig();
+      const demo = await findRunningDemo(config.dataDir);
+      const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
+      const report = await askSandbox<ScenarioReport>(sandboxUrl, {
+        path: "/scenarios",
+        body: { scenario: name, reference: options.order },
+      });
+      if (options.json === true) printJson(report);
+      else printReport(report);
+    });
+}
+
+function list({ json }: Options): void {
+  if (json === true) {
+    printJson(SCENARIOS.map(({ name, summary, expect }) => ({ name, summary, expect })));
+    return;
+  }
+  const paint = makePaint(process.stdout);
+  for (const scenario of SCENARIOS) {
+    printLine(paint("bold", scenario.name));
+    printLine(`  ${scenario.summary}`);
+    printLine(paint("dim", `  ${scenario.expect}`));
+  }
+  printNotice();
+  printNotice("order-mirror trigger NAME [--order REFERENCE]");
+}
+
+function printReport(report: ScenarioReport): void {
+  const { scenario, reference, from, to, summary, expect } = report;
+  const move = from === to ? from : `${from} → ${to}`;
+  printLine(`${scenario}: order ${reference}, ${move}`);
+  printLine(`  ${summary}`);
+  printLine(`  Expected: ${expect}`);
+  printNotice(`Next: order-mirror tail --order ${shellWord(reference)}`);
+  printNotice(`      ${commandOn("order", reference)}`);
+}
+
+const ANSWER_TIMEOUT_MS = 15_000;
+const [MARK_HEADER] = Object.keys(MARK);
+
+/**
+ * The sandbox's URL: `given`, or the configured provider if it is on this machine, or SANDBOX_PORT on this machine.
+ * Throws ConfigurationError for any other machine: an injected fault must never reach a real provider.
+ */
+export function findSandbox(given: string | undefined, config: Config): string {
+  const configured = config.sources.map((source) => source.baseUrl).find(isOnThisMachine);
+  const address = (given ?? configured ?? `http://127.0.0.1:${config.sandboxPort}`).replace(/\/+$/, "");
+  if (isOnThisMachine(address)) return address;
+  throw new ConfigurationError(`${address} is not on this machine; only a local sandbox can be controlled.`, {
+    fix: "Start one with `order-mirror sandbox` or `order-mirror demo`.",
+  });
+}
+
+/**
+ * Calls the sandbox's control API. Throws ConfigurationError with the sandbox's message if it refuses, and
+ * UnavailableError if nothing answers or the answer is not a sandbox's.
+ */
+export async function askSandbox<Result>(
+  sandboxUrl: string,
+  { path, body }: { path: string; body: unknown },
+): Promise<Result> {
+  const answer = await post(`${sandboxUrl}/_sandbox${path}`, body);
+  if (answer.headers.get(MARK_HEADER ?? "") === null) {
+    throw new UnavailableError(`The server on ${sandboxUrl} is not a sandbox.`, { fix: START });
+  }
+  const json = (await answer.json()) as unknown;
+  if (answer.ok) return json as Result;
+  const { error } = json as { error?: { message?: unknown } };
+  const message = typeof error?.message === "string" ? error.message : `Its status was ${answer.status}.`;
+  if (answer.status >= 500) throw new UnavailableError(`The sandbox failed: ${message}`);
+  throw new ConfigurationError(message);
+}
+
+const START =
+  "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url says where it is.";
+
+async function post(url: string, body: unknown): Promise<Response> {
+  try {
+    return await fetch(url, {
+      method: "POST",
+      redirect: "error",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+    });
+  } catch (error) {
+    throw new UnavailableError(`No sandbox answers on ${new URL(url).origin}.`, { cause: error, fix: START });
+  }
 }

@@ -233,9 +233,7 @@ describe("doctor", () => {
     for (const name of names) await pool.query(`delete from ${name} where name = ${last}`);
     const { findings, skipped } = await run();
     expect(troubles(findings)).toEqual([
-      expect.stringMatching(
-        /^migrations: The database lacks the migration \d{4}_\w+\. → Run `order-mirror migrate`/,
-      ),
+      expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
     ]);
     expect(skipped).toContain("coverage");
   });

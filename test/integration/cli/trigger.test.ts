@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { askSandbox, findSandbox } from "../../../src/cli/input/sandboxControl.ts";
+import { askSandbox, findSandbox } from "../../../src/cli/commands/sandbox.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { Config } from "../../../src/runtime/config/config.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";

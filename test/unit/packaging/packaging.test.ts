@@ -28,7 +28,9 @@ describe("the program", () => {
     const loaded = (await makeProgram(name)).commands.map((command) => command.name());
     expect(loaded).toContain(name);
     const roles = ["up", "web", "worker", "poller"];
-    expect(loaded).toEqual(roles.includes(name) ? roles : [name]);
+    const others = roles.includes(name) ? roles : commands.filter((one) => !roles.includes(one));
+    expect(loaded.filter((one) => !others.includes(one))).toEqual([]);
+    expect(loaded.length).toBeLessThanOrEqual(roles.length);
   });
 
   it("is what every npm script runs, with an existing command", () => {

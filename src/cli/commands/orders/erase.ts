@@ -27,8 +27,7 @@ and name the entries that do with --also: event:12 is the row of mirror.inbox wi
 with that number. Input that belongs to another order stays, even if it contains this reference.
 Requests that CAPTURE_REFUSED stored under this DATA_DIR are removed, whomever they are about; web on another machine keeps its own for
 at most a day.
-Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups. Daily files that were
-written before keep its externalOrderId, their only personal column: remove those files, or the value in them, where that matters.`;
+Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups.`;
 
 export function register(program: Command): void {
   program
