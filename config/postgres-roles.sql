@@ -80,8 +80,8 @@ grant update, delete on mirror.quarantine to order_mirror_web;
 grant update (paused_at) on mirror.sources to order_mirror_web;
 grant insert on mirror.period_requests to order_mirror_web;
 -- People pause and resume endpoints of outgoing webhooks, and have messages sent again.
-grant update (paused_at, failures_in_row, paused_until) on mirror.outgoing_endpoints to order_mirror_web;
-grant update (state, round, attempts, next_attempt_at, delivered_at) on mirror.outgoing_deliveries to order_mirror_web;
+grant update (paused_at, failures_in_row) on mirror.outgoing_endpoints to order_mirror_web;
+grant update (state, round, attempts, enqueued_at, delivered_at) on mirror.outgoing_deliveries to order_mirror_web;
 -- The number of calls to its webhook addresses, and their outcomes.
 grant insert, update, delete on mirror.webhook_calls to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
@@ -111,8 +111,8 @@ grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_work
 grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
 
 -- Worker: send changes to the business's own systems.
-grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to order_mirror_worker;
-grant insert, update, delete on mirror.outgoing_deliveries, mirror.outgoing_attempts to order_mirror_worker;
+grant insert, update on mirror.outgoing_cursors to order_mirror_worker;
+grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_worker;
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.

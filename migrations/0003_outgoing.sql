@@ -2,22 +2,20 @@
 
 create table mirror.outgoing_endpoints (
   endpoint_id     text primary key,
-  listed          text not null default 'active' check (listed in ('active', 'paused', 'removed')),
+  listed          text not null default 'active' check (listed in ('active', 'paused')),
   paused_at       timestamptz,
   failures_in_row integer not null default 0,
-  paused_until    timestamptz,
   created_at      timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
-comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". removed: no longer listed.';
+comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". One that is no longer listed has no row.';
 comment on column mirror.outgoing_endpoints.paused_at is 'When a person paused the endpoint; null if it is not paused by a person.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
-comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this instant: an endpoint that keeps failing is left alone for a while.';
 comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
 
 create table mirror.outgoing_cursors (
-  endpoint_id text not null references mirror.outgoing_endpoints,
+  endpoint_id text not null references mirror.outgoing_endpoints on delete cascade,
   source_id   text not null references mirror.sources,
   position      bigint not null,
   notified_position bigint not null default 0,
@@ -31,7 +29,7 @@ comment on column mirror.outgoing_cursors.source_id is 'The source; references s
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
-  endpoint_id     text not null references mirror.outgoing_endpoints,
+  endpoint_id     text not null references mirror.outgoing_endpoints on delete cascade,
   source_id       text not null,
   position        bigint not null,
   reference       text,
@@ -40,14 +38,16 @@ create table mirror.outgoing_deliveries (
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
   round           integer not null default 1,
   attempts        integer not null default 0,
-  next_attempt_at timestamptz not null default clock_timestamp(),
+  enqueued_at     timestamptz,
   last_attempt_at timestamptz,
   last_outcome    text,
+  duration_ms     integer,
+  answer          text,
   delivered_at    timestamptz,
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. Senders claim what is due here.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. Each has a job in the endpoint''s queue until it ends.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
@@ -55,49 +55,22 @@ comment on column mirror.outgoing_deliveries.missed_after_position is 'For chang
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
 comment on column mirror.outgoing_deliveries.round           is '1 at first, and one more after each replay.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
-comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not sent before this instant. During an attempt: when the attempt is considered lost. While an ordered endpoint has an earlier change of the order to get: when to check again.';
+comment on column mirror.outgoing_deliveries.enqueued_at     is 'When its endpoint''s queue got it, by the database''s clock; null: it is to get it.';
 comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
+comment on column mirror.outgoing_deliveries.duration_ms     is 'Milliseconds of the last attempt, from the request to the answer or the error, by the sender''s clock.';
+comment on column mirror.outgoing_deliveries.answer          is 'The first characters of the last answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
 comment on column mirror.outgoing_deliveries.created_at is 'When the delivery was planned, by the database''s clock.';
 comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';
 comment on column mirror.outgoing_deliveries.delivery_id is 'Number of the delivery.';
 comment on column mirror.outgoing_deliveries.endpoint_id is 'The endpoint that it is for.';
 comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was last sent; null before.';
 comment on column mirror.outgoing_deliveries.source_id is 'The source; references sources.';
-create index outgoing_due on mirror.outgoing_deliveries (endpoint_id, next_attempt_at, delivery_id) where state = 'pending';
+create index outgoing_to_enqueue on mirror.outgoing_deliveries (endpoint_id, delivery_id) where state = 'pending' and enqueued_at is null;
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
 create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
-
-create table mirror.outgoing_attempts (
-  attempt_id  bigint generated always as identity primary key,
-  endpoint_id text not null references mirror.outgoing_endpoints,
-  delivery_id bigint not null,
-  round       integer not null,
-  attempt     integer not null,
-  started_at  timestamptz not null default clock_timestamp(),
-  ended_at    timestamptz,
-  accepted    boolean not null default false,
-  outcome     text,
-  duration_ms integer,
-  answer      text
-);
-comment on table  mirror.outgoing_attempts             is 'Every attempt to send a delivery, kept for a week.';
-comment on column mirror.outgoing_attempts.attempt_id  is 'Number of the attempt.';
-comment on column mirror.outgoing_attempts.endpoint_id is 'The endpoint.';
-comment on column mirror.outgoing_attempts.delivery_id is 'The delivery; references outgoing_deliveries.';
-comment on column mirror.outgoing_attempts.round       is 'The round of the delivery.';
-comment on column mirror.outgoing_attempts.attempt     is 'Number of the attempt within its round, from 1.';
-comment on column mirror.outgoing_attempts.started_at  is 'When a sender claimed the delivery, by the database''s clock.';
-comment on column mirror.outgoing_attempts.ended_at    is 'When its result was recorded; null while it is under way, or if its sender ended before.';
-comment on column mirror.outgoing_attempts.accepted    is 'Whether the endpoint answered 2xx in time.';
-comment on column mirror.outgoing_attempts.outcome     is 'A status, or the kind of error.';
-comment on column mirror.outgoing_attempts.duration_ms is 'Milliseconds from the request to the answer or the error, by the sender''s clock.';
-comment on column mirror.outgoing_attempts.answer      is 'The first characters of the answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
-create index outgoing_attempts_started on mirror.outgoing_attempts (endpoint_id, started_at);
-create index outgoing_attempts_of_delivery on mirror.outgoing_attempts (delivery_id);
-create index outgoing_attempts_not_accepted on mirror.outgoing_attempts (endpoint_id, started_at) where not accepted;
 
 create view reporting.outgoing_webhooks with (security_barrier) as
 with readable as not materialized (
@@ -105,7 +78,7 @@ with readable as not materialized (
   where ((select every_source from mirror.reader) or d.source_id = any ((select sources from mirror.reader)::text[]))
 )
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
-  e.failures_in_row, e.paused_until, d.newest_missed_at
+  e.failures_in_row, d.newest_missed_at
 from mirror.outgoing_endpoints e
 cross join lateral (
   select
@@ -125,5 +98,4 @@ comment on column reporting.outgoing_webhooks.dead_count          is 'Messages t
 comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
-comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this instant, because attempts kept failing.';
 comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was notified of them, within the last week.';

@@ -14,12 +14,10 @@ export interface OutgoingEndpoint {
   /** When changes were last removed before it was notified of them, within the last week. */
   readonly newestMissedAt: number | null;
   readonly failuresInRow: number;
-  /** Nothing is sent before this time, because attempts failed; null if it is not paused so. */
-  readonly pausedUntil: number | null;
   /** When a person paused it; null: not paused by a person. */
   readonly pausedAt: number | null;
   /** In OUTGOING_WEBHOOKS_FILE, as the workers last read it. */
-  readonly listed: "active" | "paused" | "removed";
+  readonly listed: "active" | "paused";
   /** When the first of its last attempts began, if all of them were slow; otherwise null. */
   readonly slowSince: number | null;
 }
@@ -32,13 +30,10 @@ const SLOW_ATTEMPTS_MAX = 20;
 
 /** The state of an endpoint in a few words. */
 export function describeEndpoint(endpoint: OutgoingEndpoint): string {
-  const { listed, pausedAt, pausedUntil, failuresInRow, slowSince } = endpoint;
-  if (listed === "removed") return "not in OUTGOING_WEBHOOKS_FILE";
+  const { listed, pausedAt, failuresInRow, slowSince } = endpoint;
   if (pausedAt !== null) return "paused by a person";
   if (listed === "paused") return "paused in OUTGOING_WEBHOOKS_FILE";
-  const failing = `failed ${failuresInRow} ${failuresInRow === 1 ? "time" : "times"} in a row`;
-  if (pausedUntil !== null) return `${failing}, paused for a while`;
-  if (failuresInRow > 0) return failing;
+  if (failuresInRow > 0) return `failed ${failuresInRow} ${failuresInRow === 1 ? "time" : "times"} in a row`;
   return slowSince === null ? "ok" : "slow";
 }
 
@@ -49,7 +44,7 @@ export async function findOutgoingEndpoint(
   return (await readOutgoingEndpoints(pool)).find((endpoint) => endpoint.endpointId === endpointId);
 }
 
-/** Every endpoint that was ever configured, by name. */
+/** Every configured endpoint, by name. */
 export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoint[]> {
   const { rows } = await pool.query<OutgoingEndpoint>({
     // Planning it takes many times as long as running it.
@@ -63,15 +58,14 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
        extract(epoch from w.newest_missed_at)::float8 as "newestMissedAt",
        w.failures_in_row as "failuresInRow",
-       case when w.paused_until > clock_timestamp() then extract(epoch from w.paused_until)::float8 end as "pausedUntil",
        extract(epoch from e.paused_at)::float8 as "pausedAt", e.listed,
        (select case when count(*) >= ${SLOW_ATTEMPTS_MIN} and min(last.duration_ms) >= ${SLOW_MS}
-          then extract(epoch from min(last.started_at))::float8 end
+          then extract(epoch from min(last.last_attempt_at))::float8 end
         from (
-          select a.duration_ms, a.started_at from mirror.outgoing_attempts a
-          where a.endpoint_id = w.endpoint_id and a.ended_at is not null
-            and a.started_at > clock_timestamp() - interval '1 hour'
-          order by a.started_at desc limit ${SLOW_ATTEMPTS_MAX}) last) as "slowSince"
+          select a.duration_ms, a.last_attempt_at from mirror.outgoing_deliveries a
+          where a.endpoint_id = w.endpoint_id and a.duration_ms is not null
+            and a.last_attempt_at > clock_timestamp() - interval '1 hour'
+          order by a.delivery_id desc limit ${SLOW_ATTEMPTS_MAX}) last) as "slowSince"
      from reporting.outgoing_webhooks w join mirror.outgoing_endpoints e using (endpoint_id) order by w.endpoint_id`,
   });
   return rows;

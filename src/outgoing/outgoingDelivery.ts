@@ -1,10 +1,11 @@
 import type { Pool } from "../database/database.ts";
 import { showAnswer } from "./outgoingAnswer.ts";
-import { recordAttempt } from "./outgoingAttempt.sql.ts";
-import type { AttemptEnd, Claim } from "./outgoingAttempt.sql.ts";
+import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
+import type { AttemptEnd, ChangeDelivery, MissedChanges } from "./outgoingDelivery.sql.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { writeMessage } from "./outgoingMessage.ts";
+import type { Enqueued } from "./outgoingPlan.sql.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 
 export type SendResult = {
@@ -41,73 +42,103 @@ export interface OutgoingEndpoint extends Pick<
   readonly send: SendMessage;
 }
 
-/** The waits after each failure, as Standard Webhooks recommends: a little over three days until it is dead. */
-const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-/** Random extra share of the wait, so that deliveries that failed together do not retry together. */
+/** The delays after each failure, as Standard Webhooks recommends: a little over three days until it is dead. */
+export const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+/** Random extra share of the delay, so that what failed together is not retried together. */
 const JITTER = 0.2;
-/** Longer than any attempt takes. */
-export const LOST_AFTER_SECONDS = 60;
 const HTTP_GONE = 410;
 
+/** The delay after attempt `attempts`, which failed: at least what the endpoint asked for. `chance` is 0 to 1. */
+export function retryDelayMs(
+  attempts: number,
+  {
+    askedMs,
+    chance,
+    retrySeconds = RETRY_SECONDS,
+  }: { askedMs: number; chance: number; retrySeconds?: readonly number[] },
+): number {
+  return Math.round(Math.max((retrySeconds[attempts - 1] ?? 0) * 1_000, askedMs) * (1 + JITTER * chance));
+}
+
+/** How an attempt ended, for the queue. */
+export type Delivered =
+  | { readonly kind: "ended" }
+  /** Look again after this delay; nothing was sent. */
+  | { readonly kind: "waits"; readonly delayMs: number }
+  | {
+      readonly kind: "failed";
+      readonly outcome: string;
+      readonly dead: boolean;
+      /** What the endpoint asked for; 0 if nothing. */
+      readonly askedMs: number;
+      readonly failuresInRow: number;
+    };
+
+/** An earlier change of the order is under way, or waits itself. */
+const EARLIER_UNDER_WAY_MS = 200;
+const EARLIER_FAILED_MS = 5_000;
+
 /**
- * Makes the function that sends a claimed delivery and records the end of the attempt.
+ * Makes the function that sends a delivery, if it is still to be sent, and records the end of the attempt.
  *
  * 2xx counts as delivered. 410 means that the endpoint wants no further messages: the delivery is dead immediately.
- * Rejects with the database's error; the attempt then counts as lost and is repeated, so an endpoint may get a message
- * twice.
+ * Rejects with the database's error; the attempt is then repeated, so an endpoint may get a message twice.
  */
 export function makeDeliver(deps: {
   pool: Pool;
-  endpoint: Pick<OutgoingEndpoint, "send" | "fields">;
+  endpoint: Pick<OutgoingEndpoint, "endpointId" | "send" | "fields" | "ordered">;
   logger: Logger;
-  random: () => number;
-  /** For tests, which do not wait for the product's spans. */
-  retrySeconds?: readonly number[];
-}): (claim: Claim) => Promise<void> {
-  const { pool, endpoint, logger, random, retrySeconds = RETRY_SECONDS } = deps;
-  return async (claim) => {
-    const { attemptId } = claim;
-    if (claim.kind === "removed") {
+}): (enqueued: Enqueued, attempt: { number: number; isLast: boolean }) => Promise<Delivered> {
+  const { pool, endpoint, logger } = deps;
+  return async (enqueued, { number, isLast }) => {
+    const due = await readDue(pool, enqueued, endpoint);
+    if (due.kind === "obsolete") return { kind: "ended" };
+    if (due.kind === "waits")
+      return { kind: "waits", delayMs: due.retried ? EARLIER_FAILED_MS : EARLIER_UNDER_WAY_MS };
+    if (due.kind === "removed") {
       const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
-      return recordAttempt(pool, { attemptId, ...end });
+      const failuresInRow = await recordAttempt(pool, { ...enqueued, ...end });
+      return { kind: "failed", outcome: end.outcome, dead: true, askedMs: 0, failuresInRow };
     }
-    const { id, body } = writeMessage(claim, endpoint.fields);
+    const { id, body } = writeMessage(due, endpoint.fields);
     const answer = await endpoint.send({ id, body });
-    const end: AttemptEnd = {
-      attemptId,
-      durationMs: answer.durationMs,
-      answer: answer.kind === "answered" ? showAnswer(answer.beginning, body) : null,
-      ...judgeAnswer(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),
-    };
-    await recordAttempt(pool, end);
-    logAttempt(logger, claim, end);
+    const { durationMs } = answer;
+    const { outcome, result } = judgeAnswer(answer, isLast);
+    const shown = answer.kind === "answered" ? showAnswer(answer.beginning, body) : null;
+    const failuresInRow = await recordAttempt(pool, {
+      ...enqueued,
+      durationMs,
+      outcome,
+      result,
+      answer: shown,
+    });
+    logAttempt(logger, due, { ...enqueued, endpoint: endpoint.endpointId, attempt: number, outcome, result });
+    if (result === "delivered") return { kind: "ended" };
+    const askedMs = answer.kind === "answered" ? (answer.retryAfterMs ?? 0) : 0;
+    return { kind: "failed", outcome, dead: result === "dead", askedMs, failuresInRow };
   };
 }
 
-/**
- * Interprets an answer. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0
- * to 1, extends it. @internal
- */
-export function judgeAnswer(
-  answer: Ending,
-  { waitSeconds, chance }: { waitSeconds: number | undefined; chance: number },
-): Pick<AttemptEnd, "outcome" | "result"> {
+/** Interprets an answer to the last attempt, or to one before. @internal */
+export function judgeAnswer(answer: Ending, isLast: boolean): Pick<AttemptEnd, "outcome" | "result"> {
   const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
   if (isAccepted(answer)) return { outcome, result: "delivered" };
   const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
-  if (gone || waitSeconds === undefined) return { outcome, result: "dead" };
-  const asked = answer.kind === "answered" ? (answer.retryAfterMs ?? 0) : 0;
-  const retryAfterMs = Math.round(Math.max(waitSeconds * 1_000, asked) * (1 + JITTER * chance));
-  return { outcome, result: { retryAfterMs } };
+  return { outcome, result: gone || isLast ? "dead" : "pending" };
 }
 
 function logAttempt(
   logger: Logger,
-  claim: Exclude<Claim, { kind: "removed" }>,
-  { outcome, result }: AttemptEnd,
+  due: ChangeDelivery | MissedChanges,
+  {
+    deliveryId,
+    endpoint,
+    attempt,
+    outcome,
+    result,
+  }: Enqueued & Pick<AttemptEnd, "outcome" | "result"> & { endpoint: string; attempt: number },
 ): void {
-  const { endpointId: endpoint, deliveryId, attempt } = claim;
-  const reference = claim.kind === "missed" ? null : claim.change.reference;
+  const reference = due.kind === "missed" ? null : due.change.reference;
   const fields = { endpoint, delivery_id: deliveryId, reference, attempt, outcome };
   if (result === "dead")
     logger.error(fields, "an outgoing webhook was given up; it can be sent again by hand");

@@ -5,7 +5,7 @@ import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
-import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
+import type { ChangeDelivery, MissedChanges } from "./outgoingDelivery.sql.ts";
 
 export interface OutgoingMessage {
   /**
@@ -16,14 +16,9 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
-type Sent<Claim> = Omit<Claim, "attemptId" | "endpointId" | "deliveryId" | "attempt">;
-
 /** The message about a change, or about changes that were missed. */
-export function writeMessage(
-  claim: Sent<ClaimedDelivery> | Sent<MissedChanges>,
-  fields: OutgoingFields,
-): OutgoingMessage {
-  return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim, fields);
+export function writeMessage(due: ChangeDelivery | MissedChanges, fields: OutgoingFields): OutgoingMessage {
+  return due.kind === "missed" ? writeMissed(due) : writeChanged(due, fields);
 }
 
 const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | null>> = {
@@ -33,10 +28,7 @@ const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | n
 };
 
 /** In the format of Standard Webhooks: `timestamp` is our time of the change, `data` as in the feed. */
-function writeChanged(
-  { epoch, type, change }: Sent<ClaimedDelivery>,
-  fields: OutgoingFields,
-): OutgoingMessage {
+function writeChanged({ epoch, type, change }: ChangeDelivery, fields: OutgoingFields): OutgoingMessage {
   const text = writeChange(change, epoch, SHOWN_ORDER[fields]);
   const { changedAt, sourceId, reference, revision, version, verdict } = change;
   const head = JSON.stringify({ type, timestamp: formatInstant(changedAt), source: sourceId });
@@ -46,7 +38,7 @@ function writeChanged(
   };
 }
 
-function writeMissed({ epoch, sourceId, after, through, foundAt }: Sent<MissedChanges>): OutgoingMessage {
+function writeMissed({ epoch, sourceId, after, through, foundAt }: MissedChanges): OutgoingMessage {
   const message = {
     type: "changes.missed",
     timestamp: formatInstant(foundAt),

@@ -2,6 +2,8 @@ import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 
+// What is to be sent to which endpoint: deliveries, made from the feed and handed over to the endpoint's queue.
+
 /** The changes that an endpoint wants, of one of its sources. */
 export interface OutgoingSubscription extends Pick<OutgoingWebhook, "endpointId" | "types" | "statuses"> {
   readonly sourceId: string;
@@ -15,7 +17,7 @@ export interface PlannedDeliveries {
   readonly planned: number;
 }
 
-/** New endpoints begin behind the last change. One that is no longer configured keeps its rows. */
+/** New endpoints begin behind the last change. */
 export async function recordSubscriptions(
   pool: Pool,
   subscriptions: readonly OutgoingSubscription[],
@@ -39,24 +41,33 @@ export async function recordSubscriptions(
   );
 }
 
-/** Records which endpoints OUTGOING_WEBHOOKS_FILE lists now, and which of them it pauses. */
+/**
+ * Records which endpoints OUTGOING_WEBHOOKS_FILE lists now, and which of them it pauses. One that is no longer listed is
+ * retired: its messages and its place in the feed are forgotten. Returns the names of these.
+ */
 export async function recordListed(
   pool: Pool,
   endpoints: readonly { readonly endpointId: string; readonly paused: boolean }[],
-): Promise<void> {
-  await pool.query(
-    `with wanted as (
-       select * from unnest($1::text[], $2::boolean[]) as w (endpoint_id, paused)
-     ), removed as (
-       update mirror.outgoing_endpoints set listed = 'removed'
-       where endpoint_id <> all ($1::text[]) and listed <> 'removed'
+): Promise<string[]> {
+  const { rows } = await pool.query<{ endpointId: string }>(
+    `with retired as (
+       delete from mirror.outgoing_endpoints where endpoint_id <> all ($1::text[]) returning endpoint_id
+     ), recorded as (
+       insert into mirror.outgoing_endpoints as e (endpoint_id, listed)
+       select * from (
+         select endpoint_id, case when paused then 'paused' else 'active' end as listed
+         from unnest($1::text[], $2::boolean[]) as w (endpoint_id, paused)) wanted
+       order by endpoint_id
+       on conflict (endpoint_id) do update set listed = excluded.listed where e.listed <> excluded.listed
      )
-     insert into mirror.outgoing_endpoints as e (endpoint_id, listed)
-     select endpoint_id, case when paused then 'paused' else 'active' end from wanted order by endpoint_id
-     on conflict (endpoint_id) do update set listed = excluded.listed where e.listed <> excluded.listed`,
+     select endpoint_id as "endpointId" from retired`,
     [endpoints.map(({ endpointId }) => endpointId), endpoints.map(({ paused }) => paused)],
   );
+  return rows.map(({ endpointId }) => endpointId);
 }
+
+// Sent again: under a number of its own, so that the end of an earlier sending changes nothing of this one.
+const AGAIN = `state = 'pending', round = d.round + 1, attempts = 0, enqueued_at = null, delivered_at = null`;
 
 /*
  * The locked cursor serialises planners, and their plan is committed with it: each change once. A change that was
@@ -79,7 +90,7 @@ const PLAN = `
     select $1, $2, position, 'changes.missed', after_position from missed
     on conflict (endpoint_id, source_id, position) do update set
       reference = null, event_type = excluded.event_type, missed_after_position = excluded.missed_after_position,
-      state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
+      ${AGAIN}
     returning 1
   ),
   fresh as materialized (
@@ -98,7 +109,7 @@ const PLAN = `
     where ($4::text[] is null or event_type = any ($4)) and ($5::text[] is null or status = any ($5))
     order by position
     on conflict (endpoint_id, source_id, position) do update set
-      state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
+      ${AGAIN}
       where d.state <> 'pending'
     returning 1
   ),
@@ -128,11 +139,66 @@ export async function planDeliveries(
   return rows[0] ?? { read: 0, missed: false, planned: 0 };
 }
 
-// A manual retry implies that the endpoint works again, so it ends the pause.
+/** A message for the endpoint's queue. */
+export interface Enqueued {
+  readonly deliveryId: string;
+  readonly round: number;
+}
+
+/** The messages of an endpoint that its queue did not get yet, at most `limit`, oldest first. */
+export async function readToEnqueue(pool: Pool, endpointId: string, limit: number): Promise<Enqueued[]> {
+  const { rows } = await pool.query<Enqueued>({
+    name: "outgoing-to-enqueue",
+    text: `select delivery_id as "deliveryId", round from mirror.outgoing_deliveries
+      where endpoint_id = $1 and state = 'pending' and enqueued_at is null order by delivery_id limit $2`,
+    values: [endpointId, limit],
+  });
+  return rows;
+}
+
+export async function noteEnqueued(pool: Pool, deliveries: readonly Enqueued[]): Promise<void> {
+  await pool.query({
+    name: "outgoing-enqueued",
+    text: `update mirror.outgoing_deliveries d set enqueued_at = clock_timestamp()
+      from unnest($1::bigint[], $2::int[]) as e (delivery_id, round)
+      where d.delivery_id = e.delivery_id and d.round = e.round`,
+    values: [deliveries.map(({ deliveryId }) => deliveryId), deliveries.map(({ round }) => round)],
+  });
+}
+
+/** What an endpoint's queue should hold. */
+export interface QueueStanding {
+  /** Messages that the queue has had for some seconds and that did not end. */
+  readonly enqueued: number;
+  readonly pending: number;
+  /** By a person, or in the file. */
+  readonly paused: boolean;
+}
+
+export async function readQueueStanding(pool: Pool, endpointId: string): Promise<QueueStanding | undefined> {
+  const { rows } = await pool.query<QueueStanding>(
+    `select e.paused_at is not null or e.listed = 'paused' as paused,
+       (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending') as pending,
+       (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending'
+          and d.enqueued_at < clock_timestamp() - interval '5 seconds') as enqueued
+     from mirror.outgoing_endpoints e where e.endpoint_id = $1`,
+    [endpointId],
+  );
+  return rows[0];
+}
+
+/** The queue lost messages: it gets all again that did not end; those that it still has stay as they are. */
+export async function enqueueAgain(pool: Pool, endpointId: string): Promise<void> {
+  await pool.query(
+    `update mirror.outgoing_deliveries set enqueued_at = null
+     where endpoint_id = $1 and state = 'pending' and enqueued_at is not null`,
+    [endpointId],
+  );
+}
+
+// A manual retry implies that the endpoint works again.
 const ATTENDED = `
-  attended as (
-    update mirror.outgoing_endpoints set failures_in_row = 0, paused_until = null where endpoint_id = $1
-  )`;
+  attended as (update mirror.outgoing_endpoints set failures_in_row = 0 where endpoint_id = $1)`;
 
 /** Puts an endpoint's cursor back, so that all changes behind the position `from` are sent again. False when there is no such cursor. */
 export async function replayFrom(
@@ -152,9 +218,7 @@ export async function replayFrom(
 export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}
-     update mirror.outgoing_deliveries
-     set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp()
-     where endpoint_id = $1 and state = 'dead'`,
+     update mirror.outgoing_deliveries d set ${AGAIN} where endpoint_id = $1 and state = 'dead'`,
     [endpointId],
   );
   return rowCount ?? 0;
@@ -167,25 +231,20 @@ export async function sendAgain(
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}
-     update mirror.outgoing_deliveries
-     set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
-     where endpoint_id = $1 and delivery_id = $2`,
+     update mirror.outgoing_deliveries d set ${AGAIN} where endpoint_id = $1 and delivery_id = $2`,
     [endpointId, deliveryId],
   );
   return rowCount === 1;
 }
 
-/** Pauses an endpoint, or ends every pause of it; false when nothing had to be changed. */
+/** Pauses an endpoint, or ends its pause; false when nothing had to be changed. */
 export async function setEndpointPaused(
   pool: Pool,
   { endpointId, paused }: { endpointId: string; paused: boolean },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
-    `update mirror.outgoing_endpoints set
-       paused_at = case when $2 then clock_timestamp() end,
-       failures_in_row = case when $2 then failures_in_row else 0 end,
-       paused_until = case when $2 then paused_until end
-     where endpoint_id = $1 and (case when $2 then paused_at is null else coalesce(paused_at, paused_until) is not null end)`,
+    `update mirror.outgoing_endpoints set paused_at = case when $2 then clock_timestamp() end
+     where endpoint_id = $1 and (paused_at is null) = $2`,
     [endpointId, paused],
   );
   return rowCount === 1;

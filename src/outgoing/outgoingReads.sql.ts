@@ -18,15 +18,15 @@ export interface Delivery {
   /** These times are seconds since 1970. */
   readonly createdAt: number;
   readonly lastAttemptAt: number | null;
-  /** Null unless it is pending. */
-  readonly nextAttemptAt: number | null;
+  readonly durationMs: number | null;
+  /** The first characters of the last answer; see showAnswer. */
+  readonly answer: string | null;
 }
 
 const DELIVERY = `
   select delivery_id as "deliveryId", endpoint_id as "endpointId", source_id as "sourceId", reference,
     event_type as type, state, attempts, last_outcome as outcome, extract(epoch from created_at)::float8 as "createdAt",
-    extract(epoch from last_attempt_at)::float8 as "lastAttemptAt",
-    case when state = 'pending' then extract(epoch from next_attempt_at)::float8 end as "nextAttemptAt"
+    extract(epoch from last_attempt_at)::float8 as "lastAttemptAt", duration_ms as "durationMs", answer
   from mirror.outgoing_deliveries`;
 
 /** The newest messages, at most `limit`; null means no restriction. `before` is the number of a delivery. */
@@ -61,42 +61,9 @@ export async function findDelivery(
   return rows[0];
 }
 
-export interface Attempt {
-  readonly attemptId: string;
-  readonly deliveryId: string;
-  readonly reference: string | null;
-  readonly round: number;
-  readonly attempt: number;
-  /** Seconds since 1970. */
-  readonly startedAt: number;
-  readonly accepted: boolean;
-  /** A status or the kind of an error; null while it is under way, or if its end was not recorded. */
-  readonly outcome: string | null;
-  readonly durationMs: number | null;
-  /** The first characters of the answer; see showAnswer. */
-  readonly answer: string | null;
-}
-
-/** The newest attempts of an endpoint, or of one of its deliveries, at most `limit`. */
-export async function readAttempts(
-  pool: Pool,
-  { endpointId, deliveryId, limit }: { endpointId: string; deliveryId: string | null; limit: number },
-): Promise<Attempt[]> {
-  const { rows } = await pool.query<Attempt>(
-    `select a.attempt_id as "attemptId", a.delivery_id as "deliveryId", d.reference, a.round, a.attempt,
-       extract(epoch from a.started_at)::float8 as "startedAt", a.accepted, a.outcome, a.duration_ms as "durationMs",
-       a.answer
-     from mirror.outgoing_attempts a left join mirror.outgoing_deliveries d using (delivery_id)
-     where a.endpoint_id = $1 and ($2::bigint is null or a.delivery_id = $2)
-     order by a.started_at desc, a.attempt_id desc limit $3`,
-    [endpointId, deliveryId, limit],
-  );
-  return rows;
-}
-
-/** The attempts of an endpoint within the last 24 hours. */
-export interface RecentAttempts {
-  /** At most RATE_ATTEMPTS, the newest. */
+/** The messages of an endpoint that were sent within the last 24 hours, by their last attempts. */
+export interface RecentMessages {
+  /** At most RECENT_MAX, the newest. */
   readonly ended: number;
   readonly accepted: number;
   readonly lastError: string | null;
@@ -104,24 +71,23 @@ export interface RecentAttempts {
 }
 
 /** An endpoint may get millions of messages a day; the newest ones show how it does. */
-export const RATE_ATTEMPTS = 10_000;
+export const RECENT_MAX = 10_000;
 
-export async function readRecentAttempts(pool: Pool, endpointId: string): Promise<RecentAttempts> {
-  const { rows } = await pool.query<RecentAttempts>(
-    `with latest as (
-       select accepted from mirror.outgoing_attempts
-       where endpoint_id = $1 and ended_at is not null and started_at > clock_timestamp() - interval '1 day'
-       order by started_at desc limit $2
+export async function readRecentMessages(pool: Pool, endpointId: string): Promise<RecentMessages> {
+  const { rows } = await pool.query<RecentMessages>(
+    `with latest as materialized (
+       select state, last_outcome, last_attempt_at from mirror.outgoing_deliveries
+       where endpoint_id = $1 order by delivery_id desc limit $2
+     ), recent as (
+       select * from latest where last_attempt_at > clock_timestamp() - interval '1 day'
      ), failed as (
-       select outcome, started_at from mirror.outgoing_attempts
-       where endpoint_id = $1 and not accepted and ended_at is not null
-         and started_at > clock_timestamp() - interval '1 day'
-       order by started_at desc limit 1
+       select last_outcome, last_attempt_at from recent where state <> 'delivered' order by last_attempt_at desc limit 1
      )
-     select (select count(*)::int from latest) as ended, (select count(*)::int from latest where accepted) as accepted,
-       (select outcome from failed) as "lastError",
-       (select extract(epoch from started_at)::float8 from failed) as "lastErrorAt"`,
-    [endpointId, RATE_ATTEMPTS],
+     select (select count(*)::int from recent) as ended,
+       (select count(*)::int from recent where state = 'delivered') as accepted,
+       (select last_outcome from failed) as "lastError",
+       (select extract(epoch from last_attempt_at)::float8 from failed) as "lastErrorAt"`,
+    [endpointId, RECENT_MAX],
   );
   return rows[0] ?? { ended: 0, accepted: 0, lastError: null, lastErrorAt: null };
 }

@@ -45,6 +45,8 @@ export interface QueueBackend<Content> {
 
 export interface BackendDeps {
   readonly name: string;
+  /** To Postgres, if the queue is there: of the queue, and of each worker, one of which listens. */
+  readonly connections?: { readonly queue: number; readonly worker: number };
   readonly options: Omit<QueueOptions, "connection">;
   readonly onError: OnQueueError;
 }

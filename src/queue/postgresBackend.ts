@@ -25,9 +25,8 @@ export async function migrateQueue(databaseUrl: string): Promise<void> {
   }
 }
 
-const QUEUE_CONNECTIONS = 4;
 /** One listens; the others take, end and lock jobs, each held for one statement only. */
-const WORKER_CONNECTIONS = 5;
+const CONNECTIONS = { queue: 4, worker: 5 };
 const STATEMENT_TIMEOUT_MS = 5_000;
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -54,8 +53,8 @@ const onPostgres = bullmq.withBackend(bullmq.createPostgresBackend);
 export async function openPostgresBackend<Content>(
   deps: BackendDeps & { readonly databaseUrl: string },
 ): Promise<QueueBackend<Content>> {
-  const { databaseUrl, name, options, onError } = deps;
-  const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
+  const { databaseUrl, name, options, onError, connections = CONNECTIONS } = deps;
+  const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: connections.queue });
   const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: toPgPool(pool) });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
@@ -63,7 +62,7 @@ export async function openPostgresBackend<Content>(
     queue: queue as unknown as Queue<Content, void>,
     isReachable: () => true,
     async openWorker(process, workerOptions) {
-      const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
+      const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: connections.worker });
       const worker = new onPostgres.Worker<Content, void>(name, process, {
         ...workerOptions,
         connection: toPgPool(workerPool),

@@ -135,8 +135,8 @@ export async function writeErasure(
        where source_id = $1 and reference = $2
      ),
      answers as (
-       update mirror.outgoing_attempts a set answer = null from mirror.outgoing_deliveries d
-       where d.source_id = $1 and d.reference = $2 and a.delivery_id = d.delivery_id and a.answer is not null
+       update mirror.outgoing_deliveries set answer = null
+       where source_id = $1 and reference = $2 and answer is not null
      ),
      observations as (
        update mirror.history h set raw = mirror.redact_order(s.raw, h.reference, h.status), raw_start = null, raw_length = null

@@ -178,20 +178,6 @@ export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
     [String(cutoff), limit],
   );
 
-/** Attempts to send outgoing webhooks. */
-export const removeOutgoingAttempts: RetentionRule = (pool, { cutoff, limit }) =>
-  readStep(
-    pool,
-    `with batch as materialized (
-       select attempt_id, started_at from mirror.outgoing_attempts order by attempt_id limit $2
-     ), old as (
-       select attempt_id from batch where started_at < ${CUTOFF}
-     ), gone as (
-       delete from mirror.outgoing_attempts a using old where a.attempt_id = old.attempt_id returning 1
-     )`,
-    [String(cutoff), limit],
-  );
-
 /** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
 export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(

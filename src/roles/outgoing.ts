@@ -1,6 +1,13 @@
-import { makeOutgoingLane } from "../outgoing/outgoingLane.ts";
+import type { Queue } from "bullmq";
+import type { Pool } from "../database/database.ts";
+import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
+import { openOutgoing, OUTGOING_JOB_OPTIONS, outgoingQueueName } from "../outgoing/outgoingQueue.ts";
+import type { OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
+import { openBackend } from "../queue/backend.ts";
+import type { QueueBackend } from "../queue/backend.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import { openPool } from "./role.ts";
@@ -11,26 +18,86 @@ import type { Reloaded } from "./start/reloadableConfig.ts";
 /** Statements are short, and no connection is held while an endpoint answers. */
 const OUTGOING_POOL = { purpose: "outgoing", max: 3, statementTimeoutMs: 20_000 };
 
-/** Runs a lane for each configured endpoint. */
+const QUEUE_CONNECTIONS = { queue: 2, worker: 3 };
+
+/** Keeps a queue for each configured endpoint. */
 export async function startOutgoing(deps: RoleDeps): Promise<void> {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, OUTGOING_POOL);
-  const lanes = keepRunning((webhook: OutgoingWebhook) => {
+  const open = (endpointId: string) => openEndpointQueue(deps, endpointId);
+  const queues = keepRunning((webhook: OutgoingWebhook) => {
     const { endpointId, url, secrets, allowPrivate, sourceIds, types, statuses } = webhook;
     const send = makeSend({ url, sign: makeStandardSigner(secrets), clock, allowPrivate });
     const subscriptions = sourceIds.map((sourceId) => ({ endpointId, sourceId, types, statuses }));
-    const endpoint = { ...webhook, send };
-    const lane = makeOutgoingLane({ pool, endpoint, subscriptions, clock, logger, random: Math.random });
-    lane.start();
-    return lane;
+    const opened = open(endpointId).then((backend) =>
+      openOutgoing({ pool, backend, endpoint: { ...webhook, send }, subscriptions, clock, logger }),
+    );
+    opened.catch((error: unknown) => logger.error({ err: error }, "an outgoing queue could not be opened"));
+    return { close: async () => (await opened).close() };
   });
 
   async function use({ outgoingWebhooks }: Pick<Reloaded, "outgoingWebhooks">): Promise<void> {
-    await recordListed(pool, outgoingWebhooks);
-    await lanes.use(outgoingWebhooks);
+    const retired = await recordListed(pool, outgoingWebhooks);
+    await queues.use(outgoingWebhooks);
+    for (const endpointId of retired) await forget(endpointId);
+  }
+
+  /** Its jobs would stand in the dashboard for ever. */
+  async function forget(endpointId: string): Promise<void> {
+    logger.info({ endpoint: endpointId }, "an endpoint is no longer listed and is retired");
+    const backend = await open(endpointId);
+    try {
+      await backend.queue.obliterate({ force: true });
+    } finally {
+      await backend.queue.close();
+      await backend.cut();
+    }
   }
 
   await use(config);
   deps.reloadable.follow(use);
-  shutdown.onShutdown("outgoing webhooks", lanes.close);
+  shutdown.onShutdown("outgoing webhooks", queues.close);
+}
+
+function openEndpointQueue({ config, databaseUrl, logger }: RoleDeps, endpointId: string) {
+  return openBackend<OutgoingJob>(
+    { databaseUrl, redisUrls: config.redisUrls },
+    {
+      name: outgoingQueueName(endpointId),
+      options: { defaultJobOptions: OUTGOING_JOB_OPTIONS },
+      connections: QUEUE_CONNECTIONS,
+      logger,
+    },
+  );
+}
+
+const SHOWN_EVERY_MS = 60_000;
+
+/** The queues of all endpoints, for a dashboard; a process that shows them need not know the endpoints' secrets. */
+export function showOutgoingQueues(deps: RoleDeps, pool: Pool): () => readonly Queue[] {
+  const { clock, shutdown } = deps;
+  const shown = new Map<string, QueueBackend<OutgoingJob>>();
+  async function hide(endpointId: string, { queue, cut }: QueueBackend<OutgoingJob>): Promise<void> {
+    shown.delete(endpointId);
+    await queue.close();
+    await cut();
+  }
+  const loop = makeLoop({
+    async run() {
+      const names = (await readOutgoingEndpoints(pool)).map(({ endpointId }) => endpointId);
+      for (const name of names) if (!shown.has(name)) shown.set(name, await openEndpointQueue(deps, name));
+      for (const [name, backend] of shown) if (!names.includes(name)) await hide(name, backend);
+      return SHOWN_EVERY_MS;
+    },
+    everyMs: SHOWN_EVERY_MS,
+    // Health reports a database or queue that is away.
+    onError: () => undefined,
+    clock,
+  });
+  loop.start();
+  shutdown.onShutdown("outgoing queues shown", async () => {
+    await loop.stop();
+    for (const [name, backend] of shown) await hide(name, backend);
+  });
+  return () => [...shown.values()].map(({ queue }) => queue);
 }

@@ -30,6 +30,7 @@ import type { Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
 import { setAnswerHeaders } from "./serving/answerHeaders.ts";
 import { meterHealth, meterQueue, meterReceiver, traceReceiver } from "./background/metering.ts";
+import { showOutgoingQueues } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./start/recordSources.ts";
 import { openPool, openReplicaPool } from "./role.ts";
@@ -209,7 +210,8 @@ function composeOps(
   app.use(makeMetricsRouter({ ...config, metrics, logger }));
   const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
-  const queues = { queues: () => [queue.bull], notify };
+  const outgoing = showOutgoingQueues(deps, opsPool);
+  const queues = { queues: () => [queue.bull, ...outgoing()], notify };
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;

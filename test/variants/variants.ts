@@ -515,17 +515,45 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "ordered endpoints get changes before earlier ones of the same order",
+    name: "the late end of a message that was sent again",
     edits: [
       {
-        file: "outgoing/outgoingAttempt.sql.ts",
-        find: "where $5 and e.endpoint_id = $1",
-        replace: "where false and $5 and e.endpoint_id = $1",
+        file: "outgoing/outgoingDelivery.sql.ts",
+        find: "where delivery_id = $1 and round = $2 and state <> 'delivered'\n    returning",
+        replace: "where delivery_id = $1 and state <> 'delivered' and $2::int > 0\n    returning",
       },
     ],
     caughtBy: {
-      file: "test/integration/changes/outgoingLanes.test.ts",
-      test: "gets the changes of each order one after the other, with several senders and failures",
+      file: "test/integration/changes/outgoing.test.ts",
+      test: "a late answer to the former sending changes nothing",
+    },
+  },
+  {
+    name: "a queue of outgoing webhooks that was emptied",
+    edits: [
+      {
+        file: "outgoing/outgoingQueue.ts",
+        find: "if (held < standing.enqueued)",
+        replace: "if (held < 0 * standing.enqueued)",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/changes/outgoing.test.ts",
+      test: "loses nothing when its jobs are lost",
+    },
+  },
+  {
+    name: "ordered endpoints get changes before earlier ones of the same order",
+    edits: [
+      {
+        file: "outgoing/outgoingDelivery.sql.ts",
+        find: "where $3 and o.endpoint_id = d.endpoint_id",
+        replace: "where false and $3 and o.endpoint_id = d.endpoint_id",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/changes/outgoing.test.ts",
+      test: "gets the changes of each order one after the other, with failures and two processes",
     },
   },
   {

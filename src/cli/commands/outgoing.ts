@@ -3,17 +3,12 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
-import {
-  countReplay,
-  readAttempts,
-  readDeliveries,
-  readFeedPositionAt,
-} from "../../outgoing/outgoingReads.sql.ts";
+import { countReplay, readDeliveries, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
 import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
 import { writeTestMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
 import { makeStandardSigner } from "../../signature/sign.ts";
-import type { Attempt, Delivery } from "../../outgoing/outgoingReads.sql.ts";
+import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
 import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
@@ -76,7 +71,7 @@ export function register(program: Command): void {
     );
   addForEndpoint(
     "attempts",
-    `list its newest ${SHOWN} attempts: outcome, duration and the beginning of the answer`,
+    `list its newest ${SHOWN} messages: the last attempt, its duration, and the beginning of the answer`,
   ).action((endpoint: string, options: Answer) =>
     withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
   );
@@ -147,19 +142,27 @@ function describeDead(dead: Delivery): string[] {
   ];
 }
 
-async function showAttempts(pool: Pool, endpoint: string, { json }: Answer): Promise<void> {
-  await requireEndpoint(pool, endpoint);
-  const attempts = await readAttempts(pool, { endpointId: endpoint, deliveryId: null, limit: SHOWN });
-  if (json === true) return printJson(attempts);
-  if (attempts.length === 0) return printNotice("No message was sent within the last week.");
+async function showAttempts(pool: Pool, endpointId: string, { json }: Answer): Promise<void> {
+  await requireEndpoint(pool, endpointId);
+  const messages = await readDeliveries(pool, { endpointId, state: null, limit: SHOWN });
+  const sent = messages.filter(({ lastAttemptAt }) => lastAttemptAt !== null);
+  if (json === true) return printJson(sent);
+  if (sent.length === 0) return printNotice("No message was sent within the last week.");
   const head = ["when", "order", "attempt", "outcome", "duration", "answer"];
-  for (const line of alignColumns([head, ...attempts.map(describeAttempt)])) printLine(line);
+  for (const line of alignColumns([head, ...sent.map(describeAttempt)])) printLine(line);
 }
 
-function describeAttempt({ startedAt, reference, attempt, outcome, durationMs, answer }: Attempt): string[] {
+function describeAttempt({
+  lastAttemptAt,
+  reference,
+  attempts,
+  outcome,
+  durationMs,
+  answer,
+}: Delivery): string[] {
   const duration = durationMs === null ? "" : formatSpan(durationMs);
-  const when = formatAgo(startedAt);
-  return [when, reference ?? "", String(attempt), outcome ?? "not recorded", duration, answer ?? ""];
+  const when = formatAgo(lastAttemptAt);
+  return [when, reference ?? "", String(attempts), outcome ?? "none", duration, answer ?? ""];
 }
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {

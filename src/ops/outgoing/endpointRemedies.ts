@@ -21,11 +21,11 @@ export const ENDPOINT_REMEDIES: Readonly<Record<string, Remedy>> = {
   "/outgoing-resume": {
     title: "Resume the endpoint",
     action: "resume_endpoint",
-    plan: planFor(({ pausedAt, pausedUntil, pending }) =>
-      (pausedAt ?? pausedUntil) === null ? null : `${describeMessages(pending)} would be sent when due.`,
+    plan: planFor(({ pausedAt, pending }) =>
+      pausedAt === null ? null : `${describeMessages(pending)} would be sent when due.`,
     ),
     button: () => "Resume",
-    effect: "Sending continues within a second, also if the endpoint was paused because it failed.",
+    effect: "Sending continues within ten seconds.",
     apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: false })),
   },
   "/outgoing-retry": {
@@ -35,7 +35,7 @@ export const ENDPOINT_REMEDIES: Readonly<Record<string, Remedy>> = {
       dead === 0 ? null : `${describeMessages(dead)} that were given up would be sent again.`,
     ),
     button: () => "Send again",
-    effect: "They keep their ids, so the receiver can detect repetitions. A pause because of failures ends.",
+    effect: "They keep their ids, so the receiver can detect repetitions.",
     apply: reviveDead,
   },
 };

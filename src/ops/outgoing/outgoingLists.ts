@@ -4,11 +4,11 @@ import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import {
   DELIVERY_STATES,
-  RATE_ATTEMPTS,
   readDeliveries,
-  readRecentAttempts,
+  readRecentMessages,
+  RECENT_MAX,
 } from "../../outgoing/outgoingReads.sql.ts";
-import type { Delivery, DeliveryState, RecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
+import type { Delivery, DeliveryState, RecentMessages } from "../../outgoing/outgoingReads.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderFacts } from "../../html/fieldList.ts";
@@ -18,7 +18,7 @@ import { renderGood, renderInstant, renderWarning } from "../../html/marks.ts";
 
 interface ListedEndpoint extends Listed {
   readonly endpoint: OutgoingEndpoint;
-  readonly recent: RecentAttempts;
+  readonly recent: RecentMessages;
 }
 
 export const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
@@ -27,11 +27,11 @@ export const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   delivered: "delivered",
 };
 
-/** Every endpoint that was ever configured. */
+/** Every configured endpoint. */
 export const ENDPOINT_LIST: List<ListedEndpoint> = {
   title: "Outgoing webhooks",
   section: "outgoing",
-  note: `The endpoints of OUTGOING_WEBHOOKS_FILE. Accepted: the share of attempts within 24 h, of the newest ${describeCount(RATE_ATTEMPTS)}.`,
+  note: `The endpoints of OUTGOING_WEBHOOKS_FILE. Accepted: the share of messages within 24 h, of the newest ${describeCount(RECENT_MAX)}.`,
   empty: "No endpoint is configured yet. Set OUTGOING_WEBHOOKS_FILE.",
   ofSources: false,
   sorts: ["name"],
@@ -59,13 +59,13 @@ async function readEndpoints(pool: Pool, { after, limit }: ListQuery): Promise<L
   const rows = [];
   for (const endpoint of endpoints.filter(({ endpointId }) => endpointId > last).slice(0, limit)) {
     const { endpointId } = endpoint;
-    rows.push({ endpoint, recent: await readRecentAttempts(pool, endpointId), position: [endpointId] });
+    rows.push({ endpoint, recent: await readRecentMessages(pool, endpointId), position: [endpointId] });
   }
   return rows;
 }
 
 /** The messages of an endpoint. */
-export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentAttempts): List<Delivery & Listed> {
+export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentMessages): List<Delivery & Listed> {
   const { endpointId } = endpoint;
   return {
     title: `Messages to ${endpointId}`,
@@ -105,7 +105,7 @@ export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentAttemp
   };
 }
 
-function renderEndpoint(endpoint: OutgoingEndpoint, recent: RecentAttempts): Html {
+function renderEndpoint(endpoint: OutgoingEndpoint, recent: RecentMessages): Html {
   return html`<div id="endpoint" data-live>
     ${renderFacts({
       State: renderState(endpoint),
@@ -122,14 +122,13 @@ function renderEndpoint(endpoint: OutgoingEndpoint, recent: RecentAttempts): Htm
 }
 
 /** Each button leads to a page that says what would happen. */
-function renderActions({ endpointId, pausedAt, pausedUntil, dead }: OutgoingEndpoint): Html {
+function renderActions({ endpointId, pausedAt, dead }: OutgoingEndpoint): Html {
   const lead = (page: string, label: string) =>
     html`<a class="button" href="/ops/outgoing-${page}?endpoint=${encodeURIComponent(endpointId)}"
       >${label}</a
     >`;
   return html`<p class="actions">
-    ${pausedAt === null && lead("pause", "Pause…")}
-    ${(pausedAt ?? pausedUntil) !== null && lead("resume", "Resume…")}
+    ${pausedAt === null && lead("pause", "Pause…")} ${pausedAt !== null && lead("resume", "Resume…")}
     ${dead !== 0 && lead("retry", `Send ${describeCount(dead)} again…`)}
   </p>`;
 }
@@ -139,14 +138,14 @@ function renderState(endpoint: OutgoingEndpoint): Html {
   return words === "ok" ? renderGood(words) : renderWarning(words);
 }
 
-function describeAccepted({ ended, accepted }: RecentAttempts): string {
-  if (ended === 0) return "no attempts";
+function describeAccepted({ ended, accepted }: RecentMessages): string {
+  if (ended === 0) return "no messages";
   // Rounded down: 100 % only if all were accepted.
   const percent = Math.floor((accepted / ended) * 1_000) / 10;
   return `${percent}\u00a0% of ${describeCount(ended)}`;
 }
 
-function renderLastError({ lastError, lastErrorAt }: RecentAttempts): Html {
+function renderLastError({ lastError, lastErrorAt }: RecentMessages): Html {
   return lastError === null ? html`none` : html`${lastError} at ${renderSeconds(lastErrorAt)}`;
 }
 

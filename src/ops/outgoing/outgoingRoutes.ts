@@ -3,7 +3,7 @@ import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
-import { findDelivery, readAttempts, readRecentAttempts } from "../../outgoing/outgoingReads.sql.ts";
+import { findDelivery, readRecentMessages } from "../../outgoing/outgoingReads.sql.ts";
 import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { readField, refuse, sendPage } from "../html/requests.ts";
@@ -15,9 +15,8 @@ import { ENDPOINT_LIST, makeMessageList } from "./outgoingLists.ts";
 
 const NO_ENDPOINT = "There is no endpoint with that name.";
 const NO_MESSAGE = "There is no message with that number; delivered ones are kept for a week.";
-const ATTEMPTS_SHOWN = 200;
 
-/** The endpoints of outgoing webhooks, their messages, and the attempts to send each. */
+/** The endpoints of outgoing webhooks, and their messages. */
 export function makeOutgoingRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/", serveList(pool, "/ops/outgoing", ENDPOINT_LIST));
@@ -25,14 +24,13 @@ export function makeOutgoingRoutes(pool: Pool): Router {
     const { endpointId } = request.params;
     const endpoint = await findOutgoingEndpoint(pool, endpointId);
     if (endpoint === undefined) return refuse(response, 404, NO_ENDPOINT);
-    const list = makeMessageList(endpoint, await readRecentAttempts(pool, endpointId));
+    const list = makeMessageList(endpoint, await readRecentMessages(pool, endpointId));
     return serveList(pool, endpointAddress(endpointId), list)(request, response, next);
   });
   router.get("/:endpointId/:deliveryId", async ({ params }, response) => {
     const delivery = await findMessage(pool, params);
     if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
-    const attempts = await readAttempts(pool, { ...delivery, limit: ATTEMPTS_SHOWN });
-    sendPage(response, renderMessage({ delivery, attempts, viewer: viewerOf(response) }));
+    sendPage(response, renderMessage({ delivery, viewer: viewerOf(response) }));
   });
   router.post("/:endpointId/:deliveryId/retry", (request, response) => retry(pool, request, response));
   return router;

@@ -10,7 +10,6 @@ import {
   removeEvents,
   removeEventsThatStayed,
   removeHistory,
-  removeOutgoingAttempts,
   removeSuperseded,
   removeUnannounced,
 } from "../../retention/retention.sql.ts";
@@ -91,7 +90,6 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): R
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
-    { what: "attempts of outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeOutgoingAttempts },
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
     { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(CHANGES_WAIT_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },

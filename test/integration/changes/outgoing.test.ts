@@ -1,243 +1,384 @@
 import { createServer } from "node:http";
-import type { IncomingHttpHeaders, Server } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { makeApply } from "../../../src/apply/apply.ts";
-import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
+import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
-import { claimDue } from "../../../src/outgoing/outgoingAttempt.sql.ts";
+import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
+import { recordAttempt } from "../../../src/outgoing/outgoingDelivery.sql.ts";
 import {
   planDeliveries,
+  readToEnqueue,
+  recordListed,
   recordSubscriptions,
   replayFrom,
   reviveDead,
+  sendAgain,
+  setEndpointPaused,
 } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import type { OutgoingSubscription } from "../../../src/outgoing/outgoingPlan.sql.ts";
-import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
+import {
+  openOutgoing,
+  OUTGOING_JOB_OPTIONS,
+  outgoingQueueName,
+  UNDER_WAY_MAX,
+} from "../../../src/outgoing/outgoingQueue.ts";
+import type { OutgoingJob } from "../../../src/outgoing/outgoingQueue.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
+import { openBackend } from "../../../src/queue/backend.ts";
+import { removeDelivered } from "../../../src/retention/retention.sql.ts";
+import { eraseOrder } from "../../../src/retention/erase.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { loadScheme } from "../../../src/signature/scheme.ts";
-import { makeSigner } from "../../../src/signature/sign.ts";
-import { asPool } from "../../support/servers/asPool.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
+import { asPool } from "../../support/servers/asPool.ts";
+import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServers.ts";
+import { emptying } from "../../support/mirror/emptying.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { removeDelivered, removeOutgoingAttempts } from "../../../src/retention/retention.sql.ts";
-import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const RETRY_SECONDS = [0.2, 0.2, 0.2];
-const ALL: OutgoingSubscription = { endpointId: "erp", sourceId: "live", types: null, statuses: null };
+const RETRY_SECONDS = [0.05, 0.05, 0.05];
+const WAIT = { timeout: 30_000, interval: 20 };
+const TABLES = "outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes";
 
 interface Received {
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  readonly message: {
-    type: string;
-    source: string;
-    data: { reference: string; revision: number; status: string };
-  };
+  /** Reference and revision. */
+  readonly change: string;
+}
+type Answer = (response: ServerResponse, change: { reference: string; revision: number }) => void;
+
+interface Options {
+  readonly answer?: Answer;
+  readonly redisUrls?: readonly string[];
+  readonly processes?: number;
+  readonly ordered?: boolean;
+  readonly rate?: number | null;
+  readonly timeoutMs?: number;
+  readonly subscription?: Partial<OutgoingSubscription>;
 }
 
-let database: TestDatabase;
+const servers = useQueueServers();
 let pool: Pool;
-let endpoint: Server;
-let url: string;
-let received: Received[] = [];
-/** The next answers of the endpoint; 200 when there is none left. "hang" never answers. */
-let answers: (number | "hang" | "redirect")[] = [];
+let number = 0;
 const closes: (() => Promise<unknown>)[] = [];
-
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  pool = makePool({ url: servers.database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  closes.length = 0;
   await addSource(pool, "live");
-  await addSource(pool, "test", "test");
-  endpoint = createServer((request, response) => {
-    let text = "";
-    request.on("data", (part: Buffer) => (text += part.toString()));
-    request.on("end", () => {
-      received.push({ headers: request.headers, text, message: JSON.parse(text) as Received["message"] });
-      const answer = answers.shift() ?? 200;
-      if (answer === "hang") return;
-      if (answer === "redirect") response.writeHead(307, { location: `${url}/elsewhere` }).end();
-      else response.writeHead(answer).end("thanks");
-    });
-  });
-  await new Promise<void>((resolve) => endpoint.listen(0, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}`;
-});
-afterAll(async () => {
-  endpoint.closeAllConnections();
-  endpoint.close();
-  await pool.end();
-  await database.drop();
+  return () => pool.end();
 });
 beforeEach(async () => {
-  received = [];
-  answers = [];
-  await pool.query(
-    emptying(
-      "outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes",
-    ),
-  );
+  await pool.query(emptying(TABLES));
 });
 afterEach(async () => {
   for (const close of closes.splice(0).reverse()) await close();
 });
 
-async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise<void> {
-  const modes = new Map([
-    ["live", "live"],
-    ["test", "test"],
-  ] as const);
-  const livemode = sourceId === "live";
-  const snapshots = orders.map((order) => makeSnapshot({ livemode, ...order }));
-  const requestedAt = parseInstant(at(10_000));
-  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
-  await apply.applyReads({ sourceId, via: "poll", snapshots, time: readAt(requestedAt) });
+const accept: Answer = (response) => void response.writeHead(204).end();
+const refuse =
+  (...statuses: number[]): Answer =>
+  (response) =>
+    void response.writeHead(statuses.shift() ?? 200).end("thanks");
+
+async function see(...orders: OrderSketch[]): Promise<void> {
+  const snapshots = orders.map((order) => makeSnapshot(order));
+  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
+}
+const references = (count: number) => Array.from({ length: count }, (_, index) => `R${index}-`);
+/** A change of the status for each of the statuses, one order after the other. */
+async function change(names: readonly string[], statuses: readonly string[] = ["created"]): Promise<void> {
+  for (const [index, status] of statuses.entries())
+    await see(...names.map((reference) => ({ reference, status, updatedAt: at(index + 1) })));
 }
 
-async function start(
-  subscriptions: OutgoingSubscription[] = [ALL],
-  options: { timeoutMs?: number; address?: string } = {},
-) {
-  const { timeoutMs = 2_000, address = url } = options;
-  const common = { pool, clock: systemClock, logger: silentLogger, random: () => 0 };
-  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: SECRET });
-  const send = makeSend({ url: address, sign, clock: systemClock, timeoutMs });
-  for (const subscription of subscriptions) {
-    const { endpointId } = subscription;
-    const endpoint = { endpointId, send, fields: "all", ordered: false, rate: null, paused: false } as const;
-    const lane = makeOutgoingLane({
-      ...common,
-      endpoint,
-      subscriptions: [subscription],
-      retrySeconds: RETRY_SECONDS,
+/** An endpoint with a name of its own, and its queue in as many processes. */
+async function open(options: Options = {}) {
+  const { answer = accept, redisUrls = [], processes = 1, ordered = false, rate = null } = options;
+  const endpointId = `erp-${(number += 1)}`;
+  const received: Received[] = [];
+  let underWay = 0;
+  let most = 0;
+  const server = createServer((request, response) => {
+    most = Math.max(most, (underWay += 1));
+    response.once("close", () => (underWay -= 1));
+    let text = "";
+    request.on("data", (part: Buffer) => (text += part.toString()));
+    request.on("end", () => {
+      const { data } = JSON.parse(text) as { data: { reference: string; revision: number } };
+      received.push({ headers: request.headers, text, change: `${data.reference}${data.revision}` });
+      answer(response, data);
     });
-    closes.push(() => lane.close());
-    await lane.runOnce();
-    lane.start();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const sign = makeStandardSigner([WEBHOOK_SECRET]);
+  const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 2_000 });
+  const subscription = { endpointId, sourceId: "live", types: null, statuses: null, ...options.subscription };
+  const place = { databaseUrl: servers.database.url, redisUrls };
+  await recordSubscriptions(pool, [subscription]);
+  const opened = [];
+  for (let index = 0; index < processes; index += 1) {
+    const backend = await openBackend<OutgoingJob>(place, {
+      name: outgoingQueueName(endpointId),
+      options: { defaultJobOptions: OUTGOING_JOB_OPTIONS },
+      logger: silentLogger,
+    });
+    const one = await openOutgoing({
+      pool,
+      backend,
+      endpoint: { endpointId, send, fields: "all", ordered, rate, paused: false },
+      subscriptions: [subscription],
+      clock: systemClock,
+      logger: silentLogger,
+      retrySeconds: RETRY_SECONDS,
+      compareEveryMs: 100,
+    });
+    closes.push(async () => {
+      server.closeAllConnections();
+      await one.close();
+      server.close();
+    });
+    opened.push(one);
   }
+  const seen = () => received.map((each) => each.change);
+  return { endpointId, received, seen, mostUnderWay: () => most, queue: opened[0]!.queue };
 }
-const claim = (lostAfterSeconds = 60) =>
-  claimDue(pool, { endpointId: "erp", limit: 10, ordered: false, rate: null, lostAfterSeconds });
 
-const seen = () => received.map(({ message }) => `${message.data.reference}${message.data.revision}`).sort();
-const arrived = (...wanted: string[]) => vi.waitFor(() => expect(seen()).toEqual(wanted), 60_000);
-async function states() {
+async function flush(): Promise<void> {
+  const redis = new Redis(servers.redis!.url);
+  await redis.flushall();
+  redis.disconnect();
+}
+
+async function states(): Promise<string[]> {
   const { rows } = await pool.query<{ state: string; attempts: number; outcome: string | null }>(
-    "select state, attempts, last_outcome as outcome from mirror.outgoing_deliveries order by position",
+    "select state, attempts, last_outcome as outcome from mirror.outgoing_deliveries order by position, delivery_id",
   );
   return rows.map(({ state, attempts, outcome }) => `${state} ${attempts} ${outcome}`);
 }
-const settled = (...wanted: string[]) =>
-  vi.waitFor(async () => expect(await states()).toEqual(wanted), 60_000);
+const settled = (...wanted: string[]) => vi.waitFor(async () => expect(await states()).toEqual(wanted), WAIT);
+const deliveredAll = (count: number) =>
+  vi.waitFor(async () => {
+    const ended = (await states()).filter((state) => state.startsWith("delivered"));
+    expect(ended).toHaveLength(count);
+  }, WAIT);
 
-describe("outgoing webhooks", () => {
+describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend", ({ backend, runs }) => {
+  const place = () => ({ redisUrls: servers.redisUrls(backend) });
+  beforeEach(({ skip }) => {
+    if (!runs) skip("no redis-server");
+  });
+
   it("notify an endpoint once of every change after it was configured, signed as Standard Webhooks", async () => {
-    await see("live", { reference: "OLD", updatedAt: at(1) });
-    await start();
-    await see("live", { reference: "A", updatedAt: at(1) });
+    await see({ reference: "OLD", updatedAt: at(1) });
+    const endpoint = await open({ ...place(), processes: 2 });
+    await see({ reference: "A", updatedAt: at(1) });
     await see(
-      "live",
       { reference: "A", updatedAt: at(2), status: "picked_up" },
       { reference: "B", updatedAt: at(2) },
     );
-    await see("live", { reference: "A", updatedAt: at(3), status: "picked_up", more: { note: "x" } });
-    await arrived("A1", "A2", "A3", "B1");
-    const types = new Map(
-      received.map(({ message }) => [`${message.data.reference}${message.data.revision}`, message.type]),
-    );
+    await see({ reference: "A", updatedAt: at(3), status: "picked_up", more: { note: "x" } });
+    await settled(...Array.from({ length: 4 }, () => "delivered 1 status 204"));
+    const types = endpoint.received.map(({ text, change: name }) => [
+      name,
+      (JSON.parse(text) as { type: string }).type,
+    ]);
     expect(Object.fromEntries(types)).toEqual({
       A1: "order.new",
       A2: "order.status_changed",
       A3: "order.changed",
       B1: "order.new",
     });
-    for (const { headers, text, message } of received) {
-      expect(new Webhook(SECRET).verify(text, headers as Record<string, string>)).toEqual(message);
+    for (const { headers, text } of endpoint.received)
+      expect(new Webhook(WEBHOOK_SECRET).verify(text, headers as Record<string, string>)).toBeDefined();
+    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(4);
+  });
+
+  it("are retried under the same id until delivered; given up after the last attempt or 410; sent again by hand", async () => {
+    const endpoint = await open({ ...place(), answer: refuse(500, 404) });
+    await see({ reference: "A", updatedAt: at(1) });
+    await settled("delivered 3 status 200");
+    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+    const failing = await open({ ...place(), answer: refuse(500, 501, 502, 503, 410) });
+    await see({ reference: "B", updatedAt: at(1) });
+    await vi.waitFor(async () => expect(await states()).toContain("dead 4 status 503"), WAIT);
+    expect(failing.received).toHaveLength(4);
+    await vi.waitFor(async () => expect(await failing.queue.getFailedCount()).toBe(1), WAIT);
+    expect((await failing.queue.getFailed())[0]).toMatchObject({ failedReason: "status 503" });
+    expect(await reviveDead(pool, failing.endpointId)).toBe(1);
+    await vi.waitFor(async () => expect(await states()).toContain("dead 1 status 410"), WAIT);
+    expect(await reviveDead(pool, failing.endpointId)).toBe(1);
+    await vi.waitFor(
+      async () => expect((await states()).some((each) => each.startsWith("dead"))).toBe(false),
+      WAIT,
+    );
+  });
+
+  it("loses nothing when its jobs are lost", async () => {
+    let works = false;
+    const endpoint = await open({
+      ...place(),
+      answer: (response) => void response.writeHead(works ? 204 : 503, { "retry-after": "600" }).end(),
+    });
+    await change(["A", "B", "C"]);
+    await vi.waitFor(() => expect(endpoint.seen().sort()).toEqual(["A1", "B1", "C1"]), WAIT);
+    works = true;
+    await pool.query(
+      "update mirror.outgoing_deliveries set enqueued_at = enqueued_at - interval '10 seconds'",
+    );
+    if (backend === "Redis") await flush();
+    else await endpoint.queue.obliterate({ force: true });
+    await deliveredAll(3);
+    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(3);
+  });
+
+  it("wait for no other endpoint, and have a limited number under way with two processes", async () => {
+    const hanging = await open({ ...place(), answer: () => undefined, timeoutMs: 300_000, processes: 2 });
+    await open(place());
+    await change(references(30));
+    await deliveredAll(30);
+    await vi.waitFor(() => expect(hanging.received).toHaveLength(UNDER_WAY_MAX), WAIT);
+    expect(hanging.mostUnderWay()).toBe(UNDER_WAY_MAX);
+  });
+
+  it("keep to the rate of an endpoint with two processes", async () => {
+    const times: number[] = [];
+    const answer: Answer = (response) => {
+      times.push(performance.now());
+      accept(response, { reference: "", revision: 0 });
+    };
+    await open({ ...place(), answer, rate: 5, processes: 2 });
+    await change(references(11));
+    await deliveredAll(11);
+    // Windows of a second, one after the other.
+    for (const [index, time] of times.slice(10).entries()) expect(time - times[index]!).toBeGreaterThan(900);
+  });
+
+  it("are paused and resumed by a person", async () => {
+    const endpoint = await open(place());
+    expect(await setEndpointPaused(pool, { endpointId: endpoint.endpointId, paused: true })).toBe(true);
+    await vi.waitFor(async () => expect(await endpoint.queue.isPaused()).toBe(true), WAIT);
+    await change(["A"]);
+    const enqueued = "select from mirror.outgoing_deliveries where enqueued_at is not null";
+    await vi.waitFor(async () => expect((await pool.query(enqueued)).rows).toHaveLength(1), WAIT);
+    expect(endpoint.received).toEqual([]);
+    expect(await setEndpointPaused(pool, { endpointId: endpoint.endpointId, paused: false })).toBe(true);
+    await deliveredAll(1);
+  });
+
+  it("gets the changes of each order one after the other, with failures and two processes", async () => {
+    let count = 0;
+    const accepted: string[] = [];
+    const endpoint = await open({
+      ...place(),
+      processes: 2,
+      ordered: true,
+      answer: (response, { reference, revision }) => {
+        const fails = (count += 1) % 4 === 0;
+        if (!fails) accepted.push(`${reference}${revision}`);
+        setTimeout(() => response.writeHead(fails ? 500 : 204).end(), Math.random() * 10);
+      },
+    });
+    await change(references(4), ["created", "assigned", "picked_up"]);
+    await deliveredAll(12);
+    for (const reference of references(4)) {
+      const own = (all: readonly string[]) => all.filter((each) => each.startsWith(reference));
+      expect(own(accepted)).toEqual([1, 2, 3].map((revision) => `${reference}${revision}`));
+      // A retried change is not overtaken, either.
+      expect(own(endpoint.seen())).toEqual(own(endpoint.seen()).toSorted());
     }
-    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(4);
-    await settled(...Array.from({ length: 4 }, () => "delivered 1 status 200"));
   });
+});
 
-  it("are sent for the sources, kinds and statuses that an endpoint subscribes to", async () => {
-    await start([
-      { ...ALL, types: ["order.status_changed"], statuses: ["picked_up"] },
-      { ...ALL, endpointId: "bi", sourceId: "test" },
+describe("an attempt", () => {
+  it("is recorded with its outcome, duration and the first characters of the answer", async () => {
+    const answers: Answer[] = [
+      (response) => void response.destroy(),
+      (response) => void response.writeHead(307, { location: "/elsewhere" }).end(),
+      () => undefined,
+      (response, { reference }) =>
+        void response
+          .writeHead(200)
+          .write(
+            `<b>no</b>\u001b[31m ${reference} of Jansen: +31612345678\nkey whsec_MfKQ9r8GKYqrTwjU ${"x".repeat(999)}`,
+          ),
+    ];
+    const outcomes: unknown[] = [];
+    await open({
+      timeoutMs: 300,
+      answer: (response, data) => {
+        void states().then(([state]) => {
+          outcomes.push(state);
+          answers.shift()!(response, data);
+        });
+      },
+    });
+    await see({
+      reference: "A",
+      updatedAt: at(1),
+      more: { customer: { name: "Jansen", phone: "+31612345678" } },
+    });
+    await settled("delivered 4 status 200");
+    expect(outcomes).toEqual([
+      "pending 0 null",
+      "pending 1 ECONNRESET",
+      "pending 2 status 307",
+      "pending 3 TimeoutError",
     ]);
-    await see("live", { reference: "A", updatedAt: at(1), status: "picked_up" });
-    await see("live", { reference: "A", updatedAt: at(2), status: "cancelled" });
-    await see("live", { reference: "B", updatedAt: at(1) }, { reference: "C", updatedAt: at(1) });
-    await see("live", { reference: "B", updatedAt: at(2), status: "picked_up" });
-    await see("test", { reference: "T", updatedAt: at(1) });
-    await arrived("B2", "T1");
-    expect(received.map(({ message }) => message.source).sort()).toEqual(["live", "test"]);
+    const { rows } = await pool.query<{ answer: string; ms: number }>(
+      "select answer, duration_ms as ms from mirror.outgoing_deliveries",
+    );
+    expect(rows[0]!.answer).toMatch(/^<b>no<\/b> \[31m A of \[…\]: \[…\] key \[…\] x{100,}$/);
+    expect(rows[0]!.ms).toBeLessThan(300);
   });
 
-  it("are retried under the same id after a failure, until they are delivered", async () => {
-    await start();
-    answers = [500, 404];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await arrived("A1", "A1", "A1");
-    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
-    expect(new Set(received.map(({ headers }) => headers["webhook-signature"])).size).toBeGreaterThan(0);
-    await settled("delivered 3 status 200");
+  it("keeps no answer for an order that is erased meanwhile", async () => {
+    let erased: Promise<unknown> | undefined;
+    await open({
+      answer: (response, { reference }) => {
+        erased = eraseOrder(pool, { sourceId: "live", reference });
+        // What the message said, in a form that nobody recognizes.
+        void erased.then(() => response.writeHead(200).end(Buffer.from("Jansen").toString("base64")));
+      },
+    });
+    await see({ reference: "A", updatedAt: at(1), more: { customer: { name: "Jansen" } } });
+    await deliveredAll(1);
+    await erased;
+    const { rows } = await pool.query(
+      "select last_outcome as outcome, answer from mirror.outgoing_deliveries",
+    );
+    expect(rows).toEqual([{ outcome: "status 200", answer: null }]);
+    await pool.query(emptying("erasures"));
   });
+});
 
-  it("are dead after the last attempt, and can be sent again by hand", async () => {
-    await start();
-    answers = [500, 501, 502, 503];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await settled("dead 4 status 503");
-    expect(received).toHaveLength(4);
-    await pool.query("update mirror.outgoing_endpoints set paused_until = now() + interval '1 hour'");
-    expect(await reviveDead(pool, "erp")).toBe(1);
-    await settled("delivered 1 status 200");
-  });
+describe("deliveries", () => {
+  const ALL: OutgoingSubscription = { endpointId: "erp", sourceId: "live", types: null, statuses: null };
+  const END = { outcome: "status 200", durationMs: 1, answer: null, result: "delivered" } as const;
+  beforeEach(() => recordSubscriptions(pool, [ALL]));
 
-  it("are dead immediately when the endpoint answers that it is gone", async () => {
-    await start();
-    answers = [410];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await settled("dead 1 status 410");
-    expect(received).toHaveLength(1);
-  });
-
-  it("follow no redirect and time out", async () => {
-    await start([ALL], { timeoutMs: 1_500 });
-    answers = ["redirect", "hang"];
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await settled("delivered 3 status 200");
-    expect(received).toHaveLength(3);
-  });
-
-  it("record the cause when nothing listens at the address", async () => {
-    await start([ALL], { address: `http://127.0.0.1:${await findFreePort()}/` });
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await settled("dead 4 ECONNREFUSED");
-    const { rows } = await pool.query("select * from reporting.outgoing_webhooks");
-    expect(rows).toMatchObject([
-      { endpoint_id: "erp", pending_count: "0", dead_count: "1", failures_in_row: 4 },
-    ]);
+  it("are made of the kinds and statuses that an endpoint subscribes to", async () => {
+    await change(["A"], ["picked_up", "cancelled"]);
+    await change(["B"], ["created", "picked_up"]);
+    const wanted = { ...ALL, types: ["order.status_changed" as const], statuses: ["picked_up"] };
+    expect(await planDeliveries(pool, wanted, 100)).toMatchObject({ read: 4, planned: 1 });
+    const { rows } = await pool.query("select reference, event_type from mirror.outgoing_deliveries");
+    expect(rows).toEqual([{ reference: "B", event_type: "order.status_changed" }]);
   });
 
   it("are planned once by any number of processes, and again from an earlier position on request", async () => {
-    await recordSubscriptions(pool, [ALL]);
     const begin = await readFeedFence(pool);
-    for (let n = 0; n < 40; n += 1) await see("live", { reference: `R${n}`, updatedAt: at(1) });
+    await change(references(40));
     const plans = await Promise.all(Array.from({ length: 20 }, () => planDeliveries(pool, ALL, 7)));
     let count = plans.reduce((sum, { planned }) => sum + planned, 0);
     for (;;) {
@@ -255,8 +396,7 @@ describe("outgoing webhooks", () => {
   });
 
   it("are not planned by a second process before the first has committed its plan", async () => {
-    await recordSubscriptions(pool, [ALL]);
-    await see("live", { reference: "A", updatedAt: at(1) });
+    await change(["A"]);
     const client = await pool.connect();
     await client.query("begin");
     expect(await planDeliveries(asPool(client), ALL, 10)).toMatchObject({ planned: 1 });
@@ -267,85 +407,69 @@ describe("outgoing webhooks", () => {
   });
 
   it("miss nothing when the database is moved to another server", async () => {
-    await recordSubscriptions(pool, [ALL]);
-    for (const reference of ["A", "B", "C"]) await see("live", { reference, updatedAt: at(1) });
+    await change(["A", "B", "C"]);
     expect(await planDeliveries(pool, ALL, 1)).toMatchObject({ planned: 1 });
     await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(true);
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
-    const { rows } = await pool.query<{ reference: string }>(
-      "select reference from mirror.outgoing_deliveries order by position",
-    );
-    expect(rows.map(({ reference }) => reference)).toEqual(["A", "B", "C"]);
   });
 
-  it("pause for an endpoint that fails repeatedly, and count no attempt meanwhile", async () => {
-    answers = Array.from({ length: 20 }, () => 500);
-    await start();
-    await see("live", ...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
-    await vi.waitFor(async () => {
-      const { rows } = await pool.query("select 1 from mirror.outgoing_endpoints where paused_until > now()");
-      expect(rows).toHaveLength(1);
-    }, 60_000);
-    const before = await states();
-    expect(await claim()).toEqual({ claims: [], isHeld: false });
-    expect(await states()).toEqual(before);
-    answers = [];
-    await settled(
-      ...Array.from({ length: 3 }, () => expect.stringMatching(/^delivered/) as unknown as string),
-    );
-  });
-
-  it("are claimed by one process at a time, and claimed again after a lost attempt", async () => {
-    await recordSubscriptions(pool, [ALL]);
-    await see("live", { reference: "A", updatedAt: at(1) });
+  it("a late answer to the former sending changes nothing", async () => {
+    await change(["A"]);
     await planDeliveries(pool, ALL, 10);
-    const claims = await Promise.all([claim(), claim(), claim()]);
-    expect(claims.flatMap((each) => each.claims)).toHaveLength(1);
-    await pool.query("update mirror.outgoing_deliveries set next_attempt_at = now()");
-    expect((await claim()).claims).toMatchObject([{ kind: "claimed", attempt: 2 }]);
+    const [former] = await readToEnqueue(pool, "erp", 10);
+    expect(await sendAgain(pool, { endpointId: "erp", ...former! })).toBe(true);
+    await recordAttempt(pool, { ...former!, ...END });
+    expect(await states()).toEqual(["pending 0 null"]);
+    const [again] = await readToEnqueue(pool, "erp", 10);
+    expect(again).toEqual({ ...former, round: 2 });
+    await recordAttempt(pool, { ...again!, ...END });
+    expect(await states()).toEqual(["delivered 1 status 200"]);
   });
 
-  it("are dead when their change was removed, and are deleted some days after delivery", async () => {
-    await start([ALL, { ...ALL, endpointId: "bi" }]);
-    await see("live", { reference: "A", updatedAt: at(1) });
-    await settled("delivered 1 status 200", "delivered 1 status 200");
+  it("are dead when their change was removed, and deleted some days after delivery", async () => {
+    const endpoint = await open();
+    await change(["A"]);
+    await settled("delivered 1 status 204");
+    const remove = async () => (await removeOlder(pool, [removeDelivered], { keptDays: 1 })).removed;
+    expect(await remove()).toBe(0);
     await pool.query(emptying("changes"));
+    const { rows } = await pool.query<{ deliveryId: string }>(
+      `select delivery_id as "deliveryId" from mirror.outgoing_deliveries`,
+    );
+    await sendAgain(pool, { endpointId: endpoint.endpointId, ...rows[0]! });
+    await settled("dead 1 change_removed");
     await pool.query(
-      "update mirror.outgoing_deliveries set state = 'pending', next_attempt_at = now() where endpoint_id = 'bi'",
+      "update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now() - interval '2 days'",
     );
-    await vi.waitFor(async () =>
-      expect((await states()).sort()).toEqual(["dead 2 change_removed", "delivered 1 status 200"]),
-    );
-    const remove = async (rule: RetentionRule) => (await removeOlder(pool, [rule], { keptDays: 1 })).removed;
-    expect(await remove(removeDelivered)).toBe(0);
-    expect(await remove(removeOutgoingAttempts)).toBe(0);
-    await pool.query("update mirror.outgoing_deliveries set delivered_at = now() - interval '2 days'");
-    await pool.query("update mirror.outgoing_attempts set started_at = now() - interval '2 days'");
-    expect(await remove(removeDelivered)).toBe(1);
-    expect(await states()).toEqual(["dead 2 change_removed"]);
-    expect(await remove(removeOutgoingAttempts)).toBe(3);
+    expect(await remove()).toBe(1);
+  });
+
+  it("of an endpoint that is no longer listed are forgotten, and it neither waits nor warns", async () => {
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    expect(await recordListed(pool, [{ endpointId: "bi", paused: true }])).toEqual(["erp"]);
+    expect(await states()).toEqual([]);
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([
+      { endpointId: "bi", listed: "paused", pending: 0 },
+    ]);
+    // Listed again, it begins behind the last change.
+    await recordSubscriptions(pool, [ALL]);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 0 });
   });
 });
 
 it("redacts as erasure does", async () => {
   const order = { ...makeOrder({ reference: "A", updatedAt: at(1) }), customer: { phone: "+31" }, note: "x" };
   const branch = { id: "b1", reference: "centre", phone: "+31" };
+  const odd = { livemode: ["x"], fleet: { name: { of: "x" } }, pickupTime: "call me", deliveryTime: ["x"] };
+  const schedule = { mode: 1, resolved: { pickupTime: "", deliveryTime: 7, basis: {} } };
   for (const raw of [
     JSON.stringify(order),
     JSON.stringify({ ...order, branch }),
     '{"reference":"A","status":"created"}',
-    JSON.stringify({
-      ...order,
-      livemode: ["x"],
-      fleet: { name: { of: "x" } },
-      pickupTime: "call me",
-      deliveryTime: ["x"],
-    }),
-    JSON.stringify({
-      ...order,
-      schedule: { mode: 1, resolved: { pickupTime: "", deliveryTime: 7, basis: {} } },
-    }),
+    JSON.stringify({ ...order, ...odd }),
+    JSON.stringify({ ...order, schedule }),
   ]) {
     const { rows } = await pool.query<{ redacted: object }>(
       "select mirror.redact_order($1::json, 'A', 'created') as redacted",

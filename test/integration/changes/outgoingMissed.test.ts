@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { makeOutgoingLane } from "../../../src/outgoing/outgoingLane.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeDeliver } from "../../../src/outgoing/outgoingDelivery.ts";
 import {
   planDeliveries,
+  readToEnqueue,
   recordSubscriptions,
   replayFrom,
   setEndpointPaused,
@@ -39,7 +39,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await pool.query(
     emptying(
-      "outgoing_attempts outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes feed_removals retention_walks",
+      "outgoing_deliveries outgoing_cursors outgoing_endpoints orders history changes feed_removals retention_walks",
     ),
   );
   await recordSubscriptions(pool, [ERP]);
@@ -63,29 +63,20 @@ interface Sent {
   readonly source: string;
   readonly data: { readonly reference?: string; readonly after?: string; readonly through?: string };
 }
-/** Plans and makes the due deliveries; returns what the endpoint received. */
+/** Plans deliveries and makes them, as an endpoint's queue does; returns what the endpoint received. */
 async function tell(endpointId = "erp"): Promise<Sent[]> {
   const sent: Sent[] = [];
   const send = ({ id, body }: { id: string; body: Buffer }) => {
     sent.push({ id, ...(JSON.parse(body.toString()) as Omit<Sent, "id">) });
     const beginning = Buffer.from("");
-    return Promise.resolve({
-      kind: "answered",
-      status: 200,
-      retryAfterMs: null,
-      durationMs: 1,
-      beginning,
-    } as const);
+    const answer = { kind: "answered", status: 200, retryAfterMs: null, durationMs: 1, beginning } as const;
+    return Promise.resolve(answer);
   };
-  const lane = makeOutgoingLane({
-    pool,
-    endpoint: { endpointId, send, fields: "all", ordered: false, rate: null, paused: false },
-    subscriptions: [{ ...ERP, endpointId }],
-    clock: systemClock,
-    logger: silentLogger,
-    random: () => 0,
-  });
-  await lane.runOnce();
+  const endpoint = { endpointId, send, fields: "all", ordered: false } as const;
+  const deliver = makeDeliver({ pool, endpoint, logger: silentLogger });
+  await planDeliveries(pool, { ...ERP, endpointId }, 100);
+  for (const enqueued of await readToEnqueue(pool, endpointId, 100))
+    await deliver(enqueued, { number: 1, isLast: false });
   return sent;
 }
 

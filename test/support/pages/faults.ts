@@ -5,7 +5,7 @@ const MINUTE = 60_000_000_000n;
 
 const RECORDS =
   "inbox pending history coverage_breaches quarantine refetches poll_state coverage leases " +
-  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests outgoing_deliveries outgoing_attempts";
+  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests outgoing_deliveries";
 
 /** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 export const WELL = `
@@ -44,9 +44,10 @@ const MISSED = `
 
 const SLOW = `
   insert into mirror.outgoing_endpoints (endpoint_id) values ('erp');
-  insert into mirror.outgoing_attempts
-    (endpoint_id, delivery_id, round, attempt, started_at, ended_at, accepted, outcome, duration_ms)
-  select 'erp', n, 1, 1, now() - interval '1 minute', now(), true, 'status 200', 6000 from generate_series(1, 5) n;`;
+  insert into mirror.outgoing_deliveries
+    (endpoint_id, source_id, position, event_type, state, last_attempt_at, delivered_at, last_outcome, duration_ms)
+  select 'erp', 'live', n, 'order.new', 'delivered', now() - interval '1 minute', now(), 'status 200', 6000
+  from generate_series(1, 5) n;`;
 
 export const FAULTS: readonly (readonly [
   name: string,

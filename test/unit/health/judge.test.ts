@@ -161,7 +161,6 @@ const endpoint = {
   newestDeliveredAt: null,
   newestMissedAt: null,
   failuresInRow: 3,
-  pausedUntil: null,
   pausedAt: null,
   listed: "active" as const,
   slowSince: null,

@@ -3,44 +3,44 @@ import { makeOrder } from "../../support/mirror/orders.ts";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/change.sql.ts";
-import { judgeAnswer } from "../../../src/outgoing/outgoingDelivery.ts";
+import { judgeAnswer, retryDelayMs } from "../../../src/outgoing/outgoingDelivery.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
-  const after = (status: number, retryAfterMs: number | null = null) =>
-    judgeAnswer({ kind: "answered", status, retryAfterMs }, { waitSeconds: 30, chance: 0 }).result;
+  const after = (status: number, isLast = false) =>
+    judgeAnswer({ kind: "answered", status, retryAfterMs: null }, isLast).result;
 
-  it.each([200, 204, 299])("%s is delivered", (status) => {
-    expect(after(status)).toBe("delivered");
+  it.each([
+    [200, "delivered"],
+    [204, "delivered"],
+    [299, "delivered"],
+    [199, "pending"],
+    [300, "pending"],
+    [302, "pending"],
+    [404, "pending"],
+    [429, "pending"],
+    [503, "pending"],
+    [410, "dead"],
+  ])("%i means %s", (status, result) => {
+    expect(after(status)).toBe(result);
+    expect(after(status, true)).toBe(result === "delivered" ? "delivered" : "dead");
   });
 
-  it.each([199, 300, 302, 400, 404, 429, 500, 503])("%s is retried", (status) => {
-    expect(after(status)).toEqual({ retryAfterMs: 30_000 });
-  });
-
-  it("410 is final, and so is the last failure", () => {
-    expect(after(410)).toBe("dead");
-    const last = { waitSeconds: undefined, chance: 0 };
-    expect(judgeAnswer({ kind: "failed", code: "ECONNRESET" }, last)).toEqual({
+  it("that failed is named by its kind", () => {
+    expect(judgeAnswer({ kind: "failed", code: "ECONNRESET" }, true)).toEqual({
       outcome: "ECONNRESET",
       result: "dead",
     });
-    expect(judgeAnswer({ kind: "answered", status: 200, retryAfterMs: null }, last).result).toBe("delivered");
   });
 
-  it("may request a longer wait, but not a shorter one", () => {
-    expect(after(503, 90_000)).toEqual({ retryAfterMs: 90_000 });
-    expect(after(503, 1_000)).toEqual({ retryAfterMs: 30_000 });
-  });
-
-  it("adds a random wait, so that retries are spread", () => {
-    const wait = (chance: number) =>
-      judgeAnswer({ kind: "failed", code: "x" }, { waitSeconds: 10, chance }).result;
-    expect([wait(0), wait(0.5), wait(1)]).toEqual([
-      { retryAfterMs: 10_000 },
-      { retryAfterMs: 11_000 },
-      { retryAfterMs: 12_000 },
-    ]);
+  it.each([
+    [{ askedMs: 0, chance: 0 }, 300_000],
+    [{ askedMs: 1_000, chance: 0 }, 300_000],
+    [{ askedMs: 900_000, chance: 0 }, 900_000],
+    [{ askedMs: 0, chance: 0.5 }, 330_000],
+    [{ askedMs: 0, chance: 1 }, 360_000],
+  ])("to the second attempt with %j is followed by the next after %i ms", (given, expected) => {
+    expect(retryDelayMs(2, given)).toBe(expected);
   });
 });
 
@@ -63,7 +63,7 @@ it("a message is the change as in the feed, under a stable id", () => {
     after: '{"reference":"A","n": 12345678901234567890}',
   };
   const write = (epoch: string, changed: Change, fields: OutgoingFields = "all") =>
-    writeMessage({ kind: "claimed", epoch, type: "order.status_changed", change: changed }, fields);
+    writeMessage({ kind: "change", epoch, type: "order.status_changed", change: changed }, fields);
   const { id, body } = write("0123456789ab", change);
   expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
   expect(write("ba9876543210", { ...change, position: 3n, digest: "00000000" }).id).toBe(id);

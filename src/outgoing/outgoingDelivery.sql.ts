@@ -1,0 +1,132 @@
+import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { changeColumns, toChange } from "../changes/change.sql.ts";
+import type { Change, ChangeRow } from "../changes/change.sql.ts";
+import type { Pool } from "../database/database.ts";
+import type { Enqueued } from "./outgoingPlan.sql.ts";
+
+/** A change to notify an endpoint of. */
+export interface ChangeDelivery {
+  readonly kind: "change";
+  readonly type: OutgoingType;
+  /** The epoch of the change's position. */
+  readonly epoch: string;
+  readonly change: Change;
+}
+
+/** The word that changes of a source were removed before the endpoint was notified of them. */
+export interface MissedChanges {
+  readonly kind: "missed";
+  readonly epoch: string;
+  readonly sourceId: string;
+  /** Position of the last change that the endpoint was notified of. */
+  readonly after: bigint;
+  /** Position of the last change that was removed. */
+  readonly through: bigint;
+  /** When it was found, by the database's clock. */
+  readonly foundAt: Instant;
+}
+
+export type Due =
+  | ChangeDelivery
+  | MissedChanges
+  /** The change is no longer kept: there is nothing to send. */
+  | { readonly kind: "removed" }
+  /** It ended, is sent again under another number, or its endpoint is retired. */
+  | { readonly kind: "obsolete" }
+  /** The endpoint is paused, or an earlier change of the order has not ended; `retried`: that one failed before. */
+  | { readonly kind: "waits"; readonly retried: boolean };
+
+interface DueRow extends Omit<ChangeRow, "position"> {
+  readonly paused: boolean;
+  /** Attempts of the earlier change that this one waits for; null if there is none. */
+  readonly earlierAttempts: number | null;
+  readonly messageType: OutgoingType | "changes.missed";
+  readonly ownSourceId: string;
+  readonly ownPosition: string;
+  readonly missedAfter: string;
+  readonly foundMicros: string;
+  readonly epoch: string;
+  /** Null when the change was removed; then everything of it is. */
+  readonly position: string | null;
+}
+
+const DUE = `
+  select e.paused_at is not null or e.listed = 'paused' as paused, earlier.attempts as "earlierAttempts",
+    d.event_type as "messageType", d.source_id as "ownSourceId", d.position as "ownPosition",
+    d.missed_after_position as "missedAfter", (extract(epoch from d.created_at) * 1000000)::bigint as "foundMicros",
+    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    ${changeColumns("c")}, mirror.change_digest(c) as digest, h.raw::text as after, p.raw::text as before
+  from mirror.outgoing_deliveries d
+  join mirror.outgoing_endpoints e using (endpoint_id)
+  left join lateral (
+    select o.attempts from mirror.outgoing_deliveries o
+    where $3 and o.endpoint_id = d.endpoint_id and o.source_id = d.source_id and o.reference = d.reference
+      and o.position < d.position and o.state = 'pending'
+    order by o.position limit 1
+  ) earlier on true
+  left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
+  left join mirror.snapshots h on h.history_id = c.history_id
+  left join mirror.snapshots p on p.history_id = c.previous_history_id
+  where d.delivery_id = $1 and d.round = $2 and d.state <> 'delivered'`;
+
+/** What a job is about now. `ordered`: a change waits until earlier ones of its order have ended. */
+export async function readDue(
+  pool: Pool,
+  { deliveryId, round }: Enqueued,
+  { ordered }: { readonly ordered: boolean },
+): Promise<Due> {
+  const values = [deliveryId, round, ordered];
+  const { rows } = await pool.query<DueRow>({ name: "outgoing-due", text: DUE, values });
+  const [row] = rows;
+  if (row === undefined) return { kind: "obsolete" };
+  if (row.paused || row.earlierAttempts !== null)
+    return { kind: "waits", retried: row.paused || row.earlierAttempts !== 0 };
+  const { messageType: type, position, epoch } = row;
+  if (type === "changes.missed") {
+    const through = BigInt(row.ownPosition);
+    const foundAt = BigInt(row.foundMicros) * 1_000n;
+    const after = BigInt(row.missedAfter);
+    return { kind: "missed", epoch, sourceId: row.ownSourceId, after, through, foundAt };
+  }
+  if (position === null) return { kind: "removed" };
+  return { kind: "change", type, epoch, change: toChange({ ...row, position }) };
+}
+
+export interface AttemptEnd extends Enqueued {
+  /** A status or the kind of an error; shown to people. */
+  readonly outcome: string;
+  readonly durationMs: number;
+  /** The beginning of the answer, as people may see it; null: empty. */
+  readonly answer: string | null;
+  readonly result: "delivered" | "dead" | "pending";
+}
+
+// The order may have been erased during the attempt: the answer could still repeat what the message said.
+// A delivery that was sent again in the meantime has another round: the late end of the former one changes nothing.
+const RECORD = `
+  with recorded as (
+    update mirror.outgoing_deliveries d set
+      state = $3, attempts = attempts + 1, last_attempt_at = clock_timestamp(), last_outcome = $4, duration_ms = $5,
+      delivered_at = case when $3 = 'delivered' then clock_timestamp() end,
+      answer = case when not exists (
+        select from mirror.erasures x where x.source_id = d.source_id and x.reference = d.reference) then $6 end
+    where delivery_id = $1 and round = $2 and state <> 'delivered'
+    returning endpoint_id
+  )
+  update mirror.outgoing_endpoints e
+  set failures_in_row = case when $3 = 'delivered' then 0 else failures_in_row + 1 end
+  from recorded where e.endpoint_id = recorded.endpoint_id and not ($3 = 'delivered' and e.failures_in_row = 0)
+  returning failures_in_row as "failuresInRow"`;
+
+/** Records the end of an attempt; returns how many attempts of the endpoint failed in a row. */
+export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<number> {
+  const { deliveryId, round, outcome, result, durationMs, answer } = end;
+  const values = [deliveryId, round, result, outcome, Math.round(durationMs), answer];
+  const { rows } = await pool.query<{ failuresInRow: number }>({
+    name: "outgoing-record",
+    text: RECORD,
+    values,
+  });
+  return rows[0]?.failuresInRow ?? 0;
+}
