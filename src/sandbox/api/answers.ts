@@ -5,14 +5,7 @@ import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts
 import type { OrderPatch } from "./orderBook.ts";
 import { isTaken, readOrder, readOrders } from "./orders.sql.ts";
 import type { OrderName, SandboxOrderFilter } from "./orders.sql.ts";
-import {
-  describeRoute,
-  routeOrder,
-  ADDRESS_MESSAGES,
-  isStorable,
-  searchAddress,
-  TEXT_LENGTH_MAX,
-} from "../world/places.ts";
+import { routeOrder, ADDRESS_MESSAGES, isStorable, searchAddress, TEXT_LENGTH_MAX } from "../world/places.ts";
 import { formatTime, nextStatus, showOrder } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { refused } from "../world/state.ts";
@@ -111,7 +104,7 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
         firstName: order.customer.firstName,
         phone: order.customer.phone,
         scheduleMode: order.schedule.mode,
-        ...describeRoute(route),
+        ...route,
       },
     ]);
     return created;
@@ -128,16 +121,15 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
     throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
-  const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order, {
-    isQuote: true,
-  });
+  const trip = await routeOrder(state, organization.organizationId, order, { isQuote: true });
+  const zone = state.directory.zoneByCode(trip.zoneCode);
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
-  const [pickupTime, deliveryTime] = [show(times.pickupTime), show(times.deliveryTime)];
+  const [pickupTime, deliveryTime] = [show(trip.pickupTime), show(trip.deliveryTime)];
   return {
     fleet: { name: zone.fleetName },
     zone: { code: zone.code, name: zone.name },
-    distance: distanceKm,
-    schedule: { mode: order.schedule.mode, resolved: { pickupTime, deliveryTime, basis: times.basis } },
+    distance: trip.distanceKm,
+    schedule: { mode: order.schedule.mode, resolved: { pickupTime, deliveryTime, basis: trip.basis } },
   };
 }
 
@@ -262,7 +254,7 @@ async function planPatch(
     schedule: schedule ?? { mode: before.scheduleMode },
     customer: { address },
   });
-  return { ...who, ...describeRoute(route) };
+  return { ...who, ...route };
 }
 
 function nameOrder({ caller, reference }: ApiRequest): OrderName {

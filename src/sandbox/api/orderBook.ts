@@ -19,7 +19,7 @@ import { cutTo } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
 import type { Connection } from "../world/world.sql.ts";
-import type { describeRoute } from "../world/places.ts";
+import type { Trip } from "../world/places.ts";
 
 /** How long an order stays in a status at speed 1. */
 const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
@@ -62,7 +62,7 @@ export type NewOrder = Omit<
 >;
 
 /** Fields that the business may change; see changeOrder. */
-export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & ReturnType<typeof describeRoute>>;
+export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & Trip>;
 
 /** Stores new orders, in the caller's transaction. */
 export async function addOrders(

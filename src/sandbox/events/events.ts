@@ -8,7 +8,7 @@ import {
   insertSandboxEvents,
   takeEventNumbers,
 } from "./events.sql.ts";
-import type { WebhookEndpoint, EventRow, NewDelivery, SentAs } from "./events.sql.ts";
+import type { WebhookEndpoint, EventRow, NewDelivery } from "./events.sql.ts";
 import { refused, addMillis } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
@@ -19,7 +19,6 @@ import { readEventOwner } from "../control/control.sql.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/world.sql.ts";
-import type { Faults } from "../control/faults.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
 const DEFAULT_SCHEME = "standard-webhooks";
@@ -135,13 +134,12 @@ function makeEvent(
   const faults = state.faults.current();
   const eventId = `evt_${makeCode(20, dials.seed, "event", eventNumber)}`;
   const type = nameEvent(state, step) ?? "";
-  const receivers = endpoints.filter(
-    (endpoint) => endpoint.organizationId === row.organizationId && endpoint.livemode === row.livemode,
-  );
+  const receivers = endpoints.filter(isFor(row));
   const isHit = (fault: string, share: number) => chance(dials.seed, fault, eventId) < share;
-  const lost = plan.lose ?? isHit("lose", faults.loseShare);
+  const isLost = plan.lose ?? isHit("lose", faults.loseShare);
   const hasPlan = directory.findOrganization(row.organizationId)?.plan === "advanced";
-  const sentAs = decideSending({ hasPlan, receivers: receivers.length, lost });
+  const outcome = isLost ? "lost" : "event";
+  const sentAs = !hasPlan ? "no_plan" : receivers.length === 0 ? "no_endpoint" : outcome;
   const event: EventRow = {
     eventNumber,
     eventId,
@@ -155,7 +153,10 @@ function makeEvent(
   };
   if (sentAs !== "event") return { event, deliveries: [] };
   const copies = plan.copies ?? (isHit("duplicate", faults.duplicateShare) ? 2 : 1);
-  const dueAt = addMillis(state.clock.now(), plan.delayMs ?? decideDelay(faults, isHit, dials.seed, eventId));
+  const lateMs = isHit("delay", faults.delayShare) ? faults.delayMs : 0;
+  const isHeld = isHit("reorder", faults.reorderShare);
+  const heldMs = isHeld ? chance(dials.seed, "held", eventId) * faults.reorderWindowMs : 0;
+  const dueAt = addMillis(state.clock.now(), plan.delayMs ?? lateMs + heldMs);
   const corrupt = plan.corrupt ?? false;
   const deliveries = receivers.flatMap(({ endpointId }) =>
     Array.from({ length: copies }, (_, copy): NewDelivery => ({
@@ -169,24 +170,9 @@ function makeEvent(
   return { event, deliveries };
 }
 
-function decideSending(found: { hasPlan: boolean; receivers: number; lost: boolean }): SentAs {
-  if (!found.hasPlan) return "no_plan";
-  if (found.receivers === 0) return "no_endpoint";
-  return found.lost ? "lost" : "event";
-}
-
-function decideDelay(
-  faults: Faults,
-  isHit: (fault: string, share: number) => boolean,
-  seed: number,
-  eventId: string,
-): number {
-  const late = isHit("delay", faults.delayShare) ? faults.delayMs : 0;
-  const held = isHit("reorder", faults.reorderShare)
-    ? chance(seed, "held", eventId) * faults.reorderWindowMs
-    : 0;
-  return late + held;
-}
+type Owner = Pick<OrderRow, "organizationId" | "livemode">;
+const isFor = (owner: Owner) => (endpoint: WebhookEndpoint) =>
+  endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode;
 
 /** The envelope (spec, "Events"); its data is the order at this moment, without request_id. */
 function writeEnvelope(
@@ -218,9 +204,7 @@ export async function resendEvent(
   if (state.directory.findOrganization(owner.organizationId)?.plan !== "advanced") {
     throw refused(403, "feature_not_available", "The plan has no webhooks.");
   }
-  const receivers = (await readEndpoints(connection)).filter(
-    (endpoint) => endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode,
-  );
+  const receivers = (await readEndpoints(connection)).filter(isFor(owner));
   const dueAt = state.clock.now();
   await insertDeliveries(
     connection,

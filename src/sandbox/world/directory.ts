@@ -9,7 +9,6 @@ import { refused } from "./state.ts";
 export interface DirectoryContent {
   readonly organizations: readonly Organization[];
   readonly keys: readonly Key[];
-  readonly fleets: readonly Fleet[];
   readonly zones: readonly Zone[];
   /** In list order, those of all organizations. */
   readonly branches: readonly Branch[];
@@ -22,13 +21,6 @@ interface Key {
 }
 
 export const modeOf = (livemode: boolean): Mode => (livemode ? "live" : "test");
-
-export interface Fleet {
-  readonly fleetId: string;
-  readonly name: string;
-  /** The organization that delivers its own orders; null for an independent fleet. */
-  readonly owner: string | null;
-}
 
 export const PLANS = ["none", "standard", "advanced"] as const;
 export type Plan = (typeof PLANS)[number];
@@ -83,23 +75,17 @@ export type Directory = ReturnType<typeof makeDirectory>;
  * them. Call `reload` after each change.
  */
 export function makeDirectory() {
-  let content: DirectoryContent = { organizations: [], keys: [], fleets: [], zones: [], branches: [] };
-  let branches = new Map<string, Branch>();
-  let zones = new Map<string, Zone>();
-  let keys = new Map<string, Key>();
+  let content: DirectoryContent = { organizations: [], keys: [], zones: [], branches: [] };
   const findOrganization = (organizationId: string) =>
     content.organizations.find((organization) => organization.organizationId === organizationId);
   const branchesOf = (organizationId: string) =>
-    [...branches.values()].filter((branch) => branch.organizationId === organizationId);
+    content.branches.filter((branch) => branch.organizationId === organizationId);
   return {
     reload: async (connection: Connection) => {
       content = await readContent(connection);
-      branches = new Map(content.branches.map((branch) => [branch.branchId, branch]));
-      zones = new Map(content.zones.map((zone) => [zone.code, zone]));
-      keys = new Map(content.keys.map((key) => [key.apiKey, key]));
     },
     findCaller: (apiKey: string): Caller | undefined => {
-      const key = keys.get(apiKey);
+      const key = content.keys.find((each) => each.apiKey === apiKey);
       const organization = key && findOrganization(key.organizationId);
       return key && organization && { organization, livemode: key.livemode };
     },
@@ -120,15 +106,14 @@ export function makeDirectory() {
         isUuid(branch) ? each.branchId === id : each.reference === branch,
       );
     },
-    branchById: (branchId: string) => mustFind(branches, branchId),
+    branchById: (branchId: string) => mustFind(content.branches.find((each) => each.branchId === branchId)),
     zones: () => content.zones,
-    zoneByCode: (code: string) => mustFind(zones, code),
+    zoneByCode: (code: string) => mustFind(content.zones.find((each) => each.code === code)),
   };
 }
 
-/** For ids that an order holds: the database has a row for each. */
-function mustFind<Found>(found: ReadonlyMap<string, Found>, id: string): Found {
-  const value = found.get(id);
-  if (value === undefined) throw new TypeError(`an order points at ${id}, which does not exist`);
-  return value;
+/** For ids that an order holds. */
+function mustFind<Found>(found: Found | undefined): Found {
+  if (found === undefined) throw new TypeError("an order points at something that does not exist");
+  return found;
 }

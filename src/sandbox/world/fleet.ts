@@ -16,10 +16,9 @@ import {
   NANOS_PER_SECOND,
 } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { GAZETTEER, describeRoute } from "./places.ts";
-import { addMillis, shownTime } from "./state.ts";
+import { GAZETTEER, planTrip } from "./places.ts";
+import { addMillis } from "./state.ts";
 import type { SandboxState } from "./state.ts";
-import { measureDistance, resolveTimes } from "./schedule.ts";
 import type { Branch } from "./directory.ts";
 
 const MOVES_PER_BATCH_MAX = 200;
@@ -242,25 +241,14 @@ function imagineOrder(
     place: number;
   },
 ): NewOrder {
-  const { seed, fleetSpeed } = state.dials;
+  const { seed } = state.dials;
   const { place, branches, origin, organizationId, livemode } = request;
   const branch = choose(branches, seed, "branch", place);
   const street = chooseStreet(seed, branch, place);
   const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
   const address = { street: `${street.street} ${house}`, city: street.city, postcode: street.postcode };
   const coordinates = { latitude: street.latitude, longitude: street.longitude };
-  const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
-  const { clock, directory, faults, utcOffsetMinutes } = state;
-  const zone = directory.zoneByCode(branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "");
-  const now = shownTime(clock.now(), faults.current());
-  const times = resolveTimes({
-    seed,
-    branchId: branch.branchId,
-    distanceKm,
-    now,
-    utcOffsetMinutes,
-    fleetSpeed,
-  });
+  const zoneCode = branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "";
   return {
     organizationId,
     livemode,
@@ -270,7 +258,7 @@ function imagineOrder(
     firstName: choose(FIRST_NAMES, seed, "name", place),
     phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,
     scheduleMode: "asap",
-    ...describeRoute({ branch, zone, address, coordinates, distanceKm, times }),
+    ...planTrip(state, { branch, zoneCode, address, coordinates }),
   };
 }
 

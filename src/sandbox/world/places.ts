@@ -1,8 +1,7 @@
-import { insertSearch, readSearch } from "./world.sql.ts";
+import { insertSearch } from "./world.sql.ts";
 import { shownTime, refused } from "./state.ts";
 import type { SandboxState } from "./state.ts";
 import { isCovered, measureDistance } from "./schedule.ts";
-import type { ResolvedTimes } from "./schedule.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
 import type { ADDRESS_REASONS, WireAddress, CreateOrderRequest } from "../../wire/api.ts";
 import type { Branch, Zone } from "./directory.ts";
@@ -164,8 +163,8 @@ function isSearchable({ street, city, postcode }: WireAddress): boolean {
 }
 
 /**
- * Looks an address up for an organization. A search is charged, and its result is stored whatever it is: another
- * spelling of the same address is not charged again (spec, "POST /v1/orders"). Assumed: both modes share it.
+ * Looks an address up for an organization. A search is charged and stored whatever its result: another spelling of the
+ * same address is not charged again (spec, "POST /v1/orders"). Assumed: both modes share it.
  */
 export async function searchAddress(
   state: SandboxState,
@@ -174,22 +173,12 @@ export async function searchAddress(
 ): Promise<Geocoded> {
   if (!isSearchable(address)) return { valid: false, reason: "address_not_found" };
   const key = searchKey(address);
-  const known = await readSearch(state.pool, organizationId, key);
-  if (known) return known;
-  const result = geocode(address);
-  await insertSearch(state.pool, { organizationId, key, result, searchedAt: state.clock.now() });
-  return result;
+  await insertSearch(state.pool, { organizationId, key, searchedAt: state.clock.now() });
+  return geocode(address);
 }
 
-/** The destination and times of an order; the same for a quote and the order that follows it. */
-interface Route {
-  readonly branch: Branch;
-  readonly zone: Zone;
-  readonly address: WireAddress;
-  readonly coordinates: Coordinates;
-  readonly distanceKm: number;
-  readonly times: ResolvedTimes;
-}
+/** The fields of an order that its trip decides. */
+export type Trip = ReturnType<typeof planTrip>;
 
 /** Checks and routes an order; stores only a search's result. Throws RefusedRequestError. */
 export async function routeOrder(
@@ -199,67 +188,45 @@ export async function routeOrder(
     customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
   },
   { isQuote = false } = {},
-): Promise<Route> {
+): Promise<Trip> {
   // Assumed: asap is the only mode.
   if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
   const branch = findOpenBranch(state, organizationId, order.branch);
   const zone = chooseZone(state, branch, order.zoneCode);
   const found = await locate(state, organizationId, order.customer.address);
-  return {
-    branch,
-    zone,
-    ...found,
-    ...planTrip(state, { branch, zone, coordinates: found.coordinates, isQuote }),
-  };
-}
-
-export function describeRoute(route: Route) {
-  const { branch, zone, address, coordinates, distanceKm, times } = route;
-  return {
-    branchId: branch.branchId,
-    zoneCode: zone.code,
-    street: address.street,
-    city: address.city,
-    postcode: address.postcode,
-    latitude: coordinates.latitude,
-    longitude: coordinates.longitude,
-    distanceKm,
-    basis: times.basis,
-    pickupTime: times.pickupTime,
-    deliveryTime: times.deliveryTime,
-  };
-}
-
-/** Distance and times of a trip. Throws no_shift_coverage. */
-function planTrip(
-  state: SandboxState,
-  trip: { branch: Branch; zone: Zone; coordinates: Coordinates; isQuote: boolean },
-): { distanceKm: number; times: ResolvedTimes } {
-  const { branch, zone, coordinates, isQuote } = trip;
-  const { utcOffsetMinutes, dials } = state;
-  if (branch.coordinates === null) {
-    // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
+  // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
+  if (branch.coordinates === null)
     throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
-  }
-  const distanceKm = measureDistance(branch.coordinates, coordinates);
-  const times = state.promises.resolve(
-    {
-      seed: dials.seed,
-      branchId: branch.branchId,
-      distanceKm,
-      now: shownTime(state.clock.now(), state.faults.current()),
-      utcOffsetMinutes,
-      fleetSpeed: dials.fleetSpeed,
-    },
-    { quoted: isQuote },
-  );
-  const { pickupTime, deliveryTime } = times;
+  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found, isQuote });
   // Assumed: a courier must work at both times.
-  if (![pickupTime, deliveryTime].every((at) => isCovered(zone.shifts, at, utcOffsetMinutes))) {
-    // Assumed: 422; the spec does not show the status.
-    throw refused(422, "no_shift_coverage", "No courier shift covers the order.");
-  }
-  return { distanceKm, times };
+  const isServed = [trip.pickupTime, trip.deliveryTime].every((at) =>
+    isCovered(zone.shifts, at, state.utcOffsetMinutes),
+  );
+  // Assumed: 422; the spec does not show the status.
+  if (!isServed) throw refused(422, "no_shift_coverage", "No courier shift covers the order.");
+  return trip;
+}
+
+/** Distance and times of a trip; the same for a quote and the order that follows it. */
+export function planTrip(
+  state: SandboxState,
+  given: {
+    branch: Branch;
+    zoneCode: string;
+    address: WireAddress;
+    coordinates: Coordinates;
+    isQuote?: boolean;
+  },
+) {
+  const { branch, zoneCode, address, coordinates, isQuote = false } = given;
+  const { branchId } = branch;
+  const { utcOffsetMinutes, dials } = state;
+  const { seed, fleetSpeed } = dials;
+  const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
+  const now = shownTime(state.clock.now(), state.faults.current());
+  const trip = { seed, branchId, distanceKm, now, utcOffsetMinutes, fleetSpeed };
+  const times = state.promises.resolve(trip, { quoted: isQuote });
+  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...times };
 }
 
 /** The address's corrected form and place. Throws address_*. */

@@ -39,6 +39,8 @@ const DETOUR = 1.3;
  *
  * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
  * (spec, "POST /v1/orders/quote", rule 2).
+ *
+ * @internal
  */
 export function resolveTimes(options: {
   seed: number;

@@ -1,6 +1,6 @@
 import { makeUuid } from "./chance.ts";
 import { geocode } from "./places.ts";
-import type { Branch, DirectoryContent, Fleet, Organization, Zone } from "./directory.ts";
+import type { Branch, DirectoryContent, Organization, Zone } from "./directory.ts";
 import type { Shift } from "./schedule.ts";
 
 const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
@@ -12,7 +12,7 @@ const ORGANIZATIONS: readonly Organization[] = [
   organization("standard", "Kleine Keuken", "standard"),
 ];
 
-const FLEETS: readonly Fleet[] = [
+const FLEETS = [
   { fleetId: "amstel", name: "Amstel Fietskoeriers", owner: null },
   { fleetId: "domstad", name: "Domstad Bezorgt", owner: null },
   { fleetId: "maas", name: "Maas Express", owner: null },
@@ -70,7 +70,7 @@ export function seedDirectory(seed: number): DirectoryContent {
     ...each,
     branchId: makeUuid(seed, "branch", each.organizationId, each.name),
   }));
-  return { organizations: ORGANIZATIONS, keys, fleets: FLEETS, zones: ZONES, branches };
+  return { organizations: ORGANIZATIONS, keys, zones: ZONES, branches };
 }
 
 function organization(organizationId: string, name: string, plan: "standard" | "advanced"): Organization {

@@ -2,7 +2,6 @@ import pg from "pg";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { DirectoryContent } from "./directory.ts";
-import type { Geocoded } from "./places.ts";
 
 export type Pool = pg.Pool;
 /** What a statement runs on: the pool, or the connection of a transaction. */
@@ -119,7 +118,7 @@ async function connect(pool: Pool): Promise<pg.PoolClient> {
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 8;
+const SCHEMA_VERSION = 10;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -190,8 +189,6 @@ create index late_changes_visible_at on sandbox.late_changes (visible_at, change
 create table sandbox.searches (
   organization_id text not null,
   search_key      text not null,
-  -- As above: the first answer must not differ from later ones.
-  result          json not null,
   searched_at     bigint not null,
   primary key (organization_id, search_key)
 );
@@ -299,27 +296,14 @@ export async function saveContent(connection: Connection, content: DirectoryCont
   await connection.query("update sandbox.world set directory = $1", [JSON.stringify(content)]);
 }
 
-/** The stored result of an earlier search of the organization, if there is one. */
-export async function readSearch(
-  connection: Connection,
-  organizationId: string,
-  key: string,
-): Promise<Geocoded | undefined> {
-  const { rows } = await connection.query<{ result: Geocoded }>(
-    `select result from sandbox.searches where organization_id = $1 and search_key = $2`,
-    [organizationId, key],
-  );
-  return rows[0]?.result;
-}
-
-/** Stores a result; each row is one search that the organization paid for. */
+/** Stores that an address was searched for; each row is one search that the organization paid for. */
 export async function insertSearch(
   connection: Connection,
-  search: { organizationId: string; key: string; result: Geocoded; searchedAt: Instant },
+  search: { organizationId: string; key: string; searchedAt: Instant },
 ): Promise<void> {
   await connection.query(
-    `insert into sandbox.searches (organization_id, search_key, result, searched_at)
-     values ($1, $2, $3, $4) on conflict do nothing`,
-    [search.organizationId, search.key, JSON.stringify(search.result), search.searchedAt],
+    `insert into sandbox.searches (organization_id, search_key, searched_at)
+     values ($1, $2, $3) on conflict do nothing`,
+    [search.organizationId, search.key, search.searchedAt],
   );
 }

@@ -2,7 +2,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
@@ -95,16 +94,13 @@ describe("what is sent", () => {
     expect(new Set(live.received.map(({ event }) => event.id)).size).toBe(4);
   });
 
-  it.each(Object.keys(PRESETS).filter((name) => !/ed25519|onfleet|sendgrid/.test(name)))(
-    "is signed by the scheme %s when that is configured",
-    async (scheme) => {
-      const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
-      await open({ webhooks: { live: { url: live.url, secret } }, scheme });
-      await step(await create());
-      await sandbox.idle();
-      expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
-    },
-  );
+  it.each(["stripe", "twitch"])("is signed by the scheme %s when that is configured", async (scheme) => {
+    const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
+    await open({ webhooks: { live: { url: live.url, secret } }, scheme });
+    await step(await create());
+    await sandbox.idle();
+    expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
+  });
 });
 
 describe("plans", () => {
