@@ -66,7 +66,7 @@ const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted
  *   The row carries the state before an update (previous_*), because only the locked row is certain to have it.
  *   Positions in the feed are taken afterwards (announced), so those of one order are in the order of its changes.
  * - times are the same for all rows of a part: block ranges are then written once per batch, and keys share their entry.
- * - a read that changes nothing leaves no row; an event always leaves its verdict.
+ * - a read that changes nothing leaves no row, unless it settles the state; an event always leaves its verdict.
  * - lost: to a concurrent writer. Only a read can tell whether the two contradict each other, so the verdict is stale.
  * - is_new: a change that a proof may have missed; with the same state, the order had been considered gone. Nearly every
  *   change is younger than everything that is proved. One check shows this, after the orders were written, because a proof
@@ -143,7 +143,8 @@ decided as materialized (
       when s.verdict is not null then s.verdict
       when u.history_id = s.history_id and s.version < u.previous_version then 'corrected'
       when u.history_id = s.history_id then 'applied'
-      when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash, false) then 'confirmed'
+      when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash, false)
+        and (s.settled or s.inbox_seq is not null or s.b_hash is null) then 'confirmed'
       when coalesce(u.hash, s.b_hash) = s.hash then 'duplicate'
       when ${refutes("s", "s.b_version", "s.b_horizon")} or ${refutes("s", "u.version", "u.horizon")} then 'refuted'
       else 'stale'

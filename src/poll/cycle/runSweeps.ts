@@ -7,7 +7,7 @@ import { finishRequests } from "../ledger/periodRequests.sql.ts";
 import type { CycleState } from "../ledger/pollState.sql.ts";
 import { JobRunner } from "../sweeps/runJobs.ts";
 import type { Step } from "../sweeps/runJobs.ts";
-import { readOrders } from "../sweeps/singleReads.ts";
+import { NO_SINGLE_READS, readOrders } from "../sweeps/singleReads.ts";
 import { makeHeadSweep, makeProofSweep, makeRequestSweep } from "../sweeps/sweeps.ts";
 import type { HeadSweep, Job, ProofSweep, SweepView } from "../sweeps/sweeps.ts";
 import type { PollDeps } from "./deps.ts";
@@ -79,7 +79,9 @@ class CycleReads {
     await this.#readHead(this.#state.hasWalked);
     const { walked, failure } = await this.#prove();
     if (walked) await this.#readHead(true);
-    const read = await readOrders(this.#deps, context);
+    // Whatever was read may ask for others.
+    const areReadsDue = this.#state.areReadsDue || this.#counts.orders > 0 || walked;
+    const read = areReadsDue ? await readOrders(this.#deps, context) : NO_SINGLE_READS;
     const { pool, source } = this.#deps;
     if (this.#state.hasRequests) await finishRequests(pool, context.term.lease, source.sourceId);
     return {
@@ -121,7 +123,9 @@ class CycleReads {
     const choose = () => Promise.resolve(head.sweep.next(this.#view(), context.term));
     for (let tooLarge = 0; ;) {
       try {
-        if ((await this.#take(head.runner, choose)) === undefined) break;
+        const step = await this.#take(head.runner, choose);
+        if (step === undefined) break;
+        if (step.window === "read") tooLarge = 0;
       } catch (error) {
         tooLarge += 1;
         if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;

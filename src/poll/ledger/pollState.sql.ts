@@ -77,6 +77,8 @@ export async function beginPolling(
 export interface CycleState extends PollState {
   /** Somebody waits for a read or a comparison of a period. */
   readonly hasRequests: boolean;
+  /** Single reads of orders are due. */
+  readonly areReadsDue: boolean;
   /** Walked windows await their head sweep. */
   readonly hasWalked: boolean;
   /** The provider's list omitted orders that the mirror has: nothing else is proved until that is explained. */
@@ -112,6 +114,8 @@ const BEGIN_CYCLE = `with ${HELD}, same as (
        exists (select from pace) as "isPolled", (select wait_ms from pace)::double precision as "waitMs", begun.*,
        exists (select from mirror.period_requests r
          where r.source_id = $4 and r.state in ('requested', 'running')) as "hasRequests",
+       exists (select from mirror.refetches f
+         where f.source_id = $4 and f.next_attempt_at <= clock_timestamp()) as "areReadsDue",
        exists (select from mirror.coverage c where c.source_id = $4 and c.awaits_head) as "hasWalked"
      from (select) as one left join begun on true`;
 
@@ -134,6 +138,7 @@ export async function beginCycle(
       isPolled: boolean;
       waitMs: number | null;
       hasRequests: boolean;
+      areReadsDue: boolean;
       hasWalked: boolean;
       isListDoubted: boolean | null;
     }
@@ -143,7 +148,7 @@ export async function beginCycle(
   const databaseNow = BigInt(row.databaseNow);
   if (!row.isSame) return { kind: "source_changed", databaseNow };
   if (!row.isPolled) return { kind: "never_polled", databaseNow };
-  const { historySince, polledThrough, safeThrough, waitMs, hasRequests, hasWalked } = row;
+  const { historySince, polledThrough, safeThrough, waitMs, hasRequests, areReadsDue, hasWalked } = row;
   if (historySince === null || polledThrough === null) {
     return { kind: "not_due", waitMs: waitMs ?? 0, databaseNow };
   }
@@ -151,6 +156,7 @@ export async function beginCycle(
   const state = {
     ...toState({ historySince, polledThrough, safeThrough }),
     hasRequests,
+    areReadsDue,
     hasWalked,
     isListDoubted,
   };

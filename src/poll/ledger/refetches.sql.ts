@@ -77,12 +77,12 @@ export async function takeRefetches(
   return rows;
 }
 
-/** What a single read showed of the mirror, for the verification that asked for it. */
+/** What a single read showed of the mirror, for verifications. */
 export type Finding = "extra" | "contradicted" | "differing" | null;
 
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
- * and adds the finding to the verification that asked. If the request was to confirm a late event and the read `shown` has
+ * and adds the finding to the verifications of its time: they would not find any more what this read has repaired. If the request was to confirm a late event and the read `shown` has
  * exactly that version, the proof that had missed it is withdrawn.
  */
 export async function completeRefetch(
@@ -93,7 +93,7 @@ export async function completeRefetch(
   await pool.query(
     `with done as (
        delete from mirror.refetches
-       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version, request_id
+       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version
      ), freed as (
        delete from mirror.quarantine
        where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
@@ -101,7 +101,9 @@ export async function completeRefetch(
        update mirror.period_requests r set
          extra = extra + ($6 = 'extra')::int, contradicted = contradicted + ($6 = 'contradicted')::int,
          differing = differing + ($6 = 'differing')::int, examples = (examples || $2)[:20]
-       from done where r.request_id = done.request_id and $6::text is not null
+       from mirror.orders o
+       where $6::text is not null and r.source_id = $1 and r.kind = 'verification' and r.state in ('requested', 'running')
+         and o.source_id = $1 and o.reference = $2 and o.version >= r.since and o.version < r.until
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
        'An event brought the change late, and a single read confirmed it.')

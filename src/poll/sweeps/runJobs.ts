@@ -117,7 +117,7 @@ export class JobRunner {
     const isProof = whole && job.proves && clocksAgree && isLate;
     const after = await this.#commitWindow(now, { term, isProof });
     const { requests, orders } = after.counts;
-    job.noteRead({ proved: isProof, requests, nowMs: clock.monotonicMs() });
+    job.noteRead({ whole, requests, nowMs: clock.monotonicMs() });
     if (!whole) {
       const sentence = "orders that share a timestamp change their order with each request; read again later";
       logger.warn({ sweep: job.sweep, orders }, sentence);

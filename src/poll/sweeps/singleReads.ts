@@ -5,6 +5,7 @@ import { addSeconds, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { horizonOf } from "../../domain/order/observation.ts";
 import { failureOf } from "../../domain/source/errors.ts";
+import type { SourceFailure } from "../../domain/source/errors.ts";
 import type { OrderRead } from "../../domain/source/orderSource.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import type { PollDeps } from "../cycle/deps.ts";
@@ -33,6 +34,8 @@ export interface SingleReadCounts {
   readonly failure: unknown;
 }
 
+export const NO_SINGLE_READS: SingleReadCounts = { requests: 0, applied: 0, failure: undefined };
+
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a read whose horizon lies
  * beyond the version that it shows, because only then nothing can change within that version, and if no claim is left that
@@ -52,32 +55,42 @@ export async function readOrders(
     if (requests > 0 && deps.clock.monotonicMs() >= dueMs) break;
     term.assertLeading();
     requests += 1;
-    const requestedAt = deps.client.providerClock.providerNow();
-    try {
-      const answer = await deps.client.getOrder(refetch.reference, {
-        priority: "refetch",
-        attemptsMax: 1,
-        signal,
-      });
-      applied += await applyAnswer(deps, { refetch, answer });
-      unavailable = 0;
-    } catch (error) {
-      signal.throwIfAborted();
-      const failure = failureOf(error);
-      if (failure === undefined) throw error;
-      if (failure === "not_found") {
-        applied += await applyAbsent(deps, { refetch, requestedAt });
-        unavailable = 0;
-        continue;
-      }
-      unavailable = failure === "timeout" || failure === "unavailable" ? unavailable + 1 : 0;
-      // A rate-limit refusal says nothing about the order.
-      if (failure !== "rate_limited") await noteFailure(deps, { refetch, error });
-      const concernsAll = failure === "rate_limited" || failure === "key_refused";
-      if (concernsAll || unavailable >= UNAVAILABLE_MAX) return { requests, applied, failure: error };
-    }
+    const read = await readOrder(deps, { refetch, signal });
+    if (read.kind === "read") applied += await applyAnswer(deps, { refetch, answer: read.answer });
+    if (read.kind === "not_found") applied += await applyAbsent(deps, { refetch, ...read });
+    unavailable = read.kind === "failed" && isUnavailable(read.failure) ? unavailable + 1 : 0;
+    if (read.kind !== "failed") continue;
+    const { failure, error } = read;
+    // A rate-limit refusal says nothing about the order.
+    if (failure !== "rate_limited") await noteFailure(deps, { refetch, error });
+    const concernsAll = failure === "rate_limited" || failure === "key_refused";
+    if (concernsAll || unavailable >= UNAVAILABLE_MAX) return { requests, applied, failure: error };
   }
   return { requests, applied, failure: undefined };
+}
+
+type SingleRead =
+  | { readonly kind: "read"; readonly answer: OrderRead }
+  | { readonly kind: "not_found"; readonly requestedAt: Instant }
+  | { readonly kind: "failed"; readonly error: unknown; readonly failure: SourceFailure | undefined };
+
+async function readOrder(
+  { client }: PollDeps,
+  { refetch, signal }: { refetch: Refetch; signal: AbortSignal },
+): Promise<SingleRead> {
+  const requestedAt = client.providerClock.providerNow();
+  try {
+    const how = { priority: "refetch", attemptsMax: 1, signal } as const;
+    return { kind: "read", answer: await client.getOrder(refetch.reference, how) };
+  } catch (error) {
+    signal.throwIfAborted();
+    const failure = failureOf(error);
+    return failure === "not_found" ? { kind: failure, requestedAt } : { kind: "failed", error, failure };
+  }
+}
+
+function isUnavailable(failure: SourceFailure | undefined): boolean {
+  return failure === "timeout" || failure === "unavailable";
 }
 
 async function noteFailure(

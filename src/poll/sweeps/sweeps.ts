@@ -81,7 +81,7 @@ export interface Job {
   /** It failed; it will be retried. */
   readonly noteFailure?: (error: unknown, message: string) => Promise<void>;
   /** It was committed. */
-  readonly noteRead: (result: { proved: boolean; requests: number; nowMs: number }) => void;
+  readonly noteRead: (result: { whole: boolean; requests: number; nowMs: number }) => void;
   /** It had too many pages, or failed several times. */
   readonly shorten: () => void;
 }
@@ -162,8 +162,8 @@ export function makeHeadSweep({
           const head = { sourceId, since, cursor, closes: closes && isLast && isWhole };
           progress = await commitHead(database, lease, head);
         },
-        noteRead() {
-          span.lengthen();
+        noteRead({ requests }) {
+          if (requests < PAGES_WANTED) span.lengthen();
           sweep = isLast ? undefined : { since, closes, from: until };
         },
         shorten: () => span.shorten({ since: from, until: isLast ? providerNow : until }),
@@ -179,7 +179,7 @@ export interface ProofSweep {
 
 /** What is not proved: its newest part first, or its oldest while the provider's list is in doubt. */
 export function makeProofSweep(deps: PollDeps): ProofSweep {
-  const { pool, intervalSeconds, marginSeconds } = deps;
+  const { client, pool, intervalSeconds, marginSeconds } = deps;
   const { sourceId } = deps.source;
   const span = makeSpan({ seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
   let unproved: { window: Window; untilMs: number }[] = [];
@@ -187,14 +187,16 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
   async function chooseGap({ providerNow, nowMs, state }: SweepView): Promise<Window | undefined> {
     const { historySince, safeThrough, isListDoubted } = state;
     const within = { since: safeThrough ?? historySince, until: provableUntil(providerNow, marginSeconds) };
-    const restSeconds = safeThrough === undefined ? 0 : PROOF_INTERVALS * intervalSeconds;
-    const newest = addSeconds(within.until, -restSeconds);
-    if (within.since >= within.until) return undefined;
+    const newest = addSeconds(within.until, -PROOF_INTERVALS * intervalSeconds);
+    // The history of a new source may be as short as it likes.
+    const isLongEnough = ({ since }: Window) =>
+      since <= newest || (safeThrough === undefined && since === historySince);
+    if (within.since >= within.until || !isLongEnough(within)) return undefined;
     unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
     const resting = unproved.map(({ window }) => window);
     const query = { sourceId, within, limit: resting.length + 2, withoutWalked: true };
     const found = await readGaps(pool, { ...query, newestFirst: !isListDoubted });
-    const left = found.flatMap((one) => gaps(one, resting)).filter(({ since }) => since <= newest);
+    const left = found.flatMap((one) => gaps(one, resting)).filter(isLongEnough);
     return isListDoubted ? left[0] : left.toSorted(newestFirst)[0];
   }
 
@@ -209,6 +211,8 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
 
   return {
     async next(view) {
+      // Nothing is proved while the clocks differ.
+      if (client.providerClock.disagreementSeconds() !== null) return undefined;
       const gap = await chooseGap(view);
       if (gap === undefined) return undefined;
       const window = await reachBack(lastPart(gap, span.seconds()), view.state);
@@ -219,8 +223,8 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
         via: view.state.safeThrough === undefined || isPast ? "backfill" : "poll",
         priority: isPast ? "backfill" : "poll",
         proves: true,
-        noteRead({ proved, requests, nowMs }) {
-          if (!proved) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
+        noteRead({ whole, requests, nowMs }) {
+          if (!whole) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
           if (requests < PAGES_WANTED) span.lengthen();
           const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
           if (isPast) deps.logger.info({ since, until }, "read a part of the history");
@@ -269,8 +273,9 @@ async function startPart(
   }
   const provable = provableUntil(providerNow, marginSeconds);
   const until = request.until < provable ? request.until : provable;
-  // Too recent for a final read; a margin later it will not be.
-  if (until <= since) return undefined;
+  // Too recent for a final read, or to join the history of a new source; a margin later it will not be.
+  const { historySince } = view.state;
+  if (until <= since || (until < historySince && request.until > historySince)) return undefined;
   await startRequest(pool, lease, { requestId, until });
   return { since, until };
 }

@@ -29,7 +29,7 @@ async function makeMirror() {
     await putIntoInbox(pool, [{ eventId: "evt_1", body: makeEventBody({ id: "evt_1", order }) }]),
   );
   const snapshot = makeSnapshot({ reference: "read", updatedAt: at(100) });
-  const time = readAt(instant(1_000), 5);
+  const time = readAt(instant(1_001), 900);
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots: [snapshot], time });
   const miss = async (reference: string, horizonSeconds: number) => {
     const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + 900)];
@@ -63,9 +63,9 @@ it("refutes a claim whose version lies within the read's horizon, and no younger
 
 it("removes an order that a read showed only when the new horizon is later", async () => {
   const { pool, miss, readServed } = await makeMirror();
-  // That read was requested at second 1,000, so its horizon is second 100.
-  expect(await miss("read", 100)).toBe("claim_stands");
-  expect(await miss("read", 101)).toBe("gone");
+  // That read was requested at second 1,001, so its horizon is second 101.
+  expect(await miss("read", 101)).toBe("claim_stands");
+  expect(await miss("read", 102)).toBe("gone");
   expect(await readServed()).toEqual(["claimed"]);
   // The order existed once, so reports keep it.
   const { rows } = await pool.query("select verdict, refuted from mirror.history where reference = 'read'");

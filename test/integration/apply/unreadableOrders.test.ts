@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const MINUTE_NANOS = 60n * 10n ** 9n;
 const MINUTES = 12;
 /** Settle time and overlap, four cycles between two proofs, and the length of a cycle. */
-const BEHIND_MAX_NANOS = ((65n + 120n + 60n) * MINUTE_NANOS) / 60n;
+const BEHIND_MAX_NANOS = ((301n + 120n + 60n) * MINUTE_NANOS) / 60n;
 const HTML = { "content-type": "text/html" };
 
 it("safe_through keeps up while single orders keep answering 500, a foreign 404 or an unreadable 200", async () => {

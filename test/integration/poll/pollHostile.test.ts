@@ -93,7 +93,7 @@ const spells: Record<string, Spell> = {
     spoil: ofLists((response, good) =>
       handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
     ),
-    reported: /rate/i,
+    reported: /HTTP 429/,
     // The poller honours a requested wait for ten minutes at most.
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },

@@ -19,15 +19,18 @@ it("stamps a read with the instant of its request, however long the answer takes
   // Too old for any window.
   provider.put("SINGLE", secondsAgo(7_200));
   await requestRefetches(pool, { sourceId: "live", references: ["SINGLE"], reason: "test" });
-  const askedAt = new Map<string, bigint>();
+  const askedAt = new Map<string, bigint[]>([
+    ["LISTED", []],
+    ["SINGLE", []],
+  ]);
   provider.before = async () => {
     // In the first window, whenever that is requested.
     const [first] = provider.reads;
-    if (first !== undefined && askedAt.size === 0) provider.put("LISTED", first.query.since);
+    if (first !== undefined && askedAt.get("LISTED")!.length === 0) provider.put("LISTED", first.query.since);
     const name = provider.singleReads.length > 0 ? "SINGLE" : "LISTED";
     // The provider's clock gives each request its own instant, which may be ahead of the machine's.
     const now = provider.providerClock.providerNow();
-    if (!askedAt.has(name)) askedAt.set(name, now);
+    askedAt.get(name)!.push(now);
     await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });
   };
   const poller = makeLivePoller({
@@ -44,7 +47,7 @@ it("stamps a read with the instant of its request, however long the answer takes
   );
   expect(rows.map(({ reference }) => reference)).toEqual(["LISTED", "SINGLE"]);
   for (const { reference, observed_at } of rows) {
-    expect(BigInt(observed_at)).toBeLessThanOrEqual(askedAt.get(reference)!);
-    expect(BigInt(observed_at)).toBeGreaterThan(askedAt.get(reference)! - UNDER_WAY_NANOS);
+    const sinceAsked = askedAt.get(reference)!.map((asked) => asked - BigInt(observed_at));
+    expect(sinceAsked.filter((nanos) => nanos >= 0n && nanos < UNDER_WAY_NANOS)).not.toEqual([]);
   }
 });
