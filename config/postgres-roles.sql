@@ -107,8 +107,8 @@ grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgo
 
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events. No setting turns
 -- this off.
-grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_worker;
-grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
+grant delete on mirror.coverage to order_mirror_worker;
+grant insert, update on mirror.retention_walks to order_mirror_worker;
 
 -- Worker: send changes to the business's own systems.
 grant insert, update on mirror.outgoing_cursors to order_mirror_worker;
@@ -116,10 +116,9 @@ grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_deliv
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.
-grant update (branch_ids, refused_branches, branches_read_at) on mirror.sources to order_mirror_poller;
-grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,
-  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor to order_mirror_poller;
-grant insert, update, delete on mirror.coverage to order_mirror_poller;
+grant update (branch_ids, refused_branches, branches_read_at, event_grace) on mirror.sources to order_mirror_poller;
+grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests to order_mirror_poller;
+grant insert, update, delete on mirror.coverage, mirror.webhook_hours to order_mirror_poller;
 -- mirror.withdraw_proof records breaches, with the owner's rights; the poller records that a span is proved again.
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 -- The rows behind reporting.order_facts and reporting.daily.

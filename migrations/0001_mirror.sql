@@ -15,7 +15,8 @@ create table mirror.sources (
   branch_ids text[] not null default '{}',
   refused_branches text,
   branches_read_at timestamptz,
-  paused_at  timestamptz
+  paused_at  timestamptz,
+  event_grace interval not null default '5 minutes'
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
@@ -26,6 +27,7 @@ comment on column mirror.sources.provider   is 'Identity of the provider that th
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
 comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';
 comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
+comment on column mirror.sources.event_grace is 'How long an event may arrive after the read that found its change before it counts as lost.';
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.inbox (

@@ -381,7 +381,14 @@ select
     where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'corrected', 'stale')
       and not p.refuted and p.version < h.version
     order by p.version desc, p.settled desc, p.observed_at desc, p.rank desc, p.hash desc limit 1) as previous_status,
-  h.via::text as learned_via, h.via = 'webhook' as learned_by_webhook, h.seen_at as learned_at,
+  h.via::text as learned_via, h.via = 'webhook' or coalesce(e.received_at <= h.seen_at, false) as learned_by_webhook,
+  h.seen_at as learned_at,
+  h.via not in ('backfill', 'write') and h.status <> 'created' and h.version > (
+      select mirror.nanos_of(s.created_at) from mirror.sources s where s.source_id = h.source_id)
+    and exists (
+      select from mirror.history p
+      where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'corrected', 'stale')
+        and not p.refuted and p.version < h.version and p.history_id < h.history_id) as expected,
   extract(epoch from h.seen_at - mirror.instant_at(h.version))::double precision as learned_delay_seconds,
   e.event_id is not null as announced, e.event_id, e.event_type, e.received_at as event_received_at,
   extract(epoch from e.received_at - mirror.instant_at(h.version))::double precision as event_delay_seconds
@@ -406,7 +413,8 @@ comment on column reporting.webhook_reliability.version               is 'update
 comment on column reporting.webhook_reliability.status                is 'Status after the change.';
 comment on column reporting.webhook_reliability.previous_status       is 'Status of the latest known earlier state; null when none is known.';
 comment on column reporting.webhook_reliability.learned_via           is 'What brought the change first: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event brought it first.';
+comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event of it had been received before a read found it, whenever the event was decided.';
+comment on column reporting.webhook_reliability.expected              is 'True for a change that an event was to announce: not the first state of an order, nothing older than the source, and nothing that a backfill or a write brought. Rates leave out the others.';
 comment on column reporting.webhook_reliability.learned_at            is 'When the mirror learned of it.';
 comment on column reporting.webhook_reliability.learned_delay_seconds is 'Seconds from updated_at, by the provider''s clock, to learned_at, by ours.';
 comment on column reporting.webhook_reliability.announced             is 'True when an event about it has arrived, before or after a read.';

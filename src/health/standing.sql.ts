@@ -85,6 +85,12 @@ export interface Standing {
   readonly firstLostAt: Instant | null;
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: Instant | null;
+  /**
+   * Events of the last 24 hours that we decided more than a minute after we had received them: no worker ran, or none was
+   * fast enough. They are neither late nor lost.
+   */
+  readonly waitedForUs: number;
+  readonly waitedForUsSecondsMax: number;
   /** Changes announced in this hour and the last one; `lateLately` as `late`. */
   readonly announcedLately: number;
   readonly lateLately: number;
@@ -124,6 +130,8 @@ const EVENTS_SEARCHED = 5_000;
 const RECENT_MINUTES = 10;
 /** One poll may find several lost changes between two events: only if none arrives for this long have they stopped. */
 const SILENCE_SECONDS = 10;
+/** Counting what only reads found since the last event stops here: more digits would not help anybody. */
+const FOUND_MAX = 1_000;
 
 const STANDING = `
 with chosen as (
@@ -169,16 +177,17 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where r.source_id = s.source_id limit ${COUNT_MAX + 1}) asked) as refetches,
   mirror.nanos_of(event.last_at) as "lastEventAt",
   exists (select from mirror.orders o where o.source_id = s.source_id) as "hasOrders",
-  event.announced_ever as "announcedEver", lost.ever as "lostEver",
-  delay.announced, delay.late, lost.of_day as lost, mirror.nanos_of(lost.first_of_day) as "firstLostAt",
+  event.announced_ever as "announcedEver", event.lost_ever as "lostEver",
+  event.announced, event.late, event.lost, mirror.nanos_of(event.first_lost) as "firstLostAt",
+  event.waited as "waitedForUs", event.waited_seconds as "waitedForUsSecondsMax",
   lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
-  delay.announced_lately as "announcedLately", delay.late_lately as "lateLately",
-  mirror.nanos_of(delay.first_late) as "firstLateHour",
+  event.announced_lately as "announcedLately", event.late_lately as "lateLately",
+  mirror.nanos_of(event.first_late) as "firstLateHour",
   refuted.claims as "refutedClaims", mirror.nanos_of(refuted.first_at) as "firstRefutedClaimAt",
   refuted.reference as "refutedReference",
   refused.calls as "refusedSinceLastEvent", refused.wrong_times as "wrongTimesSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
-  (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
-    and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late') as "foundSinceRefused",
+  (select count(*)::int from (select from mirror.unannounced_changes u where u.source_id = s.source_id
+    and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late' limit ${FOUND_MAX}) found) as "foundSinceRefused",
   recent.calls, recent.slow as "slowCalls", recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
   mirror.nanos_of(recent.first_refused) as "firstWrongSignatureAt",
   recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt",
@@ -207,30 +216,35 @@ cross join lateral (
   where r.source_id = s.source_id and minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
 ) rate
 cross join lateral (
-  select greatest(newest.received_at, a.last_at, (
+  select greatest(newest.received_at, (
       -- Ends at the first that is found.
       select w.last_at from mirror.webhook_calls w
       where w.source_id = s.source_id and w.outcome = 'accepted' order by w.minute desc limit 1
-    )) as last_at, coalesce(a.events, 0) as announced_ever
-  from (select max(last_at) as last_at, sum(events)::float8 as events
-        from mirror.announced_statuses where source_id = s.source_id) a
+    ), hours.last_announced) as last_at, hours.*
+  from (
+    select coalesce(sum(changes) filter (where outcome <> 'lost'), 0)::float8 as announced_ever,
+      coalesce(sum(changes) filter (where outcome = 'lost'), 0)::float8 as lost_ever,
+      max(nullif(hour, '-infinity')) filter (where outcome <> 'lost') as last_announced,
+      coalesce(sum(changes) filter (where outcome <> 'lost' and of_day), 0)::float8 as announced,
+      coalesce(sum(changes) filter (where outcome = 'late' and of_day), 0)::float8 as late,
+      coalesce(sum(changes) filter (where outcome = 'lost' and of_day), 0)::float8 as lost,
+      min(hour) filter (where outcome = 'lost' and of_day) as first_lost,
+      coalesce(sum(changes) filter (where outcome <> 'lost' and lately), 0)::float8 as announced_lately,
+      coalesce(sum(changes) filter (where outcome = 'late' and lately), 0)::float8 as late_lately,
+      min(hour) filter (where outcome = 'late' and lately) as first_late,
+      coalesce(sum(waited) filter (where of_day), 0)::float8 as waited,
+      coalesce(max(waited_max_seconds) filter (where of_day and waited > 0), 0)::float8 as waited_seconds
+    from (select *, hour > clock_timestamp() - interval '24 hours' as of_day,
+        hour > clock_timestamp() - interval '2 hours' as lately
+      from mirror.webhook_hours w where w.source_id = s.source_id) counted
+  ) hours
 ) event
 cross join lateral (
-  select (count(*) + coalesce((select r.lost from mirror.lost_events_removed r where r.source_id = s.source_id), 0))::float8 as ever,
-    (count(*) filter (where found_at > clock_timestamp() - interval '24 hours'))::int as of_day,
-    min(found_at) filter (where found_at > clock_timestamp() - interval '24 hours') as first_of_day,
-    (count(*) filter (where found_at > event.last_at and ripe))::int as since_event,
-    min(found_at) filter (where found_at > event.last_at and ripe) as first_since_event
-  from (select *, found_at < clock_timestamp() - interval '${SILENCE_SECONDS} seconds' as ripe from mirror.unannounced_changes) u where u.source_id = s.source_id and u.state = 'lost'
+  select count(*)::int as since_event, min(found_at) as first_since_event
+  from (select found_at from mirror.unannounced_changes u
+    where u.source_id = s.source_id and u.found_at > event.last_at
+      and u.found_at < clock_timestamp() - interval '${SILENCE_SECONDS} seconds' and u.state = 'lost' limit ${FOUND_MAX}) found
 ) lost
-cross join lateral (
-  select coalesce(sum(events), 0)::float8 as announced, coalesce(sum(events) filter (where d.late), 0)::float8 as late,
-    coalesce(sum(events) filter (where lately), 0)::float8 as announced_lately,
-    coalesce(sum(events) filter (where d.late and lately), 0)::float8 as late_lately,
-    min(hour) filter (where d.late and lately) as first_late
-  from (select *, hour > clock_timestamp() - interval '2 hours' as lately from mirror.event_delays) d
-  where d.source_id = s.source_id and d.hour > clock_timestamp() - interval '24 hours'
-) delay
 cross join lateral (
   select count(*)::int as claims, min(seen_at) as first_at, (array_agg(reference order by seen_at desc))[1] as reference
   from (select seen_at, reference from mirror.history h

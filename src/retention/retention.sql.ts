@@ -155,29 +155,6 @@ export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query
 /** Looks again at windows that had to stay. */
 export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
 
-/** Findings of the ledger of lost events; how many there were stays counted, of the lost ones. */
-export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
-  readStep(
-    pool,
-    `with batch as materialized (
-       select found.* from mirror.sources s cross join lateral (
-         select source_id, reference, version from mirror.unannounced_changes u
-         where u.source_id = s.source_id and u.found_at < ${CUTOFF} order by u.found_at limit $2
-       ) found limit $2
-     ), old as (
-       select * from batch
-     ), gone as (
-       delete from mirror.unannounced_changes u using old
-       where u.source_id = old.source_id and u.reference = old.reference and u.version = old.version
-       returning u.source_id, u.state
-     ), counted as (
-       insert into mirror.lost_events_removed as r (source_id, lost)
-       select source_id, count(*) from gone where state = 'lost' group by source_id order by source_id
-       on conflict (source_id) do update set lost = r.lost + excluded.lost
-     )`,
-    [String(cutoff), limit],
-  );
-
 /** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
 export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(

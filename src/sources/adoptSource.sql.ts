@@ -38,9 +38,7 @@ export async function adoptSource(
      ), breaches as (
        delete from mirror.coverage_breaches b using adopted a where b.source_id = a.source_id
      ), announced as (
-       delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
-     ), delays as (
-       delete from mirror.event_delays d using adopted a where d.source_id = a.source_id
+       delete from mirror.webhook_hours w using adopted a where w.source_id = a.source_id
      ), requests as (
        update mirror.period_requests r set state = 'cancelled', ended_at = clock_timestamp(),
          last_error = 'the source went to another provider'

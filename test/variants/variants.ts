@@ -493,11 +493,17 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a search for lost events beyond the fence",
-    edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
+    name: "what waits for our worker was lost",
+    edits: [
+      {
+        file: "poll/ledger/lostEvents.sql.ts",
+        find: "coalesce(i.received_at, h.seen_at)",
+        replace: "h.seen_at",
+      },
+    ],
     caughtBy: {
       file: "test/integration/apply/lostEvents.test.ts",
-      test: "reads each change once and waits for open writers",
+      test: "names the waiting of applied events as ours",
     },
   },
   {

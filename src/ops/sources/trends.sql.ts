@@ -166,8 +166,9 @@ const within = (share: number) =>
 /** Its percentiles are the next greater delay that is distinguished. */
 const EVENTS_BY_HOUR = `
   with delays as (
-    select ${BUCKET_OF("hour")}, late, up_to_seconds, sum(events) as events
-    from mirror.event_delays where source_id = $1 and hour >= to_timestamp($2::float8) group by 1, 2, 3
+    select ${BUCKET_OF("hour")}, outcome = 'late' as late, up_to_seconds, sum(changes) as events
+    from mirror.webhook_hours
+    where source_id = $1 and hour >= to_timestamp($2::float8) and outcome <> 'lost' group by 1, 2, 3
   ), ranked as (
     select *, sum(events) over (partition by bucket) as total,
       sum(events) over (partition by bucket order by up_to_seconds) as until_here

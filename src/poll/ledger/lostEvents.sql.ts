@@ -1,156 +1,75 @@
-import { readFeedFence } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { inTransaction } from "../../database/transaction.ts";
 
 /** Upper bounds of the delays that are distinguished, in seconds; the last one covers all longer delays. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
 
-/** How many changes of the feed one pass takes. */
-const FEED_LIMIT = 5_000;
-
-export interface LedgerStep {
-  readonly sourceId: string;
-  /** How long an event may arrive after the read that found its change before it counts as lost. */
-  readonly graceSeconds: number;
-}
-
-export interface LedgerReport {
-  /** Changes of the feed that were examined; FEED_LIMIT if more may be waiting. */
-  readonly read: number;
-  readonly found: number;
-  readonly late: number;
-  readonly lost: number;
-  /** Time alone may change something: a change waits for its event, or the feed could not be read to its end. */
-  readonly waits: boolean;
-}
-
 /*
- * The feed is read only up to its fence: a smaller position may commit later. A new order counts if it changed after
- * the source was configured; an older one was never to be announced to us. The spec lists no event for creation, so
- * `created` is never expected.
+ * Counts the hours again in which something may have changed: the present one and the one before, and whatever came since
+ * the last count, up to a day. Who announced a change is read from the history, and when its event was received from the
+ * inbox: while a worker is stopped, events wait for us, and the provider has lost nothing.
+ *
+ * - announced: by an event that was applied first. The same changes as in mirror.unannounced_changes: not the first state
+ *   of an order, and none that is older than the source.
+ * - rolled: what is older than 30 days stays as one sum.
  */
-const COLLECT = `
-with cursor as (
-  select position from mirror.lost_event_cursor where source_id = $1
-),
-fresh as materialized (
-  select c.* from mirror.changes c
-  where c.source_id = $1 and c.position > coalesce((select position from cursor), 0) and c.position <= $4::bigint
-  order by c.position limit $2
-),
-learned as (
-  insert into mirror.announced_statuses as a (source_id, status, event_type, events, first_at, last_at)
-  select source_id, status, (array_agg(event_type order by position desc))[1], count(*), min(changed_at), max(changed_at)
-  from fresh where via = 'webhook' and event_type is not null and status is distinct from previous_status
-  group by source_id, status order by status
-  on conflict (source_id, status) do update set
-    event_type = excluded.event_type, events = a.events + excluded.events, last_at = excluded.last_at
-),
-timed as (
-  insert into mirror.event_delays as d (source_id, hour, late, up_to_seconds, events)
-  select source_id, date_trunc('hour', changed_at), false, up_to, count(*)
-  from fresh cross join lateral (
-    select min(bound) as up_to from unnest($3::int[]) as bound
-    where bound >= extract(epoch from changed_at) - version / 1e9
+const STATEMENT = `
+with source as (
+  select source_id, created_at, date_trunc('hour', greatest(clock_timestamp() - interval '25 hours',
+    least(clock_timestamp() - interval '1 hour', coalesce((
+      select max(hour) from mirror.webhook_hours w where w.source_id = s.source_id), created_at)))) as since
+  from mirror.sources s where source_id = $1
+), announced as (
+  select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at, h.seen_at as decided_at
+  from source, mirror.history h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id
+  where h.source_id = $1 and h.seen_at >= since and h.via = 'webhook' and h.verdict = 'applied'
+    and h.previous_status is not null and h.status is distinct from h.previous_status and h.status <> 'created'
+    and h.version > mirror.nanos_of(created_at)
+), counted as (
+  select date_trunc('hour', seen_at) as hour, status, 'announced' as outcome, received_at, version,
+    extract(epoch from decided_at - received_at)::float8 as waited
+  from announced
+  union all
+  select date_trunc('hour', found_at), status, state, announced_at, version, 0
+  from source, mirror.unannounced_changes u
+  where u.source_id = $1 and u.found_at >= since and u.state in ('late', 'lost')
+), fresh as materialized (
+  select hour, status, outcome, coalesce(up_to, 0) as up_to, count(*) as changes,
+    count(*) filter (where waited > 60) as waited, max(waited) as waited_max
+  from counted cross join lateral (
+    select min(bound) as up_to from unnest($2::int[]) as bound
+    where bound >= extract(epoch from received_at) - version / 1e9
   ) delay
-  where via = 'webhook' and event_type is not null and status is distinct from previous_status
-  group by source_id, date_trunc('hour', changed_at), up_to order by 1, 2, 4
-  on conflict (source_id, hour, late, up_to_seconds) do update set events = d.events + excluded.events
-),
-found as (
-  insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at)
-  select f.source_id, f.reference, f.status, f.version, f.via, f.changed_at
-  from fresh f join mirror.sources s using (source_id)
-  where f.via in ('poll', 'backfill', 'refetch', 'verify') and f.status <> 'created'
-    and f.verdict = 'applied' and f.status is distinct from f.previous_status
-    and (f.previous_status is not null or f.version > extract(epoch from s.created_at) * 1000000000)
-  on conflict do nothing
-  returning 1
-),
-moved as (
-  insert into mirror.lost_event_cursor (source_id, position)
-  select $1, position from fresh order by position desc limit 1
-  on conflict (source_id) do update set position = excluded.position
+  group by 1, 2, 3, 4
+), gone as (
+  delete from mirror.webhook_hours w using source
+  where w.source_id = $1 and w.hour >= since and not exists (
+    select from fresh f
+    where f.hour = w.hour and f.status = w.status and f.outcome = w.outcome and f.up_to = w.up_to_seconds)
+), aged as (
+  delete from mirror.webhook_hours
+  where source_id = $1 and hour > '-infinity' and hour < clock_timestamp() - interval '30 days'
+  returning status, outcome, up_to_seconds, changes
+), rolled as (
+  insert into mirror.webhook_hours as w
+  select $1, '-infinity', status, outcome, up_to_seconds, sum(changes), 0, 0 from aged group by 3, 4, 5
+  on conflict (source_id, hour, status, outcome, up_to_seconds) do update set changes = w.changes + excluded.changes
 )
-select (select count(*) from fresh)::int as read, (select count(*) from found)::int as found`;
+insert into mirror.webhook_hours as w
+select $1, hour, status, outcome, up_to, changes, waited, waited_max from fresh order by 2, 3, 4, 5
+on conflict (source_id, hour, status, outcome, up_to_seconds) do update set
+  changes = excluded.changes, waited = excluded.waited, waited_max_seconds = excluded.waited_max_seconds
+where (w.changes, w.waited, w.waited_max_seconds)
+  is distinct from (excluded.changes, excluded.waited, excluded.waited_max_seconds)`;
 
-const JUDGE = `
-with open as materialized (
-  select u.* from mirror.unannounced_changes u
-  where u.source_id = $1 and u.state in ('waiting', 'lost') and u.found_at > clock_timestamp() - interval '3 days'
-),
-announced as (
-  select distinct on (o.reference, o.version) o.reference, o.version, o.status, h.seen_at, h.event_id, h.event_type
-  from open o join mirror.history h
-    on h.source_id = o.source_id and h.reference = o.reference and h.status = o.status and h.via = 'webhook'
-  order by o.reference, o.version, h.history_id
-),
-late as (
-  update mirror.unannounced_changes u set state = 'late', announced_at = a.seen_at, event_id = a.event_id
-  from announced a where u.source_id = $1 and u.reference = a.reference and u.version = a.version
-  returning u.reference, u.version
-),
-learned as (
-  insert into mirror.announced_statuses as a (source_id, status, event_type, events, first_at, last_at)
-  select $1, status, max(event_type), count(*), min(seen_at), max(seen_at) from announced
-  where event_type is not null group by status order by status
-  on conflict (source_id, status) do update set
-    events = a.events + excluded.events, last_at = greatest(a.last_at, excluded.last_at)
-),
-timed as (
-  insert into mirror.event_delays as d (source_id, hour, late, up_to_seconds, events)
-  select $1, date_trunc('hour', seen_at), true, up_to, count(*)
-  from announced cross join lateral (
-    select min(bound) as up_to from unnest($3::int[]) as bound
-    where bound >= extract(epoch from seen_at) - version / 1e9
-  ) delay
-  group by date_trunc('hour', seen_at), up_to order by 2, 4
-  on conflict (source_id, hour, late, up_to_seconds) do update set events = d.events + excluded.events
-),
-overdue as (
-  update mirror.unannounced_changes u
-  set state = case when exists (
-    select from mirror.announced_statuses a where a.source_id = u.source_id and a.status = u.status
-  ) then 'lost' else 'not_announced' end
-  from open o
-  where u.source_id = o.source_id and u.reference = o.reference and u.version = o.version and o.state = 'waiting'
-    and o.found_at <= clock_timestamp() - make_interval(secs => $2)
-    and not exists (select from announced a where a.reference = o.reference and a.version = o.version)
-  returning u.state
-)
-select (select count(*) from late)::int as late, (select count(*) from overdue where state = 'lost')::int as lost,
-  exists (select from open where state = 'waiting')
-    or coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) > $4::bigint as waits`;
+/** Counts which changes of a source its events announced, late or not at all; may be repeated, and writes what is new. */
+export async function countAnnouncements(pool: Pool, sourceId: string): Promise<void> {
+  await pool.query({ name: "count-announcements", text: STATEMENT, values: [sourceId, DELAY_BOUNDS] });
+}
 
-/**
- * Updates the ledger of lost events for one source: learns from the change feed which statuses are announced and which
- * changes a read found first, then distinguishes late events from lost ones. Runs outside the apply path, and may be
- * repeated or run concurrently.
- */
-export async function advanceLostEvents(
-  pool: Pool,
-  { sourceId, graceSeconds }: LedgerStep,
-): Promise<LedgerReport> {
-  return inTransaction(pool, async (client) => {
-    // Two processes that read the feed from the same position would both count what they find.
-    await client.query("select pg_advisory_xact_lock(hashtext('order-mirror lost events'), hashtext($1))", [
-      sourceId,
-    ]);
-    const fence = await readFeedFence(client);
-    const collected = await client.query<{ read: number; found: number }>(COLLECT, [
-      sourceId,
-      FEED_LIMIT,
-      DELAY_BOUNDS,
-      String(fence),
-    ]);
-    const judged = await client.query<Pick<LedgerReport, "late" | "lost" | "waits">>(JUDGE, [
-      sourceId,
-      graceSeconds,
-      DELAY_BOUNDS,
-      String(fence),
-    ]);
-    const { read = 0, found = 0 } = collected.rows[0] ?? {};
-    const { late = 0, lost = 0, waits = false } = judged.rows[0] ?? {};
-    return { read, found, late, lost, waits: waits || read === FEED_LIMIT };
-  });
+/** Sets how long an event of the source may arrive after the read that found its change. */
+export async function setEventGrace(pool: Pool, sourceId: string, seconds: number): Promise<void> {
+  await pool.query("update mirror.sources set event_grace = make_interval(secs => $2) where source_id = $1", [
+    sourceId,
+    seconds,
+  ]);
 }

@@ -1,38 +1,31 @@
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth, WebhookRecord } from "../../domain/order/lostEvents.ts";
 import { readStandings } from "../../health/standing.sql.ts";
-import { advanceLostEvents } from "../ledger/lostEvents.sql.ts";
+import { countAnnouncements, setEventGrace } from "../ledger/lostEvents.sql.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
-/** How long an event may arrive after the read that found its change before it counts as lost. */
-const EVENT_GRACE_SECONDS = 300;
+const EVERY_MS = 60_000;
 
-/** After each cycle, determines which events were late or lost, and logs changes of the webhooks' health. */
+/** Counts which events came, were late or lost, and logs changes of the webhooks' health. */
 export function makeWatchWebhooks(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "eventGraceSeconds">,
 ): LeaderTask {
-  const { pool, logger, eventGraceSeconds: graceSeconds = EVENT_GRACE_SECONDS } = deps;
+  const { pool, logger, eventGraceSeconds } = deps;
   const { sourceId } = deps.source;
   let health: WebhookHealth = "working";
   return {
     name: "watch webhooks",
-    everyMs: 0,
-    // The proof moves every few cycles: the health also depends on how long ago events were lost.
-    concerns: ({ newestChange, newestObservation, safeThrough }) => [
-      newestChange,
-      newestObservation,
-      safeThrough,
-    ],
+    everyMs: eventGraceSeconds === undefined ? EVERY_MS : 0,
     async run() {
-      const { waits } = await advanceLostEvents(pool, { sourceId, graceSeconds });
+      if (eventGraceSeconds !== undefined) await setEventGrace(pool, sourceId, eventGraceSeconds);
+      await countAnnouncements(pool, sourceId);
       const [standing] = await readStandings(pool, sourceId);
-      if (standing === undefined) return "again";
+      if (standing === undefined) return;
       const record = { ...standing, configured: true };
       const now = judgeWebhooks(record);
       if (now !== health) sayHealth(logger, now, record);
       health = now;
-      return waits ? "again" : undefined;
     },
   };
 }

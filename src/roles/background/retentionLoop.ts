@@ -11,7 +11,6 @@ import {
   removeEventsThatStayed,
   removeHistory,
   removeSuperseded,
-  removeUnannounced,
 } from "../../retention/retention.sql.ts";
 import type { RetentionRule } from "../../retention/retention.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -33,8 +32,6 @@ const RETENTION_TURN_MS = 3_600_000;
 const READ_SECONDS_MAX = 900;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
-/** Longer than any page looks back. */
-const UNANNOUNCED_KEPT_FOR = "P30D";
 /** Long enough to explain a message that was given up after three days. */
 const OUTGOING_KEPT_FOR = "P7D";
 /** How much longer a change is kept that an endpoint was not notified of. */
@@ -89,7 +86,6 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): R
   const all = [
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
-    { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
     { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(CHANGES_WAIT_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },

@@ -1,100 +1,157 @@
 import { beforeEach, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { advanceLostEvents } from "../../../src/poll/ledger/lostEvents.sql.ts";
+import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { countAnnouncements } from "../../../src/poll/ledger/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-/** Earlier changes than the source's configuration are not announced to it. */
-const BASE = "2026-03-01T00:00:00Z";
-const when = (seconds: number) => at(seconds, BASE);
-
-const { database, pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
-await pool.query("update mirror.sources set created_at = $1", [BASE]);
+const { pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(
-    emptying(
-      "orders history changes pending inbox announced_statuses unannounced_changes lost_event_cursor event_delays",
-      { restartsIdentity: true },
-    ),
+    emptying("orders history changes pending inbox webhook_hours webhook_calls", { restartsIdentity: true }),
   );
+  await pool.query("update mirror.sources set created_at = now() - interval '10 days'");
 });
 
-const sendEvent = async (id: string, order: { reference: string; updatedAt: string; status: string }) =>
-  apply.applyEvents(await putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]));
-const poll = (order: { reference: string; updatedAt: string; status?: string }) =>
+const START = Date.now();
+/** The provider's time, so many minutes ago. */
+const ago = (minutes: number) => formatInstant(instantFromMillis(START - minutes * 60_000));
+interface Change {
+  readonly reference: string;
+  readonly updatedAt: string;
+  readonly status: string;
+}
+let events = 0;
+const receive = (order: Change) => {
+  const id = `evt_${(events += 1)}`;
+  return putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]);
+};
+const sendEvent = async (order: Change) => apply.applyEvents(await receive(order));
+const see = (via: "poll" | "backfill" | "write" | "refetch") => (order: Change) =>
   apply.applyReads({
     sourceId: "live",
-    via: "poll",
+    via,
     snapshots: [makeSnapshot(order)],
-    time: readAt(parseInstant(when(9_999)), 5),
+    // Soon after the change, so that no read refutes a later event.
+    time: readAt(parseInstant(order.updatedAt) + 10_000_000_000n, 5),
   });
-const advance = (graceSeconds: number) => advanceLostEvents(pool, { sourceId: "live", graceSeconds });
-const states = async () =>
-  (await pool.query("select reference, status, state from mirror.unannounced_changes order by reference"))
-    .rows as {
-    reference: string;
-    status: string;
-    state: string;
-  }[];
+const poll = see("poll");
+/** Everything that is in the database happened so much earlier. */
+const age = (minutes: number) =>
+  pool.query(`
+    update mirror.inbox set received_at = received_at - interval '${minutes} minutes';
+    update mirror.pending set received_at = received_at - interval '${minutes} minutes';
+    update mirror.history set seen_at = seen_at - interval '${minutes} minutes'`);
+async function look() {
+  await countAnnouncements(pool, "live");
+  // The statuses that are announced are known from the count before.
+  await countAnnouncements(pool, "live");
+  const [standing] = await readStandings(pool, "live");
+  const { announced, late, lost, lostSinceLastEvent, waitedForUs } = standing!;
+  return { announced, late, lost, lostSinceLastEvent, waitedForUs };
+}
+const NOTHING = { announced: 0, late: 0, lost: 0, lostSinceLastEvent: 0, waitedForUs: 0 };
+const created = (reference: string): Change => ({ reference, updatedAt: ago(30), status: "created" });
+const pickedUp = (reference: string): Change => ({ reference, updatedAt: ago(20), status: "picked_up" });
+/** An order whose pick-up an event announces. */
+async function announce(reference: string): Promise<void> {
+  await poll(created(reference));
+  await sendEvent(pickedUp(reference));
+}
 
-it("counts a change that only a poll showed as a lost event after the grace period, if such changes are announced", async () => {
-  await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
-  await poll({ reference: "B", updatedAt: when(1) });
-  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
-  expect(await advance(60)).toMatchObject({ found: 1, lost: 0, waits: true });
-  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "waiting" }]);
-  expect(await advance(0)).toMatchObject({ found: 0, lost: 1 });
-  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "lost" }]);
-  expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0, waits: false });
+it("counts nothing as lost or late that waited for our worker", async () => {
+  await announce("A");
+  for (const reference of ["B", "C"]) await poll(created(reference));
+  // The worker stands still: events are received and wait, while polls find their changes.
+  const waiting = [...(await receive(pickedUp("B"))), ...(await receive(pickedUp("C")))];
+  for (const reference of ["B", "C"]) await poll(pickedUp(reference));
+  await age(9);
+  expect(await look()).toMatchObject({ announced: 1, late: 0, lost: 0 });
+  await apply.applyEvents(waiting);
+  expect(await look()).toMatchObject({ late: 0, lost: 0, lostSinceLastEvent: 0 });
 });
 
-it("does not count a change as lost when no event has ever announced that status", async () => {
-  await poll({ reference: "B", updatedAt: when(1) });
-  await poll({ reference: "B", updatedAt: when(2), status: "arrived_for_pickup" });
-  expect(await advance(0)).toMatchObject({ found: 1, lost: 0 });
-  expect(await states()).toMatchObject([{ state: "not_announced" }]);
+it("names the waiting of applied events as ours", async () => {
+  await poll(created("A"));
+  const waiting = await receive(pickedUp("A"));
+  await age(9);
+  await apply.applyEvents(waiting);
+  expect(await look()).toEqual({ ...NOTHING, announced: 1, waitedForUs: 1 });
 });
 
-it("reports an event that arrives after the read as late, even if it was counted as lost", async () => {
-  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
-  for (const reference of ["B", "C"]) {
-    await poll({ reference, updatedAt: when(1) });
-    await poll({ reference, updatedAt: when(2), status: "picked_up" });
-  }
-  await advance(60);
-  await sendEvent("eB", { reference: "B", updatedAt: when(2), status: "picked_up" });
-  expect(await advance(0)).toMatchObject({ late: 1, lost: 1 });
-  await sendEvent("eC", { reference: "C", updatedAt: when(2), status: "picked_up" });
-  expect(await advance(0)).toMatchObject({ late: 1, lost: 0 });
-  expect((await states()).map((row) => row.state)).toEqual(["late", "late"]);
+it("counts a change that only a poll showed as lost after the grace period, and as late once its event comes", async () => {
+  await announce("A");
+  await age(20);
+  await poll(created("B"));
+  await poll(pickedUp("B"));
+  expect(await look()).toEqual({ ...NOTHING, announced: 1 });
+  await age(6);
+  expect(await look()).toEqual({ ...NOTHING, announced: 1, lost: 1, lostSinceLastEvent: 1 });
+  await sendEvent(pickedUp("B"));
+  expect(await look()).toEqual({ ...NOTHING, announced: 2, late: 1 });
 });
 
-it("expects no event for a creation, a change before the source was configured, or a change of other fields", async () => {
-  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
-  await poll({ reference: "new", updatedAt: when(1), status: "created" });
-  await poll({ reference: "old", updatedAt: "2001-01-01T00:00:00Z", status: "picked_up" });
-  await poll({ reference: "new", updatedAt: when(2), status: "created" });
-  expect(await advance(0)).toMatchObject({ found: 0, lost: 0 });
+it.each<[string, () => Promise<unknown>]>([
+  ["a creation", () => poll(created("B"))],
+  ["the first state of an order", () => poll(pickedUp("B"))],
+  [
+    "another field",
+    async () => {
+      await poll(created("B"));
+      await poll({ ...created("B"), updatedAt: ago(25) });
+    },
+  ],
+  [
+    "a change that a backfill brought",
+    async () => {
+      await poll(created("B"));
+      await see("backfill")(pickedUp("B"));
+    },
+  ],
+  [
+    "a change of our own",
+    async () => {
+      await poll(created("B"));
+      await see("write")(pickedUp("B"));
+    },
+  ],
+  [
+    "a status that no event announces",
+    async () => {
+      await poll(created("B"));
+      await poll({ ...pickedUp("B"), status: "arrived_for_pickup" });
+    },
+  ],
+  [
+    "what is older than the source",
+    async () => {
+      await poll(created("B"));
+      await poll(pickedUp("B"));
+      await pool.query("update mirror.sources set created_at = now() - interval '15 minutes'");
+    },
+  ],
+])("expects no event for %s", async (_, happen) => {
+  await announce("A");
+  await age(6);
+  await happen();
+  await age(6);
+  expect(await look()).toMatchObject({ late: 0, lost: 0, lostSinceLastEvent: 0 });
 });
 
-it("counts an order that was first seen after its creation status", async () => {
-  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
-  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
-  expect(await advance(0)).toMatchObject({ found: 1, lost: 1 });
-});
-
-it("reads each change once and waits for open writers", async () => {
-  const blocker = await database.pool.connect();
-  await blocker.query("begin");
-  // A writer that has taken its place in the feed and is still open.
-  await blocker.query(
-    "insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) select 'live', 'X', 1, 1, 'created', 'poll', 1, 'applied' where false",
-  );
-  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
-  expect(await advance(0)).toMatchObject({ read: 0 });
-  await blocker.query("commit");
-  blocker.release();
-  expect(await advance(0)).toMatchObject({ read: 1 });
-  expect(await advance(0)).toMatchObject({ read: 0 });
+it("keeps the number of what is older than the history, and of months", async () => {
+  await announce("A");
+  await poll(created("B"));
+  await poll(pickedUp("B"));
+  await age(60);
+  expect(await look()).toMatchObject({ announced: 1, lost: 1 });
+  await pool.query(emptying("history inbox"));
+  await pool.query("update mirror.webhook_hours set hour = hour - interval '31 days'");
+  await look();
+  const { rows } = await pool.query("select hour::text, outcome from mirror.webhook_hours order by outcome");
+  expect(rows).toEqual([
+    { hour: "-infinity", outcome: "announced" },
+    { hour: "-infinity", outcome: "lost" },
+  ]);
+  expect((await readStandings(pool, "live"))[0]).toMatchObject({ announcedEver: 1, lostEver: 1, lost: 0 });
 });

@@ -78,14 +78,16 @@ async function startWorld(webhooksConfigured: boolean) {
     await applyReceived();
   };
   const read = async () => ({ ...(await readStandings(pool, "live"))[0]!, configured: webhooksConfigured });
-  return { pool, poller, steer, step, stepAnnounced, first, others, read, lines };
+  const mirrored = async () => (await pool.query("select from mirror.orders")).rowCount;
+  return { pool, mirrored, poller, steer, step, stepAnnounced, first, others, read, lines };
 }
 
 it("reports once that webhooks stopped, with the number of lost events, and that they resumed", async () => {
-  const { poller, steer, step, stepAnnounced, first, others, read, lines } = await startWorld(true);
-  await stepAnnounced(first);
+  const { mirrored, poller, steer, step, stepAnnounced, first, others, read, lines } = await startWorld(true);
   poller.start();
-  await expect.poll(async () => (await read()).announced, WAIT).toBeGreaterThan(0);
+  await expect.poll(mirrored, WAIT).toBe(1 + others.length);
+  await stepAnnounced(first);
+  await expect.poll(async () => (await read()).announced, WAIT).toBe(1);
   expect(judgeWebhooks(await read())).toBe("working");
   const { announced } = await read();
 

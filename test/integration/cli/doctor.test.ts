@@ -45,7 +45,7 @@ const now = () => systemClock.now();
 beforeEach(async () => {
   await pool.query(
     emptying(
-      "orders history pending quarantine inbox coverage poll_state unannounced_changes refetches leases webhook_calls",
+      "orders history pending quarantine inbox coverage poll_state webhook_hours refetches leases webhook_calls",
       { restartsIdentity: true },
     ),
   );

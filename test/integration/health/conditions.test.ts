@@ -6,7 +6,8 @@ import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { calls, FAULTS, lost, poll, WELL } from "../../support/pages/faults.ts";
+import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
+import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
@@ -143,9 +144,8 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   // The state two minutes later.
   await run(
     `update mirror.webhook_calls set minute = minute - interval '3 minutes';
-    update mirror.announced_statuses set last_at = now() - interval '10 minutes';` + lost(1, "1 minute"),
+    update mirror.sources set event_grace = '5 minutes';` + lost(1, "1 minute", { counted: false }),
   );
-  await run("update mirror.unannounced_changes set state = 'waiting'");
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorWebhooksRefused"));
   expect(await surfaces.readPage()).toContain("Every webhook of live is refused (4 calls)");
 
@@ -170,22 +170,14 @@ it("says how far ahead of this clock the mirror is complete", async () => {
 });
 
 it("does not take what one poll found between two events for the end of all events", async () => {
-  const lastEvent = (ago: string) =>
-    `update mirror.announced_statuses set last_at = now() - interval '${ago}';`;
-  await run(lastEvent("3 seconds") + lost(3, "2 seconds"));
+  await run(announced(900) + lost(3, "2 seconds"));
   expect(await surfaces.look()).toEqual(everywhere());
-  await run(
-    lastEvent("12 seconds") +
-      "update mirror.unannounced_changes set found_at = now() - interval '11 seconds'",
-  );
+  await run("update mirror.history set seen_at = now() - interval '11 seconds'");
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorEventsStopped"));
 });
 
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
-  await run(
-    "update mirror.announced_statuses set last_at = now() - interval '10 minutes';" +
-      calls("wrong_signature", 5),
-  );
+  await run(calls("wrong_signature", 5));
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
@@ -202,7 +194,9 @@ it("reports that events have stopped although a stranger's calls are refused for
   // The state two minutes later, in which the provider has sent nothing.
   await run(
     `update mirror.webhook_calls set minute = minute - interval '3 minutes';
-    update mirror.announced_statuses set last_at = now() - interval '10 minutes';` + lost(3, "1 minute"),
+    ` +
+      announced(900) +
+      lost(3, "1 minute"),
   );
   const both = ["critical OrderMirrorEventsStopped", "critical OrderMirrorWebhooksRefused"];
   for (const said of Object.values(await surfaces.look())) expect(said.toSorted()).toEqual(both);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
@@ -62,11 +63,13 @@ async function walk(path: string, pattern: RegExp): Promise<string[]> {
 
 describe("the lists", () => {
   it("show every row once, page by page, in both directions, also where keys are equal", async () => {
-    await database.pool.query(`
-      insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-      select 'live', 'ORD-' || n, 'created', (n % 60) * 1000000000::bigint, 'poll',
-        date_trunc('minute', clock_timestamp() - interval '1 hour'), case n % 2 when 0 then 'lost' else 'waiting' end
-      from generate_series(1, 120) n`);
+    // Of one status events are known.
+    await database.pool.query(
+      `update mirror.sources set created_at = now() - interval '30 days', event_grace = '5 minutes';
+       delete from mirror.webhook_hours; ${announced(1)}` +
+        lost(60, "1 hour", { counted: false, prefix: "ORD-1" }) +
+        lost(60, "1 minute", { counted: false, prefix: "ORD-2" }),
+    );
     const references = /\/ops\/orders\/live\/(ORD-\d+)"/g;
     for (const sort of ["newest", "oldest", "delay"]) {
       const all = await walk(`/ops/lost?sort=${sort}`, references);

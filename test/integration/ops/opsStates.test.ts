@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, Page } from "playwright-core";
 import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
 import { findChromium } from "../../support/pages/chromium.ts";
-import { calls, FAULTS, lost, poll, WELL } from "../../support/pages/faults.ts";
+import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
+import { lost } from "../../support/mirror/webhookHours.ts";
 import { brokenWords, smallControls } from "../../support/pages/pageChecks.ts";
 import { openSurfaces } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
@@ -64,8 +65,8 @@ const STATES: readonly State[] = [
   },
   {
     name: "every webhook is refused",
-    statement: `update mirror.announced_statuses set last_at = now() - interval '10 minutes';
-      ${calls("wrong_signature", 12)} ${lost(1, "1 minute")} update mirror.unannounced_changes set state = 'waiting'`,
+    statement: `update mirror.sources set event_grace = '5 minutes';
+      ${calls("wrong_signature", 12)} ${lost(1, "1 minute", { counted: false })}`,
     verdict:
       /^✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Since/,
     answers: ["✔ Up to date", "✖ Webhooks refused", "✔ Nothing stuck", "✔ Yes"],
@@ -78,7 +79,7 @@ const STATES: readonly State[] = [
   },
   {
     name: "a third of the webhooks is lost",
-    statement: lost(45, "20 minutes"),
+    statement: lost(45, "20 minutes") + calls("accepted", 1),
     verdict:
       /^▲ 31\.0 % of the events of live were lost within a day \(45 of 145\); polling repaired the orders\./,
     answers: ["✔ Up to date", "▲ Some missed", "✔ Nothing stuck", "✔ Yes"],

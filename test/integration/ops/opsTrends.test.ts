@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parseRange, readTrend } from "../../../src/ops/sources/trends.sql.ts";
 import type { Bucket } from "../../../src/ops/sources/trends.sql.ts";
+import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { recordRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -31,15 +32,17 @@ beforeAll(async () => {
       'webhook', 'order.assigned', ((extract(epoch from now()) - n) * 1000000000)::bigint, 'applied', now()
     from generate_series(1, 102) n;
     insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) values ('live', 'P', 1, 1, 'created', 'poll', 1, 'applied');
-    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state, announced_at)
-    select 'live', 'L' || n, 'assigned', ((extract(epoch from now()) - 200) * 1000000000)::bigint, 'poll', now(),
-      case when n > 2 then 'lost' else 'late' end, case when n > 2 then null else now() end
-    from generate_series(1, 5) n;
-    insert into mirror.event_delays values
-      ('live', date_trunc('hour', now()), false, 1, 50), ('live', date_trunc('hour', now()), false, 5, 45),
-      ('live', date_trunc('hour', now()), true, 60, 4), ('live', date_trunc('hour', now()), true, 2147483647, 1),
-      ('live', date_trunc('hour', now()) - interval '5 days', false, 1, 7),
-      ('test', date_trunc('hour', now()), false, 1, 1000);`);
+    update mirror.sources set event_grace = '0', created_at = now() - interval '30 days';
+    ${lost(5, "1 second")}
+    update mirror.history set version = mirror.nanos_of(now()) - 200000000000;
+    insert into mirror.history (source_id, reference, via, verdict, version, status)
+      select source_id, reference, 'webhook', 'duplicate', version, status from mirror.history
+      where via = 'poll' and reference in ('R1', 'R2');
+    ${announced(50, { upTo: 1, hoursAgo: 0 })} ${announced(45, { upTo: 5, hoursAgo: 0 })}
+    ${announced(4, { outcome: "late", upTo: 60, hoursAgo: 0 })}
+    ${announced(1, { outcome: "late", upTo: 2_147_483_647, hoursAgo: 0 })}
+    ${announced(7, { upTo: 1, hoursAgo: 120 })}
+    ${announced(1_000, { upTo: 1, hoursAgo: 0, sourceId: "test" })}`);
 });
 afterAll(() => database.drop());
 

@@ -235,9 +235,10 @@ describe("order_timeline", () => {
 describe("webhook_reliability", () => {
   const reliability = () =>
     read(`select reference, status, previous_status, learned_via, learned_by_webhook, announced, event_id,
-            learned_delay_seconds > 0 as late from reporting.webhook_reliability order by reference, version`);
+            expected, learned_delay_seconds > 0 as late from reporting.webhook_reliability order by reference, version`);
 
-  it("shows what reported each change first, and whether an event arrived", async () => {
+  it("shows what reported each change first, whether an event arrived, and whether one was expected", async () => {
+    await pool.query("update mirror.sources set created_at = $1", [at(0)]);
     const [one, two, three] = [at(1), at(2), at(3)];
     await seeByEvent("evt_1", { reference: "A", updatedAt: one });
     await seeByPoll({ reference: "A", updatedAt: one });
@@ -250,6 +251,7 @@ describe("webhook_reliability", () => {
         ...common,
         status: "created",
         previous_status: null,
+        expected: false,
         learned_via: "webhook",
         learned_by_webhook: true,
         announced: true,
@@ -259,6 +261,7 @@ describe("webhook_reliability", () => {
         ...common,
         status: "picked_up",
         previous_status: "created",
+        expected: true,
         learned_via: "poll",
         learned_by_webhook: false,
         announced: true,
@@ -268,6 +271,7 @@ describe("webhook_reliability", () => {
         ...common,
         status: "cancelled",
         previous_status: "picked_up",
+        expected: true,
         learned_via: "poll",
         learned_by_webhook: false,
         announced: false,

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { removeHistory, removeSuperseded, removeUnannounced } from "../../../src/retention/retention.sql.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
@@ -14,10 +13,9 @@ beforeEach(() => clear());
 
 const clear = () =>
   pool.query(
-    emptying(
-      "orders history changes pending quarantine refetches inbox retention_walks leases unannounced_changes lost_events_removed",
-      { restartsIdentity: true },
-    ),
+    emptying("orders history changes pending quarantine refetches inbox retention_walks leases", {
+      restartsIdentity: true,
+    }),
   );
 const KEPT_DAYS = 7;
 const removeFromHistory = (limit?: number) =>
@@ -145,21 +143,4 @@ it("renews its lease with each step of a pass, and ends the pass when another wo
   });
   expect(takenByTwo).toEqual([false, false, true]);
   expect(looked).toEqual({ looked: 3, removed: 0 });
-});
-
-it("removes old findings about lost events, and keeps counting the lost ones", async () => {
-  await pool.query(`
-    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-    select 'live', state || n, 'picked_up', n, 'poll', now() - make_interval(days => n * 10), state
-    from generate_series(1, 6) n cross join unnest(array['lost', 'not_announced', 'late', 'waiting']) state`);
-  const lost = async () => (await readStandings(pool, "live"))[0]?.lostEver;
-  expect(await lost()).toBe(6);
-  expect(await removeOlder(pool, [removeUnannounced], { keptDays: 30, limit: 5 })).toMatchObject({
-    removed: 16,
-  });
-  expect(await lost()).toBe(6);
-  expect(await removeOlder(pool, [removeUnannounced], { keptDays: 15, limit: 5 })).toMatchObject({
-    removed: 4,
-  });
-  expect(await lost()).toBe(6);
 });

@@ -57,6 +57,8 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     firstLostAt: null,
     lostSinceLastEvent: 0,
     firstLostSinceLastEventAt: null,
+    waitedForUs: 0,
+    waitedForUsSecondsMax: 0,
     announcedLately: 40,
     lateLately: 0,
     firstLateHour: null,

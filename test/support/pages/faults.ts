@@ -1,32 +1,29 @@
 import { emptying } from "../mirror/emptying.ts";
+import { announced, lost } from "../mirror/webhookHours.ts";
 
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const MINUTE = 60_000_000_000n;
 
 const RECORDS =
   "inbox pending history coverage_breaches quarantine refetches poll_state coverage leases " +
-  "alerts unannounced_changes announced_statuses event_delays webhook_calls provider_requests outgoing_deliveries";
+  "alerts webhook_hours webhook_calls provider_requests outgoing_deliveries";
 
 /** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 export const WELL = `
   ${emptying(RECORDS)};
   delete from mirror.outgoing_endpoints;
-  update mirror.sources set created_at = now() - interval '30 days', paused_at = null;
+  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, event_grace = '0';
   insert into mirror.leases (name, holder, fence, expires_at)
     values ('poll:live', 'host:1', 1, now() + interval '1 hour');
   insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
     values ('live', ${NANOS} - ${600n * MINUTE}, ${NANOS}, ${NANOS} - ${MINUTE}, now());
-  insert into mirror.announced_statuses values ('live', 'assigned', 'order.assigned', 100, now(), now());
-  insert into mirror.event_delays values ('live', date_trunc('hour', now()), false, 5, 100);`;
+  ${announced(100)}`;
 
 export const poll = (change: string) => `update mirror.poll_state set ${change};`;
 const failing = (trouble: string, since: string) =>
   poll(
     `last_error = 'GET /v1/orders failed', trouble = '${trouble}', failing_since = now() - interval '${since}'`,
   );
-export const lost = (count: number, ago: string) => `
-  insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-  select 'live', 'R' || n, 'assigned', n, 'poll', now() - interval '${ago}', 'lost' from generate_series(1, ${count}) n;`;
 export const calls = (outcome: string, count: number, slow = 0) => `
   insert into mirror.webhook_calls values
     ('live', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, ${slow}, now());`;
@@ -103,18 +100,9 @@ export const FAULTS: readonly (readonly [
   ["BadSignatures", "warning", calls("wrong_signature", 21)],
   ["EventsRefused", "critical", calls("not_stored", 1)],
   ["SlowAnswers", "warning", calls("accepted", 100, 5)],
-  [
-    "EventsStopped",
-    "critical",
-    "update mirror.announced_statuses set last_at = now() - interval '20 hours'; insert into mirror.event_delays values ('live', date_trunc('hour', now()), false, 1, 900);" +
-      lost(3, "20 minutes"),
-  ],
+  ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],
   ["EventsLost", "warning", lost(2, "20 minutes")],
-  [
-    "EventsLate",
-    "warning",
-    "insert into mirror.event_delays values ('live', date_trunc('hour', now()), true, 60, 50)",
-  ],
+  ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],
   ["OutgoingFailing", "warning", delivery("pending")],
   ["OutgoingGivenUp", "warning", delivery("dead")],
   ["OutgoingSlow", "warning", SLOW],

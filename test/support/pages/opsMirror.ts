@@ -1,4 +1,5 @@
 import { makeApply } from "../../../src/apply/apply.ts";
+import { announced } from "../mirror/webhookHours.ts";
 import { instantFromMillis, formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -58,11 +59,11 @@ export async function fillMirror(pool: Pool): Promise<void> {
     { eventId: "evt_text", body: Buffer.from("Ada, 12 Analytical Row") },
   ];
   await applyEvents(await putIntoInbox(pool, bad));
-  await pool.query(`
-    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-    select source_id, reference, status, version, via, changed_at, 'lost' from mirror.changes where via = 'poll'`);
-  await pool.query(`
-    insert into mirror.announced_statuses values ('live', 'assigned', 'order.assigned', 140, now(), now())`);
+  await pool.query("update mirror.sources set event_grace = '0', created_at = now() - interval '30 days'");
+  await pool.query(`${announced(140, { hoursAgo: 0 })}
+    insert into mirror.webhook_hours
+    select source_id, date_trunc('hour', min(changed_at)), status, 'lost', 0, count(*), 0, 0
+    from mirror.changes where via = 'poll' group by 1, 3`);
   await fillCoverage(pool);
 }
 

@@ -122,17 +122,14 @@ async function proveDay(pool: Pool): Promise<void> {
       clock_timestamp() - interval '11 s', 300 from mirror.coverage`);
   await pool.query(`
     insert into mirror.leases values ('poll:live', 'poller-1:42', 1, clock_timestamp() + interval '20 s')`);
+  await pool.query("update mirror.sources set event_grace = '0', created_at = now() - interval '30 days'");
   await pool.query(`
-    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-    select source_id, reference, status, version, via, changed_at, 'lost' from mirror.changes where via = 'poll'`);
-  await pool.query(`
-    insert into mirror.announced_statuses
-    select 'live', status, 'order.' || status, count(*), min(seen_at), max(seen_at) from mirror.history
-    where via = 'webhook' group by status`);
-  await pool.query(`
-    insert into mirror.event_delays (source_id, hour, up_to_seconds, late, events)
-    select 'live', date_trunc('hour', clock_timestamp()) - n * interval '1 hour', 1, false, 80 + (n * 37) % 60
-    from generate_series(0, 23) n`);
+    insert into mirror.webhook_hours
+    select 'live', date_trunc('hour', clock_timestamp()) - n * interval '1 hour', 'assigned', 'announced', 1, 80 + (n * 37) % 60, 0, 0
+    from generate_series(0, 23) n
+    union all
+    select 'live', date_trunc('hour', min(changed_at)), status, 'lost', 0, count(*), 0, 0
+    from mirror.changes where via = 'poll' and revision > 1 group by status`);
   await pool.query(`
     insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
     select 'live', date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'order-list', 'live', 2

@@ -176,6 +176,12 @@ export async function makeClockVirtual(pool: Pool): Promise<void> {
         execute format('alter table mirror.%I alter column %I set default virtual.clock_timestamp()',
           place.table_name, place.column_name);
       end loop;
+      -- A view is bound to the clock of its creation.
+      for place in select viewname, definition from pg_views
+        where schemaname = 'mirror' and definition like '%clock_timestamp()%' loop
+        execute format('create or replace view mirror.%I as %s', place.viewname,
+          replace(place.definition, 'clock_timestamp()', 'virtual.clock_timestamp()'));
+      end loop;
       execute format('alter database %I set search_path = virtual, pg_catalog, public', current_database());
     end $$`);
 }
