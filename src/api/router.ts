@@ -51,7 +51,7 @@ export interface ReportDeps {
 export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
-  const routeDeps = { ...deps, authenticate };
+  const routeDeps = { ...deps, authenticate, exporting: new Map<string, number>() };
   const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
   const refuseAddress = makeRefuseAddress({ authenticate, writes: writes !== undefined });
   const v1 = Router({ caseSensitive: true, strict: true });

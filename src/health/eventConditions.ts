@@ -35,8 +35,7 @@ const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: S
  * events are refused.
  */
 const isEveryCallRefused = ({ refusedSinceLastEvent, foundSinceRefused, lastEventAt }: SourceFacts) =>
-  (refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0) ||
-  (refusedSinceLastEvent > 0 && lastEventAt === null);
+  refusedSinceLastEvent >= REFUSED_MIN && (foundSinceRefused > 0 || lastEventAt === null);
 
 /** Without a secret every call is answered 404. One or two may be a stranger's. */
 const isCalledWithoutSecret = ({ configured, withoutSecret }: SourceFacts) =>

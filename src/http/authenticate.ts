@@ -2,8 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isLocalRequest } from "../runtime/http/loopback.ts";
 import { digestSecret } from "../runtime/secretDigest.ts";
-import { addressGroup } from "../runtime/http/addressGroup.ts";
-import { makeFailureThrottle, makeRecentKeys } from "../runtime/http/failureThrottle.ts";
+import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -16,7 +15,6 @@ const BEARER = /^Bearer +(\S+) *$/i;
 const SOURCE_HEADER = "x-source";
 const DEFAULT_SOURCE = "live";
 const LOG_INTERVAL_MS = 10_000;
-const KNOWN_MAX = 10_000;
 
 interface AuthenticateDeps {
   readonly apiTokens: readonly { token: string; sourceId: string }[];
@@ -56,38 +54,25 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
 }
 
 /**
- * Admits the source of a valid token. A wrong token is logged with its address, at most once in 10 s. After too many,
- * the address gets 429 for up to a minute, except for tokens that were valid from there before: a working client is not
- * blocked if it shares its address, a proxy's, with an attacker.
+ * Admits the source of a valid token, whatever else came from its address: behind a proxy all clients share one, and nobody
+ * guesses a token. A wrong one is logged with its address, at most once in 10 s; after too many the address gets 429 for
+ * wrong ones, for up to a minute.
  */
 function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
   const throttle = makeFailureThrottle(clock);
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  const known = makeRecentKeys(KNOWN_MAX);
   return (request: IncomingMessage, sourceId: string | undefined): string => {
+    if (sourceId !== undefined) return sourceId;
     const address = request.socket.remoteAddress ?? "";
     const token = readToken(request);
-    const pair = `${addressGroup(address)} ${callerOf(request)}`;
-    if (sourceId !== undefined && known.has(pair)) {
-      known.add(pair);
-      return sourceId;
-    }
-    const waitSeconds = throttle.waitSeconds(address);
+    const waitSeconds = token === undefined ? 0 : throttle.waitSeconds(address);
     if (waitSeconds > 0) throw refuseFlood(waitSeconds);
-    if (sourceId !== undefined) {
-      throttle.recordSuccess(address);
-      known.add(pair);
-      return sourceId;
-    }
     // A request without a token is not a guess: it comes from a browser, a scanner, or a client without configuration.
     if (token !== undefined) throttle.recordFailure(address);
-    const suppressed = sample(token === undefined ? "missing" : "unknown");
-    if (suppressed !== undefined) {
-      logger.warn(
-        { outcome: token === undefined ? "missing" : "unknown", remote_ip: address, suppressed },
-        "an API token was refused",
-      );
-    }
+    const outcome = token === undefined ? "missing" : "unknown";
+    const suppressed = sample(outcome);
+    if (suppressed !== undefined)
+      logger.warn({ outcome, remote_ip: address, suppressed }, "an API token was refused");
     throw new RefusedRequestError(INVALID_API_KEY);
   };
 }

@@ -45,7 +45,7 @@ const RECEIVE_CONNECTIONS = 2;
 const RECEIVE_TIMEOUT_MS = 1_500;
 const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
-const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
+const EXPORT_POOL = { purpose: "export", max: 3, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };

@@ -1,8 +1,9 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
+import { callerOf } from "../../http/authenticate.ts";
 import type { Authenticate } from "../../http/authenticate.ts";
 import { resolveFilter } from "../resolveFilter.ts";
 import { exportOrders } from "./exportOrders.ts";
@@ -12,10 +13,14 @@ import type { OrderWait } from "../orderWait.ts";
 import { parseOrderFilter } from "../orderQuery.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { parseParameters } from "../../wire/listParameters.ts";
+import { RefusedRequestError } from "../../wire/refusal.ts";
 import { readOrUnavailable } from "../../http/respond.ts";
 import { setHeaders } from "../../http/route.ts";
 import type { Route } from "../../http/route.ts";
 
+/** Fewer than there are connections, so that exports that one token does not read leave room for others. */
+const EXPORTS_PER_TOKEN_MAX = 2;
+const BUSY_RETRY_SECONDS = 5;
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
 
@@ -31,6 +36,8 @@ export interface ExportRouteDeps {
   readonly exportPool: Pool;
   readonly authenticate: Authenticate;
   readonly orderWait: OrderWait;
+  /** How many exports each token has under way, of all formats. */
+  readonly exporting: Map<string, number>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -43,7 +50,7 @@ export interface ExportRouteDeps {
  * the whole.
  */
 export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): Route {
-  const { pool, exportPool, authenticate, orderWait, clock, logger } = deps;
+  const { pool, exportPool, authenticate, orderWait, exporting, clock, logger } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
@@ -53,6 +60,16 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
     if (response.destroyed) return;
     await stampFreshness(response, { pool, sourceId, complete: contract.complete });
     const filter = await resolveFilter(pool, { sourceId, asked });
+    const endTurn = beginTurn(exporting, callerOf(request));
+    try {
+      await send(request, response, { sourceId, filter });
+    } finally {
+      endTurn();
+    }
+  };
+
+  async function send(request: IncomingMessage, response: ServerResponse, asked: Asked): Promise<void> {
+    const { sourceId, filter } = asked;
     const day = formatInstant(clock.now(), 0).slice(0, 10);
     setHeaders(response, {
       "Content-Type": CONTENT_TYPES[format],
@@ -75,6 +92,28 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
       if (!signal.aborted) logger.error({ err: error, source: sourceId, format }, "an export broke off");
       response.destroy();
     }
+  }
+}
+
+interface Asked {
+  readonly sourceId: string;
+  readonly filter: Awaited<ReturnType<typeof resolveFilter>>;
+}
+
+/** Counts an export of this caller until the returned function is called. Throws 429 too_many_exports. */
+function beginTurn(exporting: Map<string, number>, caller: string): () => void {
+  const count = exporting.get(caller) ?? 0;
+  // Without tokens, all are programs of this machine.
+  if (caller !== "" && count >= EXPORTS_PER_TOKEN_MAX) {
+    const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
+    const message = "This token has too many exports under way.";
+    throw new RefusedRequestError({ status: 429, code: "too_many_exports", message, headers });
+  }
+  exporting.set(caller, count + 1);
+  return () => {
+    const left = (exporting.get(caller) ?? 1) - 1;
+    if (left === 0) exporting.delete(caller);
+    else exporting.set(caller, left);
   };
 }
 

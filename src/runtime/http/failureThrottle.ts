@@ -60,7 +60,7 @@ export function makeFailureThrottle(
 }
 
 /** Remembers up to `max` keys; beyond that it forgets the one that was added longest ago. Adding again counts. */
-export function makeRecentKeys(max: number) {
+function makeRecentKeys(max: number) {
   const keys = new Set<string>();
   return {
     has: (key: string) => keys.has(key),

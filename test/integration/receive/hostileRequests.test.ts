@@ -219,6 +219,26 @@ it("a hundred senders that never finish their requests do not delay one that doe
   expect(await countInbox()).toBe(1);
 });
 
+it("the time that a sender takes for its body does not count as ours", async () => {
+  const tookMs: number[] = [];
+  const onEnd = ({ durationMs }: { durationMs: number }) => void tookMs.push(durationMs);
+  const timed = await startReceiving({ url: database.url, mount: "by http.createServer", onEnd });
+  const connection = await openRaw(timed.port);
+  const startedMs = performance.now();
+  connection.write(headWith(length));
+  connection.write(body.subarray(0, 5));
+  // The answers to others prove that what came so far was read.
+  while (performance.now() - startedMs < 1_000) await post(timed.port, body, { source: "nobody" });
+  connection.write(body.subarray(5));
+  expect((await connection.readAnswer()).status).toBe(200);
+  const inAllMs = performance.now() - startedMs;
+  const [ownMs = NaN] = tookMs;
+  expect(tookMs).toHaveLength(1);
+  expect(ownMs).toBeLessThan(inAllMs / 2);
+  connection.abort();
+  await timed.close();
+});
+
 it("a body that is too long for public keys is refused before it is read", async () => {
   const scheme = loadScheme("standard-webhooks-ed25519");
   const send = (bytes: Buffer) => {

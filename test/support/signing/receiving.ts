@@ -44,6 +44,7 @@ export async function startReceiving(options: {
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
   store?: ReceiverDeps["store"];
+  onEnd?: ReceiverDeps["onEnd"];
 }): Promise<Receiving> {
   const pool = makePool({
     url: options.url,
@@ -92,6 +93,7 @@ export async function startReceiving(options: {
     clock: systemClock,
     logger,
     ...(options.limits ? { limits: options.limits } : {}),
+    ...(options.onEnd ? { onEnd: options.onEnd } : {}),
   });
   const listener =
     options.mount === "in Express"

@@ -79,8 +79,8 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   ["OrderMirrorWebhooksRefused", { ...deaf, foundSinceRefused: 0 }, deaf],
   [
     "OrderMirrorWebhooksRefused",
-    { refusedSinceLastEvent: 1, firstRefusedAt: ago(120) },
     { refusedSinceLastEvent: 1, firstRefusedAt: ago(120), lastEventAt: null },
+    { refusedSinceLastEvent: 3, firstRefusedAt: ago(120), lastEventAt: null },
   ],
   [
     "OrderMirrorBadSignatures",

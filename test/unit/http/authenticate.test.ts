@@ -4,7 +4,7 @@ import { makeAuthenticate } from "../../../src/http/authenticate.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
-it("admits a token from an address with failures if it succeeded there lately, however many others did", () => {
+it("admits a right token from an address with any number of wrong ones, even if it was never used there", () => {
   const authenticate = makeAuthenticate({
     apiTokens: [{ token: "right", sourceId: "live" }],
     sources: [{ sourceId: "live" }],
@@ -12,19 +12,12 @@ it("admits a token from an address with failures if it succeeded there lately, h
     clock: systemClock,
     logger: silentLogger,
   });
-  const ask = (remoteAddress: string, token = "right") =>
+  const ask = (token: string) =>
     authenticate({
-      socket: { remoteAddress },
+      socket: { remoteAddress: "192.0.2.1" },
       headers: { authorization: `Bearer ${token}` },
     } as unknown as IncomingMessage);
-  ask("192.0.2.1");
-  ask("192.0.2.2");
-  for (let index = 0; index < 9_998; index += 1) ask(`10.0.${index >> 8}.${index & 255}`);
-  ask("192.0.2.1");
-  ask("192.0.2.3");
-  for (const address of ["192.0.2.1", "192.0.2.2", "192.0.2.3"])
-    for (let guess = 0; guess < 10; guess += 1) expect(() => ask(address, `guess-${guess}`)).toThrow(/key/i);
-  expect(ask("192.0.2.1")).toBe("live");
-  expect(ask("192.0.2.3")).toBe("live");
-  expect(() => ask("192.0.2.2")).toThrow(/Too many wrong/);
+  for (let guess = 0; guess < 10; guess += 1) expect(() => ask(`guess-${guess}`)).toThrow(/key/i);
+  expect(() => ask("another")).toThrow(/Too many wrong/);
+  expect(ask("right")).toBe("live");
 });
