@@ -95,7 +95,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "every signed webhook call is refused",
     remedy: SECRET_REMEDY,
-    page: "/ops/lost",
+    page: "/ops/calls",
     holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,
     cause: (source) => {
@@ -114,7 +114,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "webhooks come, and every one is answered 404, because no secret is set",
     remedy:
       "Copy the endpoint's secret from the provider into DELIVERY_LIVE_WEBHOOK_SECRETS, DELIVERY_TEST_WEBHOOK_SECRETS or SOURCES_FILE, and restart `order-mirror web`.",
-    page: "/ops/sources",
+    page: "/ops/calls",
     holds: isCalledWithoutSecret,
     since: ({ firstWithoutSecretAt }) => firstWithoutSecretAt,
     cause: ({ sourceId, withoutSecret }) =>
@@ -126,7 +126,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
     remedy: FORGED_REMEDY,
-    page: "/ops/lost",
+    page: "/ops/calls",
     // If every call is refused, OrderMirrorWebhooksRefused is about the same calls.
     holds: (source) => source.wrongSignatures > WRONG_SIGNATURES_MAX && !isEveryCallRefused(source),
     since: ({ firstWrongSignatureAt }) => firstWrongSignatureAt,
@@ -155,7 +155,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy:
       "`/readyz?verbose` and the log of the web process give the reason. Polling repairs events that are not sent again.",
-    page: "/ops/lost",
+    page: "/ops/calls",
     holds: ({ notStored }) => notStored > 0,
     since: ({ firstNotStoredAt }) => firstNotStoredAt,
     cause: ({ sourceId, notStored }) =>

@@ -14,6 +14,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { makeLogin } from "./auth/login.ts";
 import { enter, guardWrites, viewerOf } from "./auth/viewer.ts";
+import { makeEventRoutes } from "./events/eventPage.sql.ts";
 import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
@@ -55,7 +56,6 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(
-    compression(),
     setHeaders(PAGE_POLICY),
     makeLogin({ pool, passwords, signOn, localTrust, clock, logger }),
     guardWrites,
@@ -68,9 +68,11 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeSourceRoutes({ pool, health, listRate }), makeStartPage());
   ops.use("/queues", makeQueueDashboard({ pool, queues }));
   ops.use("/queue-health", makeQueueHealth({ pool, queues }));
+  ops.use("/events", makeEventRoutes(pool));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
+  router.use("/ops", compression());
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;

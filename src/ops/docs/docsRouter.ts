@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import compression from "compression";
 import { Router } from "express";
 import type { RequestHandler } from "express";
 import { renderDocs } from "./docsPage.ts";
@@ -12,6 +13,7 @@ import { PAGE_POLICY } from "../html/page.ts";
  */
 export function makeDocsRouter(document: ApiDocument): Router {
   const router = Router();
+  router.use(["/docs", "/openapi.json"], compression());
   router.get(
     "/openapi.json",
     serveText(JSON.stringify(document), { "Content-Type": "application/json; charset=utf-8" }),

@@ -3,6 +3,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import { renderChoice } from "../html/choice.ts";
 import { renderPage, renderPaging } from "../html/page.ts";
 import { renderTable } from "../../html/table.ts";
+import { renderSentence } from "../overview/phrases.ts";
 import type { Filter, Listed, ListPage } from "./list.ts";
 import { writeQuery } from "./list.ts";
 
@@ -29,7 +30,7 @@ export function renderList<Row extends Listed>(page: ListPage<Row>, above: Html 
       rows: rows.map((row) => columns.map(({ show }) => show(row, viewer))),
     });
   const body = html`<h1>${title}</h1>
-    <p>${note}</p>
+    <p>${renderSentence(note)}</p>
     ${renderFilter(page)} ${above}
     <div id="list" data-live>
       ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}

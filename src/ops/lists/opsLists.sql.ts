@@ -1,6 +1,6 @@
 import { LATELY } from "../../health/opsFigures.sql.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
-import { describeAge } from "../overview/phrases.ts";
+import { describeAge, linkEvent } from "../overview/phrases.ts";
 import { renderMinute } from "../../html/marks.ts";
 import { count, delay, ORDER, period, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
 
@@ -44,7 +44,7 @@ export const SLOW = selectList({
   columns: [
     ORDER,
     SOURCE,
-    text("Event", "event_id"),
+    { title: "Event", select: ["source_id", "event_id"], show: linkEvent },
     text("Type", "event_type"),
     time("Decided", "seen_at"),
     delay("After the change", "lag"),
@@ -65,7 +65,7 @@ export const WAITING = selectList({
   note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
   empty: "No event is waiting.",
   columns: [
-    text("Event", "i.event_id"),
+    { title: "Event", select: ["p.source_id", "i.event_id"], show: linkEvent },
     text("Source", "p.source_id"),
     time("Received", "p.received_at"),
     {
@@ -131,6 +131,37 @@ export const REQUESTS = selectList({
     `from mirror.provider_requests
      where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
+     ${order} limit $2`,
+});
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  accepted: "accepted",
+  wrong_signature: "refused: wrong signature",
+  wrong_time: "refused: signed too long ago or ahead",
+  no_secret: "refused: the source has no secret",
+  not_stored: "failed: could not be stored",
+  other: "refused: no signature, or unreadable",
+};
+
+/** The evidence of refused webhooks: how many calls of what outcome came when. */
+export const CALLS = selectList({
+  title: "Webhook calls, last two days",
+  note: "Calls of the webhook addresses by the minute in which they were recorded. Nothing of a refused call is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
+  empty: "No call came within two days.",
+  filters: {
+    outcome: { label: "Outcome", words: Object.keys(OUTCOMES), describe: (word) => OUTCOMES[word] ?? word },
+  },
+  columns: [
+    time("Minute", "minute", renderMinute),
+    SOURCE,
+    { title: "Outcome", select: ["outcome"], show: (outcome: string) => OUTCOMES[outcome] ?? outcome },
+    count("Calls", "calls"),
+    count("Slower than 1 s", "slow"),
+  ],
+  sorts: bothWays({ minute: "timestamptz", source_id: "text", outcome: "text" }),
+  from: ({ condition, order }) =>
+    `from mirror.webhook_calls where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or outcome = $4)
      ${order} limit $2`,
 });
 

@@ -9,7 +9,7 @@ import { renderFields } from "../../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { describeAge, describeDelay, VERDICT_CLASS, orderAddress } from "../overview/phrases.ts";
+import { describeAge, describeDelay, VERDICT_CLASS, orderAddress, linkEvent } from "../overview/phrases.ts";
 import { renderAlert, renderInstant, renderName } from "../../html/marks.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
@@ -145,7 +145,7 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
     html`<p>${announcement.lost && html`<span class="warn">LOST</span> `}${announcement.sentence}</p>`;
   return html`<div class="decision">
     <p>
-      <strong>${via}</strong> ${eventType ?? ""} <span class="mono dim">${eventId ?? ""}</span>
+      <strong>${via}</strong> ${eventType ?? ""} ${eventId !== null && linkEvent(entry.sourceId, eventId)}
       ${status === null || status === "" ? "" : `· ${status}`} ·
       <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict.toUpperCase()}</span>
       ${conflict && html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>`}

@@ -5,7 +5,7 @@ import { makeOverviewReader } from "./overview.sql.ts";
 import type { OverviewReaderDeps } from "./overview.sql.ts";
 import { ACTION_LIST } from "../lists/actionList.sql.ts";
 import { BREACHES, GAPS, WALKS } from "../lists/coverageLists.sql.ts";
-import { LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
+import { CALLS, LOST, REFETCHES, REQUESTS, SLOW, TASKS, WAITING } from "../lists/opsLists.sql.ts";
 import { serveList } from "../lists/serveList.ts";
 import { sendPage } from "../html/requests.ts";
 import { viewerOf } from "../auth/viewer.ts";
@@ -21,6 +21,7 @@ const LISTS = {
   "/waiting": WAITING,
   "/refetches": REFETCHES,
   "/requests": REQUESTS,
+  "/calls": CALLS,
   "/walks": WALKS,
   "/gaps": GAPS,
   "/breaches": BREACHES,

@@ -80,6 +80,15 @@ export function linkOrder({ sourceId, reference }: { sourceId: string; reference
     : html`<a href="${orderAddress({ sourceId, reference })}">${renderName(reference)}</a>`;
 }
 
+/** An event's id as a link to its page. */
+export function linkEvent(sourceId: string, eventId: string | null): Html {
+  return eventId === null
+    ? html`–`
+    : html`<a href="/ops/events/${encodeURIComponent(sourceId)}/${encodeURIComponent(eventId)}"
+        >${renderName(eventId)}</a
+      >`;
+}
+
 export function endpointAddress(endpointId: string): string {
   return `/ops/outgoing/${encodeURIComponent(endpointId)}`;
 }

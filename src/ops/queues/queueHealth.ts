@@ -11,7 +11,7 @@ import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { refuse } from "../html/requests.ts";
-import { describeAge, describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
+import { describeAge, describeCount, describeDelay, linkEvent, linkOrder } from "../overview/phrases.ts";
 import { DASHBOARD_PATH } from "./queueDashboard.ts";
 import type { ShownQueues } from "./queueDashboard.ts";
 import { readEventFlow, readEventsAt } from "./queueHealth.sql.ts";
@@ -106,7 +106,7 @@ function renderJob(job: { queue: string; jobId: string; events: readonly JobEven
   const { queue, jobId, events, more } = job;
   const address = `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`;
   const rows = events.map(({ eventId, reference, sourceId }) => [
-    eventId,
+    linkEvent(sourceId, eventId),
     reference === null ? html`<span class="dim">not decided yet</span>` : linkOrder({ sourceId, reference }),
     sourceId,
   ]);

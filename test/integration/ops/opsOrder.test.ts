@@ -180,6 +180,25 @@ describe("a refetch requested on the page", () => {
   });
 });
 
+describe("an event's page", () => {
+  it("says when it came, what verified it, what was decided, and what it says, without personal data", async () => {
+    const { page, text } = await read(ADDRESS);
+    expect(page).toContain('href="/ops/events/live/evt_3"');
+    const event = await read("/ops/events/live/evt_3");
+    expect(event.text).toMatch(/Verified by secret 1 of the source .* State decided/);
+    expect(event.text).toMatch(/ms applied – ORD-1001 .* data\.status : "picked_up"/);
+    expect(event.page).not.toMatch(/Ada|Analytical|7946/);
+    expect(text).not.toMatch(/Analytical/);
+  });
+
+  it("leads to the quarantine, and is missing for an unknown event", async () => {
+    expect((await read("/ops/events/live/evt_bad")).page).toMatch(
+      /quarantined[^]*href="\/ops\/quarantine\/\d+"/,
+    );
+    expect((await read("/ops/events/live/nothing")).status).toBe(404);
+  });
+});
+
 describe("the search", () => {
   it.each([["ORD-1001"], ["shop-ORD-1001"], ["evt_3"], [" evt_1 "]])(
     "leads from %s to the order",

@@ -75,13 +75,13 @@ export async function keyboardFaults(page: Page): Promise<string[]> {
   return stops < expected ? [...faults, `${expected - stops} controls are not reached`] : faults;
 }
 
-/** How many bytes the page and everything that it loads have, and the time until it was there. */
+/** How many bytes of the page and everything that it loads are sent, and the time until it was there. */
 export function weigh(page: Page): Promise<{ bytes: number; ms: number }> {
   return page.evaluate(`(() => {
     const [own] = performance.getEntriesByType("navigation");
     const all = [own, ...performance.getEntriesByType("resource")];
     return {
-      bytes: all.reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0),
+      bytes: all.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
       ms: own.responseEnd - own.requestStart,
     };
   })()`);
