@@ -153,7 +153,7 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
     ["Webhooks", `${web.webhooksUrl}/webhooks/live`],
     ["Read API", `${web.url}/v1/orders`],
     ["Ops", `${web.url}/ops`],
-    ["Access", config.localTrust ? TRUSTING : "with tokens and passwords (LOCAL_TRUST=false)"],
+    ["Access", isOpen(config) ? TRUSTING : "with tokens and passwords"],
   ];
   printLine(`${paint("bold", `order-mirror ${VERSION}`)} · demo, no account needed · Ctrl-C stops`);
   printLine();
@@ -163,6 +163,11 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
   printLine("  Make it misbehave:   npx order-mirror trigger lost-webhook · trigger lists the rest");
   printLine("  Each applied change is printed below; the next poll repairs lost events.");
   printLine();
+}
+
+/** A configured token or password is asked for in spite of LOCAL_TRUST. */
+function isOpen({ localTrust, apiTokens, opsPassword, opsViewerPassword }: Config): boolean {
+  return localTrust && apiTokens.length === 0 && opsPassword === null && opsViewerPassword === null;
 }
 
 /** The path relative to the current folder, if that is shorter. */

@@ -48,7 +48,12 @@ describe("order-mirror export", () => {
     const [head, ...rows] = rowsOf(stdout);
     expect(head).toMatch(/^source_id,reference,external_order_id,status,/);
     expect(rows.map((row) => row.split(",")[1])).toEqual(["DO-1", "DO-2", "DO-3"]);
-    expect(stderr).toMatch(/^3 orders written in /m);
+    expect(stderr).toMatch(/^3 orders written in .*; not verified yet\.$/m);
+    const safe = String(BigInt(Date.parse("2026-11-20T12:30:00Z")) * 1_000_000n);
+    const state =
+      "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)";
+    await database.pool.query(state, [safe]);
+    expect((await run()).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
   });
 
   it("disables formulas", async () => {

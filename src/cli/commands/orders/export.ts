@@ -9,6 +9,7 @@ import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
 import { countExportedOrders } from "../../../orders/export/orderExport.sql.ts";
 import type { OrderFilter } from "../../../orders/orderFilter.sql.ts";
+import { selectFreshness } from "../../../orders/orderReads.sql.ts";
 import { resolveFilter } from "../../../orders/resolveFilter.ts";
 import { RefusedRequestError } from "../../../wire/refusal.ts";
 import { EXPORT_FORMATS, exportOrders } from "../../../orders/export/exportOrders.ts";
@@ -78,6 +79,9 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   }
   const filter = await readFilter(pool, options);
   const startedMs = systemClock.monotonicMs();
+  // Before the orders are read: they have every change before it.
+  const freshness = await selectFreshness(pool, filter.sourceId);
+  const safeThrough = freshness === undefined ? null : formatInstant(freshness.safeThrough, 0);
   const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
   await withPool(poolOptions, (exportPool) =>
     runUntilInterrupted(async (signal) => {
@@ -92,10 +96,10 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
       );
       if (orders === undefined) return;
       const elapsedMs = Math.round(systemClock.monotonicMs() - startedMs);
-      if (json === true) printJson({ orders, file: output, format: options.format, elapsedMs });
+      if (json === true) printJson({ orders, file: output, format: options.format, elapsedMs, safeThrough });
       else
         printNotice(
-          `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}.`,
+          `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}; ${safeThrough === null ? "not verified yet" : `complete up to ${safeThrough}`}.`,
         );
     }),
   );
