@@ -12,7 +12,6 @@ import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import { addSeconds, parseInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { SendRequest } from "../provider/transport.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
 
 /** A change of one order, or its state when the reading began. */
 export interface Change {
@@ -207,32 +206,20 @@ function makeFailure(what: string, failure: SourceFailure): ProviderError {
 const UNSEEN_SECONDS = 600;
 
 /** Which states of orders a snapshot has shown, although the feed will bring them. */
-export interface Shown {
-  /** Whether the snapshot has shown this state of the order or a later one. */
-  has(change: Pick<Change, "reference" | "revision">): boolean;
-  add(change: Pick<Change, "reference" | "revision">): void;
-  /** The feed has caught up: what it has not brought within UNSEEN_SECONDS was before its start. */
-  expireSoon(): void;
-}
+export class Shown {
+  readonly #revisions = new Map<string, number>();
 
-export function makeShown(clock: Pick<Clock, "monotonicMs">): Shown {
-  const revisions = new Map<string, number>();
-  let untilMs = Infinity;
-  return {
-    has({ reference, revision }) {
-      if (clock.monotonicMs() > untilMs) revisions.clear();
-      const shown = revisions.get(reference);
-      if (shown === undefined || revision <= shown) return shown !== undefined;
-      revisions.delete(reference);
-      return false;
-    },
-    add({ reference, revision }) {
-      revisions.set(reference, revision);
-    },
-    expireSoon() {
-      untilMs = clock.monotonicMs() + UNSEEN_SECONDS * 1_000;
-    },
-  };
+  /** Whether the snapshot has shown this state of the order or a later one. */
+  has({ reference, revision }: Pick<Change, "reference" | "revision">): boolean {
+    const shown = this.#revisions.get(reference);
+    if (shown === undefined || revision <= shown) return shown !== undefined;
+    this.#revisions.delete(reference);
+    return false;
+  }
+
+  add({ reference, revision }: Pick<Change, "reference" | "revision">): void {
+    this.#revisions.set(reference, revision);
+  }
 }
 
 /**

@@ -2,8 +2,8 @@ import { ProviderError } from "../provider/errors.ts";
 import type { ProviderRequest, ProviderAnswer } from "../provider/exchange.ts";
 import { backoffMs } from "../provider/transport.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { makeShown, readFeedEnd, readFeedPages, readSnapshot, streamChanges } from "./feed.ts";
-import type { Change, FedChange, OnComplete, Shown } from "./feed.ts";
+import { Shown, readFeedEnd, readFeedPages, readSnapshot, streamChanges } from "./feed.ts";
+import type { Change, FedChange, OnComplete } from "./feed.ts";
 import type { Connection } from "./reads.ts";
 import type { CursorStore } from "./cursorStores.sql.ts";
 
@@ -101,7 +101,7 @@ async function* readFromSnapshot(reading: Reading): AsyncGenerator<Change, void,
   const { options, ask, signal } = reading;
   options.onState?.({ state: "snapshot" });
   const start = await readFeedEnd(reading.ask);
-  const shown = makeShown(systemClock);
+  const shown = new Shown();
   yield* readSnapshot({ ask, shown });
   // Unsaved: after a restart `shown` would be unknown, and orders would go back to states before the snapshot.
   let position = start;
@@ -111,7 +111,6 @@ async function* readFromSnapshot(reading: Reading): AsyncGenerator<Change, void,
   }
   signal.throwIfAborted();
   await options.store?.save(position);
-  shown.expireSoon();
   yield* readFrom(reading, position, shown);
 }
 

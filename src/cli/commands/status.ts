@@ -3,14 +3,15 @@ import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts"
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
-import type { SourceFacts } from "../../health/condition.ts";
+import type { QueueFacts, SourceFacts } from "../../health/condition.ts";
+import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
+import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
-import { readHealth } from "../input/health.ts";
 import { withMirror } from "../input/session.ts";
 import {
   alignColumns,
@@ -21,6 +22,12 @@ import {
   printNotice,
 } from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { readQueueFacts } from "../../roles/serving/queueFacts.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../runtime/telemetry/logger.ts";
 
 export function register(program: Command): void {
   program
@@ -213,4 +220,41 @@ function toJson({ standing, orders, holding, beginning, webhooks, requests }: Sh
     marginSeconds: standing.marginSeconds,
     now: formatInstant(now),
   };
+}
+
+/** For the replica and the queue: a command's connections are new, and on a busy machine take a second to open. */
+const TIMEOUT_MS = 3_000;
+
+/** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
+export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl: string }): Promise<Health> {
+  const { config, pool, databaseUrl } = deps;
+  const replicaPool = openReplica(config);
+  const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
+  const sources = () => config.sources;
+  try {
+    return await readHealthOnce({ pool, replicaPool, clock: systemClock, sources, readQueues });
+  } finally {
+    await replicaPool?.end();
+  }
+}
+
+function openReplica({ databaseReadUrl: url }: Config): Pool | undefined {
+  if (url === null) return undefined;
+  return makePool({ url, purpose: "command", max: 1, statementTimeoutMs: TIMEOUT_MS });
+}
+
+async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promise<QueueFacts> {
+  let queue;
+  try {
+    queue = await makeApplyQueue({ databaseUrl, redisUrls, logger: silentLogger });
+  } catch (error) {
+    if (!(error instanceof OrderMirrorError)) throw error;
+    const problem = { problem: error.message, fix: error.fix ?? "Check the queue's database." };
+    return { name: "apply", problems: [problem], newestDeadAt: null };
+  }
+  try {
+    return await readQueueFacts(queue, TIMEOUT_MS);
+  } finally {
+    await queue.close();
+  }
 }

@@ -15,7 +15,7 @@ import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";
-import { readHealth } from "../input/health.ts";
+import { readHealth } from "../commands/status.ts";
 import {
   commitCheck,
   coverageCheck,
