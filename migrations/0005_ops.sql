@@ -1,3 +1,21 @@
+-- Operation: the audit log and sessions of the ops pages, alerts, calls of both sides, erasure and retention.
+
+create table mirror.webhook_calls (
+  source_id text not null references mirror.sources,
+  minute    timestamptz not null,
+  outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'wrong_time', 'not_stored', 'no_secret', 'other')),
+  calls     bigint not null,
+  slow      bigint not null,
+  last_at   timestamptz not null,
+  primary key (source_id, minute, outcome)
+);
+comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
+comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
+comment on column mirror.webhook_calls.minute    is 'Minute in which they were recorded, by the database''s clock.';
+comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason.';
+comment on column mirror.webhook_calls.calls     is 'How many calls.';
+comment on column mirror.webhook_calls.slow      is 'How many of those were answered more than a second after they arrived.';
+comment on column mirror.webhook_calls.last_at   is 'When the last of them was recorded.';
 -- What people do on the ops pages, and who is logged in there.
 
 create table mirror.ops_actions (
@@ -36,3 +54,97 @@ comment on column mirror.ops_sessions.created_at is 'When the person logged in, 
 comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';
 comment on column mirror.ops_sessions.role is 'What the session may do: operator or viewer.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
+-- Conditions that people are notified of, without a monitoring system.
+
+create table mirror.alerts (
+  name      text not null,
+  -- No foreign key: it may name an endpoint or a queue as well.
+  subject   text not null,
+  since     timestamptz not null,
+  ended_at  timestamptz,
+  notified_at   timestamptz,
+  primary key (name, subject)
+);
+comment on table  mirror.alerts          is 'Conditions that hold, or whose end has not been notified yet. Kept here so that a restart repeats no notification.';
+comment on column mirror.alerts.name     is 'Name of the condition, as in docs/runbook.md.';
+comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for a condition that exists only once.';
+comment on column mirror.alerts.since    is 'When the condition began to hold.';
+comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row is deleted once that was notified.';
+comment on column mirror.alerts.notified_at  is 'When the outgoing webhook accepted that it is firing; null before.';
+-- Erasure: the mirror keeps an order's reference, status, times, fleet and branch, and nothing else of it comes back.
+
+create table mirror.erasures (
+  source_id  text not null references mirror.sources,
+  reference  text not null,
+  erased_at  timestamptz not null default clock_timestamp(),
+  primary key (source_id, reference)
+);
+comment on table  mirror.erasures           is 'Orders whose personal data was erased. Everything that arrives about them is redacted before it is written, so rows must stay forever.';
+comment on column mirror.erasures.erased_at is 'When the erasure was first requested.';
+comment on column mirror.erasures.reference is 'The erased order''s reference.';
+comment on column mirror.erasures.source_id is 'The source; references sources.';
+
+create function mirror.plain_value(value json) returns json
+language sql immutable parallel safe
+return case when json_typeof(value) not in ('object', 'array') then value end;
+comment on function mirror.plain_value is 'The value, or null if it has parts: in the place of a text they may say anything.';
+
+create function mirror.time_value(value json) returns json
+language sql stable
+return case when mirror.read_time(value #>> '{}') is not null then value end;
+comment on function mirror.time_value is 'The value, or null if it is no date-time: in the place of one, any text may stand.';
+
+create function mirror.redact_order(raw json, reference text, status text) returns json
+language sql stable
+return (
+  -- Fields are named one by one: one that the provider adds later must not pass. Of unreadable input, nothing is kept.
+  select json_build_object(
+    'reference', reference,
+    'externalOrderId', null,
+    'status', status,
+    'livemode', mirror.plain_value(o -> 'livemode'),
+    'fleet', json_build_object('name', mirror.plain_value(o -> 'fleet' -> 'name')),
+    'schedule', json_build_object(
+      'mode', mirror.plain_value(o -> 'schedule' -> 'mode'),
+      'resolved', json_build_object(
+        'pickupTime', mirror.time_value(o -> 'schedule' -> 'resolved' -> 'pickupTime'),
+        'deliveryTime', mirror.time_value(o -> 'schedule' -> 'resolved' -> 'deliveryTime'),
+        'basis', mirror.plain_value(o -> 'schedule' -> 'resolved' -> 'basis'))),
+    'pickupTime', mirror.time_value(o -> 'pickupTime'),
+    'deliveryTime', mirror.time_value(o -> 'deliveryTime'),
+    'realPickupTime', mirror.time_value(o -> 'realPickupTime'),
+    'realDeliveryTime', mirror.time_value(o -> 'realDeliveryTime'),
+    'updatedAt', mirror.time_value(o -> 'updatedAt'),
+    'branch', json_build_object('id', mirror.plain_value(o -> 'branch' -> 'id'), 'reference', mirror.plain_value(o -> 'branch' -> 'reference')),
+    'erased', true)
+  from (select mirror.readable_json(raw) as o) readable
+);
+comment on function mirror.redact_order is 'An order object without personal data: reference, status, times, fleet and branch stay. Applying it twice gives the same result.';
+-- Requests to the provider.
+
+create table mirror.provider_requests (
+  source_id text not null references mirror.sources,
+  minute    timestamptz not null,
+  policy    text not null,
+  purpose   text not null,
+  requests  bigint not null,
+  refused   bigint not null default 0,
+  primary key (source_id, minute, policy, purpose)
+);
+comment on table  mirror.provider_requests          is 'Requests sent to the provider, from all processes, by the minute in which they were recorded; after two days by the hour. Kept for 31 days.';
+comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
+comment on column mirror.provider_requests.purpose  is 'poll, refetch, backfill, verify or write.';
+comment on column mirror.provider_requests.source_id is 'Source that they were sent for.';
+comment on column mirror.provider_requests.minute    is 'Minute in which they were recorded, by the database''s clock; after two days the hour.';
+comment on column mirror.provider_requests.requests  is 'How many were sent.';
+comment on column mirror.provider_requests.refused   is 'How many the provider answered with 429, because the rate limit was reached.';
+create index provider_requests_by_time on mirror.provider_requests (minute);
+-- How far each walk has examined old rows, so that no pass examines them again.
+
+create table mirror.retention_walks (
+  walk     text primary key,
+  position bigint not null
+);
+comment on table  mirror.retention_walks          is 'The progress of each walk of retention through a table. A walk reads the rows in the order in which they were written.';
+comment on column mirror.retention_walks.walk     is 'What is walked. "… that stayed" examines again the rows that had to stay, and starts over at its end; "superseded history" examines young observations to find the older ones that they replaced.';
+comment on column mirror.retention_walks.position is 'Number of the last row that was examined.';

@@ -1,5 +1,57 @@
--- Which server a position in the change feed belongs to, and how far the feed can be read without a gap.
+-- The change feed: each change of an order with its position, without gaps and without duplicates.
 
+create table mirror.changes (
+  position            bigint generated always as identity,
+  source_id           text not null,
+  reference           text not null,
+  revision            integer not null,
+  history_id          bigint not null,
+  previous_history_id bigint,
+  status              text not null,
+  previous_status     text,
+  via                 text not null,
+  event_id            text,
+  event_type          text,
+  version             bigint not null,
+  verdict             mirror.change_verdict not null,
+  changed_at          timestamptz not null default clock_timestamp(),
+  primary key (position, source_id)
+);
+comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows never change, and only retention deletes them.';
+comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with gaps. Read only up to mirror.feed_fence(), called in an earlier statement: a smaller position may commit later.';
+comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
+comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
+comment on column mirror.changes.changed_at is 'When the mirror was changed, by the database''s clock.';
+comment on column mirror.changes.event_id is 'The event that brought the change; null when a read did.';
+comment on column mirror.changes.event_type is 'Type of that event.';
+comment on column mirror.changes.history_id is 'The observation after the change; references history.';
+comment on column mirror.changes.previous_history_id is 'The observation before the change; null for a new order.';
+comment on column mirror.changes.previous_status is 'Status before the change; null for a new order.';
+comment on column mirror.changes.reference is 'The order''s reference.';
+comment on column mirror.changes.revision is 'How many states the order has had, including this one.';
+comment on column mirror.changes.source_id is 'The source; references sources.';
+comment on column mirror.changes.status is 'Status after the change.';
+comment on column mirror.changes.via is 'What brought the change: webhook, poll, backfill, refetch, verify or write.';
+-- Every reader of the feed asks for one source.
+create index changes_in_feed_order on mirror.changes (source_id, position);
+
+create function mirror.server_identity() returns text
+language plpgsql stable as $$
+declare
+  system text;
+  timeline text;
+begin
+  begin
+    select system_identifier into system from pg_control_system();
+    timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  exception when insufficient_privilege or undefined_function or feature_not_supported or object_not_in_prerequisite_state then
+    null;
+  end;
+  return coalesce(system, '-') || '/' || coalesce(timeline, '-');
+end
+$$;
+comment on function mirror.server_identity is 'The server and its timeline; parts that the server does not reveal are "-". It changes when the database is restored elsewhere or to an earlier moment.';
+create index changes_by_time on mirror.changes using brin (changed_at) with (autosummarize = on);
 create table mirror.feed (
   only_row       boolean primary key default true check (only_row),
   server         text not null default mirror.server_identity(),

@@ -71,31 +71,3 @@ create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, de
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
-
-create view reporting.outgoing_webhooks with (security_barrier) as
-with readable as not materialized (
-  select d.* from mirror.outgoing_deliveries d
-  where ((select every_source from mirror.reader) or d.source_id = any ((select sources from mirror.reader)::text[]))
-)
-select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
-  e.failures_in_row, d.newest_missed_at
-from mirror.outgoing_endpoints e
-cross join lateral (
-  select
-    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
-    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
-    (select min(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
-    (select max(p.delivered_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
-    (select max(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
-) d
-where (select every_source from mirror.reader) or exists (
-  select from mirror.outgoing_cursors c
-  where c.endpoint_id = e.endpoint_id and c.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it receives them.';
-comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
-comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
-comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';
-comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
-comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
-comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
-comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was notified of them, within the last week.';
