@@ -1,8 +1,7 @@
--- What people and reporting tools read: the schema `reporting`, views only.
--- the comments here. Views run with their owner's rights, so a reader needs no rights on the schema `mirror`; functions
--- that views call run with the reader's rights, so they read no table. Each view shows only sources that the reader was
--- admitted to, and is a security barrier: otherwise the conditions of a statement could run before that limit and reveal
--- other rows in their error messages.
+-- What people and reporting tools read: the schema `reporting`, views only. Views run with their owner's rights, so a
+-- reader needs no rights on the schema `mirror`; functions that views call run with the reader's rights, so they read no
+-- table. Each view shows only sources that the reader was admitted to, and is a security barrier: otherwise the conditions
+-- of a statement could run before that limit and reveal other rows in their error messages.
 
 create schema reporting;
 comment on schema reporting is 'What order-mirror offers to reporting tools: views with stable names, no personal data, times with time zone.';
