@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { tryParseJson } from "../domain/parseJson.ts";
+import { ProviderError } from "../provider/errors.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import {
@@ -216,13 +218,24 @@ export async function* readPages(
 ): AsyncGenerator<OrdersPage & { readonly revisions: readonly Revision[] }, void, void> {
   let parameters: URLSearchParams | undefined = writeParameters({ limit: PAGE_MAX, ...query });
   while (parameters !== undefined) {
-    const answer = await send(get(ROUTE, { query: parameters }), { signal });
+    const answer = await send(get(ROUTE, { query: parameters }), { signal }).catch(sayWhyIncomplete);
     const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
     yield { orders: data, revisions, ...readFreshness(answer) };
     const next = findNext(answer.headers.get("link"));
     if (next?.toString() === parameters.toString()) throw makeUnreadable(`GET ${ROUTE}`, answer, NO_PROGRESS);
     parameters = next;
   }
+}
+
+const incompleteSchema = z.object({ error: z.object({ message: z.string() }) });
+
+/** The mirror's own sentence says up to when it is complete, and why not further; that may change. */
+function sayWhyIncomplete(error: unknown): never {
+  if (!(error instanceof ProviderError) || error.code !== "not_complete") throw error;
+  const { data } = incompleteSchema.safeParse(tryParseJson(error.readAnswer()?.text ?? ""));
+  const { failure, status, code, requestId } = error;
+  const facts = { failure, status, code, requestId, retry: "later", cause: error } as const;
+  throw new ProviderError(`${error.message}: ${data?.error.message ?? "not complete"}`, facts);
 }
 
 const NEXT = /<\?([^>]*)>; rel="next"/;

@@ -563,6 +563,20 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "the stream says complete while changes are unsent",
+    edits: [
+      {
+        file: "changes/feedTail.ts",
+        find: "complete: isEnd ? kept.complete : null",
+        replace: "complete: isEnd || first >= 0 ? kept.complete : null",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/changes/changeStream.test.ts",
+      test: "says that every change was sent only behind the last of those that are kept",
+    },
+  },
+  {
     name: "outgoing webhooks continue past what retention removed",
     edits: [
       {

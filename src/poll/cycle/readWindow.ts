@@ -91,7 +91,9 @@ export function makeReadPage(
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
     await awaitTurn(signal);
-    const page = await client.listWindow(request, { priority, signal });
+    // A read that fails is repeated in its own turn, not at once.
+    const attemptsMax = gapMs > 0 ? 1 : undefined;
+    const page = await client.listWindow(request, { priority, signal, attemptsMax });
     const walk = receivePage(reading.walk, {
       rows: page.elements.map(toRow),
       hasMore: page.hasMore,

@@ -22,6 +22,8 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { moveServer } from "../../support/mirror/moveServer.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeFeedTail } from "../../../src/changes/feedTail.ts";
+import { readFeedTail } from "../../../src/changes/feedReader.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -162,6 +164,22 @@ describe("a stream of changes", () => {
     await again.next();
     expect(referenceOf(await again.next())).toBe("B");
     expect(JSON.parse((await again.next())!.data!)).toMatchObject({ through: at(1) });
+  });
+
+  it("says that every change was sent only behind the last of those that are kept", async () => {
+    const tail = makeFeedTail({ pool, sourceId: "live" });
+    await tail.look();
+    const start = await readFeedTail(pool, "live");
+    await see(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
+    await database.pool.query(
+      "insert into mirror.poll_state (source_id, safe_through) values ('live', $1) on conflict (source_id) do update set safe_through = excluded.safe_through",
+      [parseInstant(at(2))],
+    );
+    expect(await tail.look()).toBe(true);
+    const first = tail.take(start, 2);
+    expect([first?.entries.length, first?.complete]).toEqual([2, null]);
+    const rest = tail.take(first!.entries.at(-1)!.place, 2);
+    expect([rest?.entries.length, rest?.complete?.through]).toEqual([1, parseInstant(at(2))]);
   });
 
   it("sends heartbeats while nothing happens", async () => {

@@ -275,6 +275,21 @@ it("ends with a refusal when the stored position is of elsewhere", async () => {
   expect(asked.every((address) => new URL(address, mirror.url).searchParams.size <= 2)).toBe(true);
 });
 
+it("says up to when a mirror is complete, and why not further", async () => {
+  const message = "Complete up to 2026-11-21T10:00:00Z; the window behind it is not proved yet.";
+  answer = (_request, response) =>
+    void response
+      .writeHead(412, { "content-type": "application/json" })
+      .end(JSON.stringify({ error: { code: "not_complete", message }, request_id: "r" }));
+  const error: unknown = await client
+    .orders({ complete: "2026-11-22T00:00:00Z" })
+    .pages()
+    .next()
+    .catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: "not_complete", status: 412, retry: "later" });
+  expect(String(error)).toContain(message);
+});
+
 it("waits between requests while a mirror answers too early", async () => {
   answer = json(CHANGE.after);
   const wait = { updatedAfter: CHANGE.updatedAt, timeoutMs: 1_500 };
