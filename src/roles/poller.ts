@@ -32,6 +32,41 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   logger.info({ sources: config.sources.map(({ sourceId }) => sourceId) }, "poller is ready");
 }
 
+/**
+ * A poller for a command that waits for a request: while no other process leads the source, it does the work, and
+ * otherwise it does nothing. The caller starts and closes it.
+ */
+export function makeCommandPoller(
+  { config, pool, clock, logger }: Pick<RoleDeps, "config" | "clock" | "logger"> & { pool: Pool },
+  source: SourceConfig,
+): Poller {
+  const modes = new Map(modesOf(config));
+  const apiKey = keyOf(source);
+  const budget = makeBudget({ clock, share: config.rateShare });
+  const { baseUrl, webhookSecrets } = source;
+  return makePoller({
+    pool,
+    source,
+    holder: HOLDER,
+    client: makeProviderClient({ baseUrl, apiKey, budget, clock, logger }),
+    apply: makeApply({ events: deliveryEvents, pool, logger, modes }),
+    clock,
+    logger,
+    ...paceOf(config),
+    webhooksConfigured: webhookSecrets.length > 0,
+    assertOurs: () => assertOurs(pool, source),
+  });
+}
+
+function paceOf(config: RoleDeps["config"]) {
+  return {
+    intervalSeconds: config.pollIntervalSeconds,
+    marginSeconds: config.pollMarginSeconds,
+    backfillSince: config.backfillSince,
+    pace: config.pollPace,
+  };
+}
+
 function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
   const trackUsage = makeTrackUsage(deps, pool);
@@ -55,10 +90,7 @@ function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller
       apply,
       clock,
       logger: ownLogger,
-      intervalSeconds: config.pollIntervalSeconds,
-      marginSeconds: config.pollMarginSeconds,
-      backfillSince: config.backfillSince,
-      pace: config.pollPace,
+      ...paceOf(config),
       eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
       assertOurs: () => assertOurs(pool, source),

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { runCommand } from "../../support/programs/command.ts";
@@ -7,6 +7,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 let database: TestDatabase;
@@ -52,7 +53,13 @@ it("requests a backfill from the poller, cancels it, and refuses wrong arguments
     stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
   });
   expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
-  for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
+  for (const wrong of [
+    [],
+    ["--from", "soon"],
+    ["--from", "P1D", "--to", "P2D"],
+    ["--from", "2062-01-01T00:00:00Z", "--to", "2063-01-01T00:00:00Z"],
+    ["--watch", "999"],
+  ]) {
     expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
   }
   expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
@@ -91,4 +98,37 @@ it("exits with 3 when part of the period could not be proved", async () => {
   expect(await run(["--watch", requestId, "--json"])).toMatchObject({ code: 3 });
   await end(0);
   expect(await run(["--watch", requestId])).toMatchObject({ code: 0 });
+});
+
+it("does the work itself while nothing polls, and ends with its result", async () => {
+  const sandbox = await makeTestSandbox();
+  onTestFinished(() => sandbox.close());
+  const own = await makeTestDatabase();
+  onTestFinished(() => own.drop());
+  const ownPool = makePool({ url: own.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => ownPool.end());
+  await ownPool.query("insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', $1)", [
+    sandbox.url,
+  ]);
+  const since = new Date(Date.now() - 5 * 86_400_000).toISOString();
+  await sandbox.steer("POST", "/seed", { orders: 30, since });
+  const env = {
+    DELIVERY_BASE_URL: sandbox.url,
+    DELIVERY_LIVE_API_KEY: LIVE,
+    POLL_INTERVAL_SECONDS: "1",
+    POLL_MARGIN_SECONDS: "1",
+    BACKFILL_SINCE: "PT1H",
+  };
+  const command = (verb: string) =>
+    runCommand([verb, "--source", "live", "--from", "P9D", "--to", "PT2M", "--json"], {
+      databaseUrl: own.url,
+      env,
+    });
+  const read = await command("backfill");
+  expect({ code: read.code, stderr: read.stderr }).toMatchObject({ code: 0 });
+  expect(JSON.parse(read.stdout)).toMatchObject({ state: "done", unproved: 0 });
+  const compared = await command("verify");
+  expect(JSON.parse(compared.stdout)).toMatchObject({ state: "done", missing: 0, stale: 0, extra: 0 });
+  const { rows } = await ownPool.query("select from mirror.leases where expires_at > clock_timestamp()");
+  expect(rows).toEqual([]);
 });

@@ -14,7 +14,11 @@ import {
 import type { Progress } from "../../output/terminal.ts";
 import { audited, chooseSource, runUntilInterrupted, withMirror } from "../../input/session.ts";
 import { commandOn } from "../../../domain/shellWord.ts";
+import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
+import { makeCommandPoller } from "../../../roles/poller.ts";
+import type { Config } from "../../../runtime/config/config.ts";
+import { silentLogger } from "../../../runtime/telemetry/logger.ts";
 import { ConfigurationError, OrderMirrorError } from "../../../domain/errors.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { BOUND_GRANULE } from "../../../domain/window/window.ts";
@@ -61,7 +65,7 @@ export function register(program: Command): void {
       .option("--watch <number>", "watch an earlier request")
       .option("--cancel <number>", "cancel a request; what was read stays")
       .option("--json", "print JSON")
-      .action((options: RequestOptions) => withMirror(({ pool }) => followRequest(pool, options, asking)));
+      .action((options: RequestOptions) => withMirror((mirror) => followRequest(mirror, options, asking)));
   add(BACKFILL, "read a past period from the provider, newest part first, while polling continues", "P90D");
   add(VERIFICATION, "compare a period of the mirror with the provider, and repair differences", "P2D");
 }
@@ -120,8 +124,18 @@ class RequestEndedError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-/** Creates a request for a period, or resumes watching an existing one, and shows its progress until it ends. */
-async function followRequest(pool: Pool, options: RequestOptions, asking: Asking): Promise<void> {
+interface Mirror {
+  readonly config: Config;
+  readonly pool: Pool;
+  readonly databaseUrl: string;
+}
+
+/**
+ * Creates a request for a period, or resumes watching an existing one, and shows its progress until it ends. The work is
+ * done here, unless another process polls the source.
+ */
+async function followRequest(mirror: Mirror, options: RequestOptions, asking: Asking): Promise<void> {
+  const { pool } = mirror;
   const { kind, noun, verb } = asking;
   const command = `order-mirror ${verb}`;
   if (options.cancel !== undefined) return cancel(pool, asking, parseNumber("--cancel", options.cancel));
@@ -136,7 +150,9 @@ async function followRequest(pool: Pool, options: RequestOptions, asking: Asking
       printNotice(`Watch it with: ${command} --watch ${asked}`);
       return;
     }
-    const ended = await watchUntilEnded(() => mustRead(pool, kind, asked), signal);
+    const ended = await withPoller(mirror, known.sourceId, () =>
+      watchUntilEnded(() => mustRead(pool, kind, asked), signal),
+    );
     if (ended === undefined) {
       printNotice(`${noun} ${asked} continues in the background.`);
       printNotice(`  watch it:  ${command} --watch ${asked}`);
@@ -146,6 +162,27 @@ async function followRequest(pool: Pool, options: RequestOptions, asking: Asking
     if (options.json === true) printJson(toJson(ended));
     assertDone(ended, noun);
     asking.report(ended, options.json === true);
+  });
+}
+
+/** Runs a poller of the source meanwhile, which works while no other process leads. */
+async function withPoller<Result>(
+  { config, databaseUrl }: Mirror,
+  sourceId: string,
+  watch: () => Promise<Result>,
+): Promise<Result> {
+  const source = config.sources.find((each) => each.sourceId === sourceId);
+  // Without its key only a poller elsewhere can read it.
+  if (source === undefined) return watch();
+  const options = { url: databaseUrl, purpose: "poll", max: 2, statementTimeoutMs: POLL_TIMEOUT_MS };
+  return withPool(options, async (pool) => {
+    const poller = makeCommandPoller({ config, pool, clock: systemClock, logger: silentLogger }, source);
+    poller.start();
+    try {
+      return await watch();
+    } finally {
+      await poller.close();
+    }
   });
 }
 
@@ -220,6 +257,7 @@ function toJson(request: PeriodRequest) {
   };
 }
 
+const POLL_TIMEOUT_MS = 15_000;
 const LOOK_EVERY_MS = 500;
 /** If nobody has started a request for this long, perhaps no poller is running. */
 const NOBODY_AFTER_MS = 45_000;
@@ -240,7 +278,9 @@ async function watchUntilEnded(
       return request;
     } else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
       warned = true;
-      printNotice("Not started yet. It needs a running poller and may be queued behind other requests.");
+      printNotice(
+        "Not started yet: it may be queued behind other requests, or no process has the key of the source.",
+      );
     }
     await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
   }
@@ -256,6 +296,11 @@ function readPeriod({ from, to }: { from: string; to: string | undefined }): Win
   const now = systemClock.now();
   const since = floorTo(resolveSince(from, now), BOUND_GRANULE);
   const until = ceilTo(to === undefined ? now : resolveSince(to, now), BOUND_GRANULE);
+  if (since >= now) {
+    throw new ConfigurationError("The period lies in the future.", {
+      fix: "Give a --from in the past, for example --from P2D.",
+    });
+  }
   if (since < until) return { since, until };
   throw new ConfigurationError("The period ends before it begins.", {
     fix: "Give a --from that is earlier than --to.",
