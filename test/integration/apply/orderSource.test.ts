@@ -47,8 +47,8 @@ async function startFirst(): Promise<Subject> {
     clock: systemClock,
     logger: silentLogger,
   });
-  const { data } = (await source.listOrders({ limit: 1 })).readOrders();
-  const reference = data[0]!.reference;
+  const { json } = await world.ask("GET", "/v1/orders?status=created&limit=1");
+  const { reference } = json.data[0] as { reference: string };
   return {
     source,
     events: deliveryEvents,
