@@ -176,12 +176,12 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
   return count;
 }
 
-/** How old an order of the past is in its last status, and after how many seconds it got there; from the oldest. */
+/** How old an order of the past is in its last status, and when it got there, less up to 100 s; from the oldest. */
 const PAST_STATUSES = [
   { status: "delivered", ageSeconds: 2_400, afterSeconds: 1_900 },
   { status: "arrived_for_delivery", ageSeconds: 1_900, afterSeconds: 1_700 },
   { status: "picked_up", ageSeconds: 900, afterSeconds: 800 },
-  { status: "arrived_for_pickup", ageSeconds: 600, afterSeconds: 600 },
+  { status: "arrived_for_pickup", ageSeconds: 600, afterSeconds: 500 },
   { status: "created", ageSeconds: 0, afterSeconds: 0 },
 ] as const;
 const PAST_CANCELLED = { status: "cancelled", ageSeconds: 600, afterSeconds: 300 } as const;

@@ -307,6 +307,18 @@ describe("a past", () => {
     expect((await world.steer("GET", "/orders")).orders).toEqual(first);
   });
 
+  it("has no change that is still to come", async () => {
+    const world = await open();
+    await world.steer("POST", "/seed", {
+      orders: 2_000,
+      since: "2026-01-05T07:00:00Z",
+      until: "2026-01-05T08:00:00Z",
+    });
+    const { orders } = await world.steer("GET", "/orders");
+    const changes = orders.map(({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt)) as number[];
+    expect(Math.max(...changes)).toBeLessThan(Date.parse("2026-01-05T08:00:00Z"));
+  });
+
   it("continues with today's orders, and its open ones are delivered", async () => {
     const world = await open({ speed: 10 });
     await world.steer("POST", "/seed", {
