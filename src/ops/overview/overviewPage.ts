@@ -2,7 +2,7 @@ import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import { VIAS } from "../../domain/order/observation.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderAlert, renderMinute, renderWarning } from "../../html/marks.ts";
+import { renderAlert, renderMinute } from "../../html/marks.ts";
 import { numberColumn, renderTable } from "../../html/table.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderChoice } from "../html/choice.ts";
@@ -58,7 +58,7 @@ const WEBHOOKS: Readonly<Record<SourceView["webhooks"], string | Html>> = {
   "not-configured": "polled only",
   "never-seen": "never arrived",
   working: "working",
-  losing: renderWarning("some lost"),
+  losing: "some lost",
   stopped: renderAlert("stopped"),
   refused: renderAlert("all refused"),
   "without-secret": renderAlert("no secret"),

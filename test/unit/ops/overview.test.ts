@@ -203,7 +203,10 @@ describe("no two statements about a source contradict each other", () => {
     }),
     fc.record({ pending: fc.integer({ min: 1, max: 500 }), oldestPendingAt: at }),
     fc.record({ quarantined: fc.integer({ min: 1, max: 9 }), oldestQuarantinedAt: at }),
-    fc.record({ lost: fc.integer({ min: 1, max: 900 }), firstLostAt: at }),
+    fc.record({
+      lost: fc.oneof(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 5, max: 900 })),
+      firstLostAt: at,
+    }),
     fc.record({ lostSinceLastEvent: fc.integer({ min: 1, max: 9 }), firstLostSinceLastEventAt: at }),
     fc.record({
       refusedSinceLastEvent: fc.integer({ min: 1, max: 99 }),
