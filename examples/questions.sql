@@ -37,6 +37,7 @@ group by 1
 order by 1;
 
 -- How long were the orders of the last 30 days in each status?
+-- Leaves out a status whose following one was not seen.
 select s.status, count(seconds) as orders, round(percentile_cont(0.5) within group (order by seconds)) as median_seconds,
   round(percentile_cont(0.9) within group (order by seconds)) as p90_seconds
 from reporting.order_facts f
@@ -98,6 +99,7 @@ order by orders desc, 1, 2
 limit 10;
 
 -- At which branches do couriers wait longest for the goods?
+-- Leaves out orders of which either status was not seen.
 select branch_name, count(*) as pickups, round(avg(arrived_for_pickup_seconds)) as average_seconds
 from reporting.order_facts
 where source_id = 'live' and pickup_time >= now() - interval '30 days' and picked_up_at is not null

@@ -783,14 +783,18 @@ select
   f.branch_id, coalesce(b.reference, f.branch_reference) as branch_reference, b.name as branch_name, f.fleet_name,
   f.pickup_time, f.delivery_time, f.real_pickup_time, f.real_delivery_time,
   f.created_at, f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at,
-  date_part('epoch', least(f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.created_at) as created_seconds,
-  date_part('epoch', least(f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.arrived_for_pickup_at) as arrived_for_pickup_seconds,
-  date_part('epoch', least(f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.picked_up_at) as picked_up_seconds,
-  date_part('epoch', least(f.other_status_at, f.cancelled_at)
-    - f.arrived_for_delivery_at) as arrived_for_delivery_seconds,
+  -- Null where the status that follows in the life of an order was not seen: the time to a later one would be too long.
+  case when f.arrived_for_pickup_at is not null then date_part('epoch', least(
+    f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.created_at) end as created_seconds,
+  case when f.picked_up_at is not null then date_part('epoch', least(
+    f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.arrived_for_pickup_at) end as arrived_for_pickup_seconds,
+  case when f.arrived_for_delivery_at is not null then date_part('epoch', least(
+    f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
+    - f.picked_up_at) end as picked_up_seconds,
+  case when f.other_status_at is not null then date_part('epoch', least(f.other_status_at, f.cancelled_at)
+    - f.arrived_for_delivery_at) end as arrived_for_delivery_seconds,
   date_part('epoch', f.real_pickup_time - f.created_at) as created_to_pickup_seconds,
   date_part('epoch', f.real_delivery_time - f.created_at) as created_to_delivery_seconds,
   date_part('epoch', f.real_delivery_time - f.real_pickup_time) as transit_seconds,
@@ -821,10 +825,10 @@ comment on column reporting.order_facts.picked_up_at                 is 'The sam
 comment on column reporting.order_facts.arrived_for_delivery_at      is 'The same for arrived_for_delivery.';
 comment on column reporting.order_facts.other_status_at              is 'The same for any status that the provider does not document, such as the one after a delivery.';
 comment on column reporting.order_facts.cancelled_at                 is 'The same for cancelled.';
-comment on column reporting.order_facts.created_seconds              is 'Seconds from created_at to the next status; null while either is unknown.';
-comment on column reporting.order_facts.arrived_for_pickup_seconds   is 'Seconds from arrived_for_pickup_at to the next status: how long the courier waited.';
-comment on column reporting.order_facts.picked_up_seconds            is 'Seconds from picked_up_at to the next status.';
-comment on column reporting.order_facts.arrived_for_delivery_seconds is 'Seconds from arrived_for_delivery_at to the next status.';
+comment on column reporting.order_facts.created_seconds              is 'Seconds from created_at to the next status; null unless arrived_for_pickup was seen, so also for an order that was cancelled before.';
+comment on column reporting.order_facts.arrived_for_pickup_seconds   is 'Seconds from arrived_for_pickup_at to the next status: how long the courier waited; null unless picked_up was seen.';
+comment on column reporting.order_facts.picked_up_seconds            is 'Seconds from picked_up_at to the next status; null unless arrived_for_delivery was seen.';
+comment on column reporting.order_facts.arrived_for_delivery_seconds is 'Seconds from arrived_for_delivery_at to the next status; null unless one of those that the provider does not document was seen.';
 comment on column reporting.order_facts.created_to_pickup_seconds    is 'Seconds from created_at to the actual pickup.';
 comment on column reporting.order_facts.created_to_delivery_seconds  is 'Seconds from created_at to the actual delivery.';
 comment on column reporting.order_facts.transit_seconds              is 'Seconds from the actual pickup to the actual delivery.';

@@ -37,13 +37,13 @@ async function seeByEvent(order: OrderSketch): Promise<void> {
     await putIntoInbox(pool, [{ eventId, body: makeEventBody({ id: eventId, order }) }]),
   );
 }
-/** `atSecond` is when the list was requested; it shows with certainty what is 15 minutes older. */
-const seeByPoll = (order: OrderSketch, atSecond: number) =>
+/** `atSecond` is when the list was requested; it shows with certainty what is older by the margin. */
+const seeByPoll = (order: OrderSketch, atSecond: number, marginSeconds = 5) =>
   apply.applyReads({
     sourceId: "live",
     via: "poll",
     snapshots: [makeSnapshot(order)],
-    time: readAt(parseInstant(at(atSecond)), 5),
+    time: readAt(parseInstant(at(atSecond)), marginSeconds),
   });
 const miss = (reference: string, atSecond: number) =>
   applyAbsence(pool, {
@@ -102,7 +102,8 @@ describe("order_facts", () => {
         cancelled_at: null,
         created_seconds: 100,
         arrived_for_pickup_seconds: 60,
-        picked_up_seconds: 3_340,
+        // Its end is not known: arrived_for_delivery was not seen.
+        picked_up_seconds: null,
         arrived_for_delivery_seconds: null,
         created_to_pickup_seconds: 150,
         created_to_delivery_seconds: 3_400,
@@ -132,6 +133,23 @@ describe("order_facts", () => {
     ]);
   });
 
+  it("has no duration of a status whose following one was not seen", async () => {
+    const statuses = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "delivered"];
+    const seconds = statuses.slice(0, 4).map((status) => `${status}_seconds`);
+    for (const lost of [...statuses, "none"])
+      for (const [index, status] of statuses.entries())
+        if (status !== lost) await seeByEvent({ reference: lost, updatedAt: at(index * 100), status });
+    await keepFacts(pool);
+    for (const lost of [...statuses, "none"]) {
+      const [row] = (await facts()).filter(({ reference }) => reference === lost);
+      const known = statuses.slice(0, 4).map((status, n) => status !== lost && statuses[n + 1] !== lost);
+      expect([lost, ...seconds.map((column) => row![column])]).toEqual([
+        lost,
+        ...known.map((is) => (is ? 100 : null)),
+      ]);
+    }
+  });
+
   it("includes a state that arrives after a younger one, also when its number is committed late", async () => {
     await seeByEvent({ reference: "A", updatedAt: at(100), status: "picked_up" });
     await keepFacts(pool);
@@ -156,11 +174,11 @@ describe("order_facts", () => {
   });
 
   it("leaves out what a read contradicted, and counts the correction", async () => {
-    await seeByPoll({ reference: "A", updatedAt: at(0) }, 900);
+    await seeByPoll({ reference: "A", updatedAt: at(0) }, 900, 900);
     await seeByEvent({ reference: "A", updatedAt: at(60), status: "picked_up" });
     await keepFacts(pool);
     expect(await facts()).toMatchObject([{ status: "picked_up", picked_up_at: utc(60), corrections: 0 }]);
-    await seeByPoll({ reference: "A", updatedAt: at(0) }, 1_800);
+    await seeByPoll({ reference: "A", updatedAt: at(0) }, 1_800, 900);
     await keepFacts(pool);
     expect(await facts()).toMatchObject([
       { status: "created", picked_up_at: null, statuses_by_event: 0, corrections: 1 },
@@ -194,9 +212,9 @@ describe("order_facts", () => {
 describe("order_facts and retention", () => {
   it("keeps what the history no longer has, when the order changes again", async () => {
     await deliver();
-    await seeByPoll({ reference: "A", updatedAt: at(0) }, 6_000);
+    await seeByPoll({ reference: "A", updatedAt: at(0) }, 6_000, 900);
     await seeByEvent({ reference: "A", updatedAt: at(5_900), status: "arrived_for_pickup" });
-    await seeByPoll({ reference: "A", updatedAt: at(5_950), status: "picked_up" }, 6_000);
+    await seeByPoll({ reference: "A", updatedAt: at(5_950), status: "picked_up" }, 6_000, 900);
     await seeByEvent({ reference: "A", updatedAt: at(5_990), status: "arrived_for_delivery" });
     await keepFacts(pool);
     const [before] = await facts();

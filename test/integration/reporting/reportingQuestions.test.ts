@@ -192,7 +192,8 @@ const ANSWERS: readonly (readonly object[])[] = [
   ],
   [
     // Of M3, L1, Y1, Y2, T1 and T2: 16, 10, 16, 16, 16 and 10 minutes.
-    { status: "created", orders: 6, median_seconds: 960, p90_seconds: 960 },
+    // Not the one that was cancelled while created.
+    { status: "created", orders: 5, median_seconds: 960, p90_seconds: 960 },
     { status: "arrived_for_pickup", orders: 5, median_seconds: 240, p90_seconds: 456 },
     { status: "picked_up", orders: 4, median_seconds: 1_500, p90_seconds: 1_500 },
     // 10, 25, 8 and 4 minutes.
