@@ -23,17 +23,6 @@ beforeAll(async () => {
 afterEach(stopPrograms);
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
-it("ends as after SIGTERM when its output is closed, and leaves nothing running", async () => {
-  const demo = startProgram(["demo"], env);
-  await demo.waitFor(/Ops\s+http/);
-  const postgres = path.join(dataDir, "demo/postgres/postmaster.pid");
-  expect(existsSync(postgres)).toBe(true);
-  demo.child.stdout?.destroy();
-  const { code, signal } = await demo.ended;
-  expect([code, signal]).toEqual([141, null]);
-  expect(existsSync(postgres)).toBe(false);
-});
-
 interface StatusJson {
   readonly sourceId: string;
   readonly orders: number;
@@ -97,4 +86,15 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   await again.waitFor(/webhook\s+\S+\s+.*applied/);
   expect((await readStatus())[0]!.orders).toBeGreaterThanOrEqual(stopped.orders);
   await again.stop("SIGINT");
+});
+
+it("ends as after SIGTERM when its output is closed, and leaves nothing running", async () => {
+  const demo = startProgram(["demo"], env);
+  await demo.waitFor(/Ops\s+http/);
+  const postgres = path.join(dataDir, "demo/postgres/postmaster.pid");
+  expect(existsSync(postgres)).toBe(true);
+  demo.child.stdout?.destroy();
+  const { code, signal } = await demo.ended;
+  expect([code, signal]).toEqual([141, null]);
+  expect(existsSync(postgres)).toBe(false);
 });
