@@ -112,6 +112,12 @@ export const DEVIATIONS: readonly Deviation[] = [
     reduce: (answer) => (answer.status === 404 ? { ...answer, headers: {}, body: "" } : answer),
   },
   {
+    what: "addresses outside `/v1`: 404 `not_found` without a key, too",
+    why: "inside another program they belong to that program",
+    concerns: ({ target }) => !target.startsWith("/v1"),
+    reduce: nothing,
+  },
+  {
     what: "304 to `If-None-Match`",
     why: "the mirror's answers have an `ETag`",
     concerns: ({ headers }) => headers !== undefined && "if-none-match" in headers,
