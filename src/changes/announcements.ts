@@ -5,7 +5,7 @@ import { startListener } from "../database/listener.ts";
 import type { Listener } from "../database/listener.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { listenForChanges, notifyChanges } from "./announcements.sql.ts";
+import { listenForChanges, notifyChanges } from "./changeFeed.sql.ts";
 
 /** At most 200 announcements a second and process: each one covers every change that was committed before it. */
 const PAUSE_MS = 5;

@@ -168,3 +168,25 @@ export async function findFeedPlace(
   const place = rows[0]?.place ?? null;
   return place === null ? undefined : BigInt(place);
 }
+
+/** In the database and with its owner's rights, as it writes what the processes themselves must not. */
+const BEGIN = "select mirror.begin_feed_epoch() as begun";
+
+/**
+ * Begins a new epoch of the change feed when the database has moved to another server or back in time; otherwise does
+ * nothing. Returns true when it began one. Writers of changes ask the same, so the order of the two does not matter.
+ */
+export async function beginFeedEpoch(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ begun: boolean }>(BEGIN);
+  return rows[0]?.begun === true;
+}
+
+/** Sends the announcement to every process that listens on this database; nothing of it is stored. */
+export async function notifyChanges(pool: Pool): Promise<void> {
+  await pool.query("notify order_mirror_changes");
+}
+
+/** Receives what notifyChanges sends, for as long as the connection lasts. */
+export async function listenForChanges(client: Queryable): Promise<void> {
+  await client.query("listen order_mirror_changes");
+}

@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { readChanges, readFeedEnd, readFeedFence } from "./changeFeed.sql.ts";
+import { readChanges, readFeedEnd, readFeedFence, beginFeedEpoch } from "./changeFeed.sql.ts";
 import type { Change } from "./change.sql.ts";
 import type { Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { beginFeedEpoch } from "./feedEpoch.sql.ts";
 import { writeChange } from "./changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor } from "./feedCursor.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { BranchName } from "./branches.sql.ts";
 import type { OrderFilter } from "./orderFilter.sql.ts";
-import { ORDER_SORTS } from "./orderReads.sql.ts";
+import { ORDER_SORTS, hasStatus } from "./orderReads.sql.ts";
 import type { OrdersQuery } from "./orderReads.sql.ts";
 import { readCursor } from "./cursor.ts";
 import {
@@ -11,8 +11,13 @@ import {
   pageParameters,
   parseParameters,
   timeParameter,
+  ORDER_STATUSES,
+  refuseStatus,
 } from "../wire/listParameters.ts";
-import { refuseParameter } from "../wire/refusal.ts";
+import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
+import { findBranch } from "./branches.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { readOrUnavailable } from "../http/respond.ts";
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -100,4 +105,31 @@ function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedF
 /** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
 function nameBranch(value: string): BranchName {
   return UUID.test(value) ? { id: value } : { reference: value };
+}
+
+/**
+ * The filter with its branch resolved. Throws RefusedRequestError: 422 invalid_request for a status that is neither known
+ * nor that of any order, because the provider may have more statuses than it documents; and 422 branch_not_found for a
+ * branch that does not exist (spec, "list orders": an error, not an empty page).
+ */
+export async function resolveFilter(
+  pool: Pool,
+  { sourceId, asked }: { sourceId: string; asked: AskedFilter },
+): Promise<OrderFilter> {
+  const { branch, ...filter } = asked;
+  const { status } = filter;
+  const isKnown = status === undefined || ORDER_STATUSES.some((each) => each === status);
+  if (!isKnown && (isUnstorable(status) || !(await readOrUnavailable(hasStatus(pool, { sourceId, status })))))
+    throw refuseStatus();
+  if (branch === undefined) return { ...filter, sourceId };
+  const found = isUnstorable(Object.values(branch).join())
+    ? undefined
+    : await readOrUnavailable(findBranch(pool, { sourceId, branch }));
+  if (found === undefined) throw refuseBranch();
+  return { ...filter, ...found, sourceId };
+}
+
+/** The database's text cannot hold NUL, so nothing there can match. */
+function isUnstorable(text: string): boolean {
+  return text.includes("\0");
 }

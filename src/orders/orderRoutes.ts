@@ -1,8 +1,8 @@
 import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
-import type { OrdersQuery } from "./orderReads.sql.ts";
+import type { OrdersQuery, ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { resolveFilter } from "./resolveFilter.ts";
+import { resolveFilter, parseOrderQuery } from "./orderQuery.ts";
 import { writeCursor } from "./cursor.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import {
@@ -13,14 +13,13 @@ import {
   stampFreshness,
   writeFreshness,
 } from "./freshness.ts";
-import { writePage } from "./orderJson.ts";
-import { parseOrderQuery } from "./orderQuery.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
-import { withoutRequestId } from "../http/requestId.ts";
-import { readOrUnavailable, sendJson } from "../http/respond.ts";
+import { withoutRequestId, readOrUnavailable, sendJson } from "../http/respond.ts";
 import type { Route } from "../http/route.ts";
+import { formatInstant } from "../domain/order/instant.ts";
+import { selectBranches } from "./branches.sql.ts";
 
 export interface OrderRouteDeps {
   readonly pool: Pool;
@@ -97,4 +96,51 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
 async function readPage(pool: Pool, query: OrdersQuery) {
   const orders = await selectOrders(pool, { ...query, limit: query.limit + 1 });
   return { orders: orders.slice(0, query.limit), hasMore: orders.length > query.limit };
+}
+
+/**
+ * A page of a list, without `request_id`. Each of `orders` is the unchanged JSON text of one order; `revisions` adds a
+ * list with the revision of each, in the same sequence. @internal
+ */
+export function writePage(page: {
+  orders: readonly ListedOrder[];
+  hasMore: boolean;
+  limit: number;
+  offset: number;
+  revisions: boolean;
+}): string {
+  const { orders, hasMore, limit, offset } = page;
+  // Added one by one: V8 then copies them once, when the page is complete, and a page is garbage in its largest heap.
+  let texts = "";
+  for (const { raw } of orders) texts += texts === "" ? raw : `,${raw}`;
+  const revisions = page.revisions ? `,"revisions":${listRevisions(orders)}` : "";
+  return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
+}
+
+function listRevisions(orders: readonly ListedOrder[]): string {
+  return JSON.stringify(
+    orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) })),
+  );
+}
+
+const NOT_READ = {
+  status: 503,
+  code: "temporarily_unavailable",
+  message: "The branches have not been read from the provider yet.",
+  headers: { "Retry-After": "5" },
+};
+
+/**
+ * GET /v1/branches (spec, "list branches"): open branches as the provider listed them at `X-Branches-As-Of`, in its order
+ * and in one page. 503 before they were first read: an empty list would say that there are none.
+ */
+export function makeListBranches(deps: { pool: Pool; authenticate: Authenticate }): Route {
+  const { pool, authenticate } = deps;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const branches = await readOrUnavailable(selectBranches(pool, sourceId));
+    if (branches === undefined) throw new RefusedRequestError(NOT_READ);
+    response.setHeader("X-Branches-As-Of", branches.asOf);
+    sendJson(response, `{"data":[${branches.raws.join(",")}],"hasMore":false}`);
+  };
 }

@@ -1,10 +1,9 @@
 import type { Pool } from "../database/database.ts";
-import { showAnswer } from "./outgoingAnswer.ts";
+import { showAnswer, writeMessage } from "./outgoingMessage.ts";
 import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
 import type { AttemptEnd, ChangeDelivery, MissedChanges } from "./outgoingDelivery.sql.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { writeMessage } from "./outgoingMessage.ts";
 import type { Enqueued } from "./outgoingPlan.sql.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 

@@ -173,11 +173,12 @@ export interface QueueStanding {
   readonly pending: number;
   /** By a person, or in the file. */
   readonly paused: boolean;
+  readonly failuresInRow: number;
 }
 
 export async function readQueueStanding(pool: Pool, endpointId: string): Promise<QueueStanding | undefined> {
   const { rows } = await pool.query<QueueStanding>(
-    `select e.paused_at is not null or e.listed = 'paused' as paused,
+    `select e.paused_at is not null or e.listed = 'paused' as paused, e.failures_in_row as "failuresInRow",
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending') as pending,
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending'
           and d.enqueued_at < clock_timestamp() - interval '5 seconds') as enqueued

@@ -1,6 +1,6 @@
 import type { Job } from "bullmq";
 import { z } from "zod";
-import { beginFeedEpoch } from "../changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
@@ -89,10 +89,14 @@ export interface OutgoingDeps {
 export async function openOutgoing(deps: OutgoingDeps) {
   const { backend, clock, logger } = deps;
   const { queue } = backend;
-  const feeder = makeFeeder(deps);
+  const rest = { isTaken: false };
+  const feeder = makeFeeder(deps, rest);
   const { retrySeconds = RETRY_SECONDS, endpoint } = deps;
   const opened = await backend.openWorker(
-    makeProcessor(deps, () => opened.worker),
+    makeProcessor(deps, async (ms) => {
+      rest.isTaken = true;
+      await opened.worker.rateLimit(ms);
+    }),
     {
       ...WORKER_OPTIONS,
       limiter: { max: endpoint.rate ?? RATE_MAX, duration: 1_000 },
@@ -139,7 +143,7 @@ export async function openOutgoing(deps: OutgoingDeps) {
 }
 
 /** Fills the queue from the feed. */
-function makeFeeder(deps: OutgoingDeps) {
+function makeFeeder(deps: OutgoingDeps, rest: { isTaken: boolean }) {
   const { pool, backend, endpoint, subscriptions, clock, compareEveryMs = COMPARE_EVERY_MS } = deps;
   const { queue } = backend;
   const { endpointId } = endpoint;
@@ -169,6 +173,11 @@ function makeFeeder(deps: OutgoingDeps) {
     await queue.setGlobalConcurrency(UNDER_WAY_MAX);
     if (standing.paused !== (await queue.isPaused()))
       await (standing.paused ? queue.pause() : queue.resume());
+    if (rest.isTaken && standing.failuresInRow === 0) {
+      // An attempt was accepted, or a person has messages sent again.
+      await queue.removeRateLimitKey();
+      rest.isTaken = false;
+    }
     const held = await queue.getJobCountByTypes("wait", "active", "delayed", "prioritized");
     if (held < standing.enqueued) await enqueueAgain(pool, endpointId);
   }
@@ -225,7 +234,7 @@ class DeliveryFailedError extends Error {
   }
 }
 
-function makeProcessor(deps: OutgoingDeps, workerOf: () => { rateLimit(ms: number): Promise<void> }) {
+function makeProcessor(deps: OutgoingDeps, takeRest: (ms: number) => Promise<void>) {
   const deliver = makeDeliver(deps);
   return async (job: Job<OutgoingJob, void>, token?: string): Promise<void> => {
     const { data } = jobSchema.safeParse(job.data);
@@ -240,7 +249,7 @@ function makeProcessor(deps: OutgoingDeps, workerOf: () => { rateLimit(ms: numbe
     const { outcome, dead, askedMs, failuresInRow } = delivered;
     if (failuresInRow >= FAILURES_BEFORE_REST) {
       const doublings = Math.min(failuresInRow - FAILURES_BEFORE_REST, REST_DOUBLINGS_MAX);
-      await workerOf().rateLimit(REST_MS * 2 ** doublings);
+      await takeRest(REST_MS * 2 ** doublings);
     }
     if (dead) throw new bullmq.UnrecoverableError(outcome);
     throw new DeliveryFailedError(outcome, askedMs);

@@ -35,17 +35,19 @@ export async function readDeliveries(
   query: {
     endpointId: string | null;
     state: DeliveryState | null;
+    /** Only messages that were sent at least once. */
+    attempted?: boolean;
     before?: string | null;
     limit: number;
   },
 ): Promise<Delivery[]> {
-  const { endpointId, state, before = null, limit } = query;
+  const { endpointId, state, attempted = false, before = null, limit } = query;
   const { rows } = await pool.query<Delivery>(
     `${DELIVERY}
      where ($1::text is null or endpoint_id = $1) and ($2::text is null or state = $2)
-       and ($3::bigint is null or delivery_id < $3)
+       and ($3::bigint is null or delivery_id < $3) and (not $5 or last_attempt_at is not null)
      order by delivery_id desc limit $4`,
-    [endpointId, state, before, limit],
+    [endpointId, state, before, limit, attempted],
   );
   return rows;
 }

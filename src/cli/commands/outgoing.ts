@@ -144,8 +144,7 @@ function describeDead(dead: Delivery): string[] {
 
 async function showAttempts(pool: Pool, endpointId: string, { json }: Answer): Promise<void> {
   await requireEndpoint(pool, endpointId);
-  const messages = await readDeliveries(pool, { endpointId, state: null, limit: SHOWN });
-  const sent = messages.filter(({ lastAttemptAt }) => lastAttemptAt !== null);
+  const sent = await readDeliveries(pool, { endpointId, state: null, attempted: true, limit: SHOWN });
   if (json === true) return printJson(sent);
   if (sent.length === 0) return printNotice("No message was sent within the last week.");
   const head = ["when", "order", "attempt", "outcome", "duration", "answer"];

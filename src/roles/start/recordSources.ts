@@ -1,4 +1,4 @@
-import { beginFeedEpoch } from "../../changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { spellAddress } from "../../runtime/config/providerAddress.ts";

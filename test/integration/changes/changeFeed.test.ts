@@ -3,7 +3,7 @@ import { makeApply } from "../../../src/apply/apply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { asPool } from "../../support/servers/asPool.ts";

@@ -4,8 +4,7 @@ import type { AddressInfo } from "node:net";
 import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
+import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
@@ -298,6 +297,22 @@ describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend",
       expect(own(endpoint.seen())).toEqual(own(endpoint.seen()).toSorted());
     }
   });
+});
+
+it("an endpoint that keeps failing is left alone for a while, and a person ends that", async () => {
+  let works = false;
+  const endpoint = await open({ answer: (response) => void response.writeHead(works ? 204 : 410).end() });
+  await change(references(6));
+  await vi.waitFor(
+    async () => expect((await states()).filter((each) => each.startsWith("dead"))).toHaveLength(6),
+    WAIT,
+  );
+  works = true;
+  await change(["A"]);
+  const resting = () => endpoint.queue.getRateLimitTtl();
+  await vi.waitFor(async () => expect(await resting()).toBeGreaterThan(4_000), WAIT);
+  expect(await reviveDead(pool, endpoint.endpointId)).toBe(6);
+  await deliveredAll(7);
 });
 
 describe("an attempt", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { showAnswer } from "../../../src/outgoing/outgoingAnswer.ts";
+import { showAnswer } from "../../../src/outgoing/outgoingMessage.ts";
 
 const SENT = Buffer.from(
   JSON.stringify({

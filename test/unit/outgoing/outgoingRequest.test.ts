@@ -1,6 +1,6 @@
 import type { lookup } from "node:dns";
 import { describe, expect, it } from "vitest";
-import { acceptedAddresses, makeLookup, postOutgoing } from "../../../src/outgoing/outgoingRequest.ts";
+import { acceptedAddresses, makeLookup, postOutgoing } from "../../../src/outgoing/outgoingSend.ts";
 import { isPrivateAddress } from "../../../src/runtime/http/privateAddress.ts";
 
 const PRIVATE = [
