@@ -3,7 +3,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { markAlertNotified, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
 import type { AlertKey, StoredAlert } from "./alerts.sql.ts";
 import type { Condition } from "./condition.ts";
-import { CONDITIONS } from "./conditions.ts";
+import { CONDITIONS } from "./judge.ts";
 import type { Holding, Judgement } from "./judge.ts";
 
 /** The message sent to the alert webhook. */

@@ -1,7 +1,16 @@
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Condition, Facts } from "./condition.ts";
-import { CONDITIONS } from "./conditions.ts";
+import { EVENT_CONDITIONS } from "./eventConditions.ts";
+import { POLL_CONDITIONS } from "./pollConditions.ts";
+import { SERVER_CONDITIONS } from "./serverConditions.ts";
+
+/** Every condition that the product evaluates, in the order of docs/runbook.md. */
+export const CONDITIONS: readonly Condition[] = [
+  ...SERVER_CONDITIONS,
+  ...POLL_CONDITIONS,
+  ...EVENT_CONDITIONS,
+];
 
 /** A condition that has held long enough to be reported. */
 export interface Holding {

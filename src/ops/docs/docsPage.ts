@@ -1,5 +1,5 @@
 import { html } from "../../runtime/http/html.ts";
-import { renderTable } from "../../html/table.ts";
+import { renderTable } from "../../html/parts.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { TRY_SCRIPT_ASSET } from "../html/assets.ts";
 import { renderChoice } from "../html/choice.ts";

@@ -2,7 +2,7 @@ import type { SourceFacts } from "../../health/condition.ts";
 import { judgeFreshness } from "../../health/freshness.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderMinute, renderWarning } from "../../html/marks.ts";
+import { renderMinute, renderWarning } from "../../html/parts.ts";
 import { describeAge, describeSpan, secondsSince } from "../overview/phrases.ts";
 
 /** More sources with old data than this are counted. */

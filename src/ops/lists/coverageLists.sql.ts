@@ -2,7 +2,7 @@ import { bothWays } from "../../database/keyset.sql.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import { describeSpan, sourceQuery } from "../overview/phrases.ts";
-import { renderInstant } from "../../html/marks.ts";
+import { renderInstant } from "../../html/parts.ts";
 import { count, ORDER, period, selectList, SOURCE, text, time } from "./selectList.sql.ts";
 
 const NANOS_PER_SECOND = 1e9;

@@ -1,7 +1,7 @@
 import { LATELY } from "../../health/opsFigures.sql.ts";
 import { bothWays } from "../../database/keyset.sql.ts";
 import { describeAge, linkEvent } from "../overview/phrases.ts";
-import { renderMinute } from "../../html/marks.ts";
+import { renderMinute } from "../../html/parts.ts";
 import { count, delay, ORDER, period, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
 
 const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";

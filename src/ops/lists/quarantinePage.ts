@@ -1,15 +1,15 @@
 import type { QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
-import { renderAction, renderHidden } from "../../html/action.ts";
-import type { Sent } from "../../html/action.ts";
-import { renderFacts, renderFields } from "../../html/fieldList.ts";
+import { renderAction, renderHidden } from "../../html/parts.ts";
+import type { Sent } from "../../html/parts.ts";
+import { renderFacts, renderFields } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
-import { renderInstant } from "../../html/marks.ts";
+import { renderInstant } from "../../html/parts.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 
 export const BECAUSE_LENGTH_MAX = 500;

@@ -4,8 +4,8 @@ import { pickSort, writeKeyset } from "../../database/keyset.sql.ts";
 import type { Sorts } from "../../database/keyset.sql.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { describeCount, describeDelay, linkOrder } from "../overview/phrases.ts";
-import { renderInstant } from "../../html/marks.ts";
-import type { Column, List, Listed } from "./list.ts";
+import { renderInstant } from "../../html/parts.ts";
+import type { Column, List, Listed } from "./listPage.ts";
 
 /** A column of a list that one statement reads: the expressions to select, and the cell that their values make. */
 interface SelectedColumn extends Pick<Column<never>, "title" | "kind"> {

@@ -6,7 +6,7 @@ import { judgeFreshness } from "../../health/freshness.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { describeSpan, orderAddress } from "../overview/phrases.ts";
-import { renderGood, renderMinute, renderName, renderWarning } from "../../html/marks.ts";
+import { renderGood, renderMinute, renderName, renderWarning } from "../../html/parts.ts";
 import { LATE_SECONDS } from "./orderList.sql.ts";
 import type { ListedOrder, ListSort } from "./orderList.sql.ts";
 

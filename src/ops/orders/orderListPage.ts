@@ -3,7 +3,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderChoice } from "../html/choice.ts";
 import { renderPage, renderPaging } from "../html/page.ts";
-import { renderTable } from "../../html/table.ts";
+import { renderTable } from "../../html/parts.ts";
 import { describeCount } from "../overview/phrases.ts";
 import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
 import type { ColumnName, Moment } from "./orderColumns.ts";

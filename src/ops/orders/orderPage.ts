@@ -1,18 +1,83 @@
+import { Router } from "express";
+import type { Request } from "express";
+import type { Pool } from "../../database/database.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
-import type { Delivery, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
-import { renderDelivery } from "./deliveryPanel.ts";
-import type { Moment } from "./orderColumns.ts";
+import type { HealthReader } from "../../health/health.ts";
+import {
+  renderAction,
+  renderAlert,
+  renderFields,
+  renderForbidden,
+  renderInstant,
+  renderName,
+} from "../../html/parts.ts";
+import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderAction, renderForbidden } from "../../html/action.ts";
-import { renderFields } from "../../html/fieldList.ts";
-import { renderPage } from "../html/page.ts";
-import { mayAct } from "../auth/viewer.ts";
+import { mayAct, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { describeAge, describeDelay, VERDICT_CLASS, orderAddress, linkEvent } from "../overview/phrases.ts";
-import { renderAlert, renderInstant, renderName } from "../../html/marks.ts";
+import { renderFreshness } from "../html/freshness.ts";
+import { renderPage } from "../html/page.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
+import { carryOut } from "../lists/audit.sql.ts";
+import { VERDICT_CLASS, describeAge, describeDelay, linkEvent, orderAddress } from "../overview/phrases.ts";
+import { renderDelivery } from "./deliveryPanel.ts";
+import { readDelivery, readOrderSurroundings, readTimeline } from "./order.sql.ts";
+import type { Delivery, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
+import { readMoment } from "./orderColumns.ts";
+import type { Moment } from "./orderColumns.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
+
+const ENTRIES_MAX = 200;
+
+/** The page of one order, and the request for a re-read. */
+export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthReader }): Router {
+  const router = Router();
+  router.get("/orders/:source{/:reference}", async (request, response, next) => {
+    const { sourceId, reference } = readOrderName(request);
+    if (reference === "") return next();
+    const [{ facts }, delivery, timeline, around] = await Promise.all([
+      health.read(),
+      readDelivery(pool, { sourceId, reference }),
+      readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
+      readOrderSurroundings(pool, { sourceId, reference }),
+    ]);
+    const known = delivery !== undefined || timeline.length > 0;
+    const story = {
+      sourceId,
+      reference,
+      delivery,
+      timeline,
+      entriesMax: ENTRIES_MAX,
+      around,
+      moment: readMoment(facts),
+      freshness: renderFreshness(facts.sources.filter((source) => source.sourceId === sourceId)),
+      viewer: viewerOf(response),
+    };
+    sendPage(response.status(known ? 200 : 404), renderOrder(story));
+  });
+  router.post("/orders/:source{/:reference}/refetch", async (request, response, next) => {
+    const { sourceId, reference } = readOrderName(request);
+    if (reference === "") return next();
+    const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
+    // Nobody polls an unknown source, so a request for it would wait forever.
+    if (!sourceKnown) return refuse(response, 404, "This source does not exist.");
+    const read = { sourceId, references: [reference], reason: "requested by a person" };
+    const action = { action: "refetch", sourceId, target: reference };
+    const run = () => requestRefetches(pool, read).then(() => 1);
+    await carryOut(pool, response, action, run, orderAddress({ sourceId, reference }));
+  });
+  return router;
+}
+
+/** As orderAddress writes it. */
+function readOrderName({ params, query }: Request): { sourceId: string; reference: string } {
+  return {
+    sourceId: readField(params["source"]),
+    reference: readField(params["reference"] ?? query["reference"]),
+  };
+}
 
 export interface OrderStory {
   readonly sourceId: string;
@@ -32,7 +97,7 @@ export interface OrderStory {
 const NANOS_PER_SECOND = 1e9;
 
 /** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
-export function renderOrder(story: OrderStory): string {
+function renderOrder(story: OrderStory): string {
   const { sourceId, reference, delivery, timeline, entriesMax, moment, freshness, viewer } = story;
   const cut =
     timeline.length >= entriesMax &&

@@ -4,7 +4,7 @@ import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderName, renderTime } from "../../html/marks.ts";
+import { renderName, renderTime } from "../../html/parts.ts";
 
 /** The colour of a verdict that has one. */
 export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {

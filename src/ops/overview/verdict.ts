@@ -2,7 +2,7 @@ import type { Holding } from "../../health/judge.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/marks.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/parts.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Mood } from "../html/page.ts";
 import { renderRemedy } from "../remedies/remedies.ts";

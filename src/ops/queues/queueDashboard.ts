@@ -3,7 +3,7 @@ import { Router } from "express";
 import type { Express, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
 import { actorOf, mayAct, viewerOf } from "../auth/viewer.ts";
-import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { beginAction, endAction } from "../lists/audit.sql.ts";
 
 // The dashboard of the queues is bull-board, at /ops/queues behind the login: its pages may load what they need from this
 // host, viewers get a board without buttons, and every change is in the audit log. Start at `makeQueueDashboard`.

@@ -1,7 +1,7 @@
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { numberColumn, renderTable } from "../../html/table.ts";
+import { numberColumn, renderTable } from "../../html/parts.ts";
 import { describeCount, describeDelay, sourceQuery } from "../overview/phrases.ts";
 import { RANGES } from "./trends.sql.ts";
 import type { Bucket, CoverageKind, Range } from "./trends.sql.ts";

@@ -1,5 +1,5 @@
 import type { Condition } from "../../../src/health/condition.ts";
-import { CONDITIONS } from "../../../src/health/conditions.ts";
+import { CONDITIONS } from "../../../src/health/judge.ts";
 
 /** Rules for what is visible only from outside; only Prometheus judges them, by a separate expression. */
 export const OUTSIDE_CONDITIONS: readonly (Pick<

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { CONDITIONS } from "../../../src/health/conditions.ts";
+import { CONDITIONS } from "../../../src/health/judge.ts";
 import * as catalogue from "../../../src/runtime/telemetry/metricCatalogue.ts";
 import { listRules, renderRules, OUTSIDE_CONDITIONS } from "../../support/mirror/alertRules.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
-import { CONDITIONS } from "../../../src/health/conditions.ts";
+import { CONDITIONS } from "../../../src/health/judge.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 

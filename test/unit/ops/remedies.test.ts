@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { CONDITIONS } from "../../../src/health/conditions.ts";
+import { CONDITIONS } from "../../../src/health/judge.ts";
 import { findRemedy } from "../../../src/ops/remedies/remedies.ts";
 import { ago, makeSourceFacts } from "../../support/pages/facts.ts";
 

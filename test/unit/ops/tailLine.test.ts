@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DecisionRow } from "../../../src/changes/changeTail.sql.ts";
-import { fitsTail, parseTailFilter, renderTailLine } from "../../../src/ops/overview/tailLine.ts";
+import { fitsTail, parseTailFilter, renderTailLine } from "../../../src/ops/overview/overviewPage.ts";
 
 const DECISION: DecisionRow = {
   historyId: 7n,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readAsset, STYLE } from "../../../src/html/style.ts";
-import { DARK, LIGHT, SIZES, SPACES } from "../../../src/html/theme.ts";
+import { DARK, LIGHT, SIZES, SPACES } from "../../../src/html/style.ts";
 
 const TEXTS = ["text", "dim", "link", "alert", "good", "warn"] as const;
 const BACKGROUNDS = ["page", "card", "alert-back", "good-back", "warn-back"] as const;

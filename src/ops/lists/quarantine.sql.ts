@@ -1,18 +1,26 @@
 import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
-import { carryOut } from "./carryOut.ts";
-import { dismissQuarantined } from "./opsActions.sql.ts";
-import { readQuarantined } from "../../quarantine/quarantine.sql.ts";
+import { bothWays } from "../../database/keyset.sql.ts";
+import { QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
-import { actorOf, viewerOf } from "../auth/viewer.ts";
-import { QUARANTINE_LIST } from "./quarantineList.sql.ts";
-import { BECAUSE_LENGTH_MAX, renderConfirmation, renderQuarantined } from "./quarantinePage.ts";
-import type { QuarantineView } from "./quarantinePage.ts";
+import { html } from "../../runtime/http/html.ts";
+import { actorOf, mayAct, viewerOf } from "../auth/viewer.ts";
 import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
-import { serveList } from "./serveList.ts";
+import { carryOut, dismissQuarantined } from "./audit.sql.ts";
+import {
+  BECAUSE_LENGTH_MAX,
+  REASONS,
+  describeReason,
+  renderConfirmation,
+  renderQuarantined,
+  writeView,
+} from "./quarantinePage.ts";
+import type { QuarantineView } from "./quarantinePage.ts";
+import { ORDER, SOURCE, selectList, sentence, text, time } from "./selectList.sql.ts";
+import { serveList } from "./listPage.ts";
 
 const NUMBER = /^\d{1,18}$/;
 
@@ -84,3 +92,46 @@ function readChoice(
 function readNumber(value: unknown): string | null {
   return typeof value === "string" && NUMBER.test(value) ? value : null;
 }
+
+/** The quarantine, open entries unless others are asked for. */
+const QUARANTINE_LIST = selectList({
+  title: "Quarantine",
+  section: "quarantine",
+  note: "Authenticated input that could not be applied, kept in full, and orders that could not be read one by one.",
+  empty: "Nothing is in quarantine.",
+  filters: {
+    state: { label: "State", words: QUARANTINE_STATES, standard: "open" },
+    reason: {
+      label: "Reason",
+      words: Object.keys(REASONS),
+      describe: (reason) => describeReason(reason).name,
+    },
+  },
+  columns: [
+    {
+      title: "Number",
+      select: ["quarantine_id::text"],
+      show: (id: string) => html`<a href="/ops/quarantine/${id}">${id}</a>`,
+    },
+    time("When", "quarantined_at"),
+    SOURCE,
+    ORDER,
+    text("Via", "via"),
+    { title: "Why", select: ["reason"], show: (reason: string) => describeReason(reason).name },
+    sentence("Detail", "detail"),
+  ],
+  sorts: bothWays({ quarantine_id: "bigint" }),
+  from: ({ condition, order }) =>
+    `from mirror.quarantine where ($1::text is null or source_id = $1) and ${condition}
+       and state = $4 and ($5::text is null or reason = $5)
+     ${order} limit $2`,
+  above: ({ query: { sourceId, chosen }, rows, viewer }) => {
+    const { state, reason = null } = chosen;
+    if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return false;
+    return html`<p>
+      <a class="button" href="/ops/quarantine/all${writeView({ state, sourceId, reason })}"
+        >Process all of these again, or dismiss them…</a
+      >
+    </p>`;
+  },
+});

@@ -1,34 +1,83 @@
+import { Router } from "express";
+import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { instantFromMillis } from "../../domain/order/instant.ts";
-import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
+import { describeEndpoint, findOutgoingEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import { renderAction, renderForbidden } from "../../html/parts.ts";
+import { renderFacts } from "../../html/parts.ts";
+import { renderGood, renderInstant, renderWarning } from "../../html/parts.ts";
+import { sendAgain } from "../../outgoing/outgoingPlan.sql.ts";
 import {
   DELIVERY_STATES,
+  RECENT_MAX,
+  findDelivery,
   readDeliveries,
   readRecentMessages,
-  RECENT_MAX,
 } from "../../outgoing/outgoingReads.sql.ts";
 import type { Delivery, DeliveryState, RecentMessages } from "../../outgoing/outgoingReads.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFacts } from "../../html/fieldList.ts";
-import type { List, Listed, ListQuery } from "../lists/list.ts";
-import { describeCount, endpointAddress, linkOrder } from "../overview/phrases.ts";
-import { renderGood, renderInstant, renderWarning } from "../../html/marks.ts";
+import { mayAct, viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderPage } from "../html/page.ts";
+import { readField, refuse, sendPage } from "../html/requests.ts";
+import { carryOut } from "../lists/audit.sql.ts";
+import { serveList } from "../lists/listPage.ts";
+import type { List, ListQuery, Listed } from "../lists/listPage.ts";
+import { describeCount, describeDelay, endpointAddress, linkOrder } from "../overview/phrases.ts";
+
+const NO_ENDPOINT = "There is no endpoint with that name.";
+const NO_MESSAGE = "There is no message with that number; delivered ones are kept for a week.";
+
+/** The endpoints of outgoing webhooks, and their messages. */
+export function makeOutgoingRoutes(pool: Pool): Router {
+  const router = Router();
+  router.get("/", serveList(pool, "/ops/outgoing", ENDPOINT_LIST));
+  router.get("/:endpointId", async (request, response, next) => {
+    const { endpointId } = request.params;
+    const endpoint = await findOutgoingEndpoint(pool, endpointId);
+    if (endpoint === undefined) return refuse(response, 404, NO_ENDPOINT);
+    const list = makeMessageList(endpoint, await readRecentMessages(pool, endpointId));
+    return serveList(pool, endpointAddress(endpointId), list)(request, response, next);
+  });
+  router.get("/:endpointId/:deliveryId", async ({ params }, response) => {
+    const delivery = await findMessage(pool, params);
+    if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
+    sendPage(response, renderMessage({ delivery, viewer: viewerOf(response) }));
+  });
+  router.post("/:endpointId/:deliveryId/retry", (request, response) => retry(pool, request, response));
+  return router;
+}
+
+async function retry(pool: Pool, { params }: Request, response: Response): Promise<void> {
+  const delivery = await findMessage(pool, params);
+  if (delivery === undefined) return refuse(response, 404, NO_MESSAGE);
+  const { endpointId, deliveryId, sourceId } = delivery;
+  const target = `message ${deliveryId} to ${endpointId}`;
+  const action = { action: "retry_message", sourceId, target };
+  await carryOut(pool, response, action, async () => Number(await sendAgain(pool, delivery)));
+}
+
+async function findMessage(pool: Pool, params: Request["params"]): Promise<Delivery | undefined> {
+  const deliveryId = /^\d{1,18}$/.exec(readField(params["deliveryId"]))?.[0];
+  const endpointId = readField(params["endpointId"]);
+  return deliveryId === undefined ? undefined : findDelivery(pool, { endpointId, deliveryId });
+}
 
 interface ListedEndpoint extends Listed {
   readonly endpoint: OutgoingEndpoint;
   readonly recent: RecentMessages;
 }
 
-export const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
+const STATE_WORDS: Readonly<Record<DeliveryState, string>> = {
   pending: "waiting",
   dead: "given up",
   delivered: "delivered",
 };
 
 /** Every configured endpoint. */
-export const ENDPOINT_LIST: List<ListedEndpoint> = {
+const ENDPOINT_LIST: List<ListedEndpoint> = {
   title: "Outgoing webhooks",
   section: "outgoing",
   note: `The endpoints of OUTGOING_WEBHOOKS_FILE. Accepted: the share of messages within 24 h, of the newest ${describeCount(RECENT_MAX)}.`,
@@ -65,7 +114,7 @@ async function readEndpoints(pool: Pool, { after, limit }: ListQuery): Promise<L
 }
 
 /** The messages of an endpoint. */
-export function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentMessages): List<Delivery & Listed> {
+function makeMessageList(endpoint: OutgoingEndpoint, recent: RecentMessages): List<Delivery & Listed> {
   const { endpointId } = endpoint;
   return {
     title: `Messages to ${endpointId}`,
@@ -150,6 +199,32 @@ function renderLastError({ lastError, lastErrorAt }: RecentMessages): Html {
 }
 
 /** A time in seconds since 1970. */
-export function renderSeconds(seconds: number | null): Html {
+function renderSeconds(seconds: number | null): Html {
   return renderInstant(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
+}
+
+/** A message, and how its last attempt ended. */
+function renderMessage({ delivery, viewer }: { delivery: Delivery; viewer: Viewer }): string {
+  const { deliveryId, endpointId, sourceId, type, state, outcome, durationMs, answer } = delivery;
+  const title = `Message ${deliveryId} to ${endpointId}`;
+  const label = state === "pending" ? "Send now" : "Send again";
+  const act = mayAct(viewer)
+    ? renderAction(`${endpointAddress(endpointId)}/${deliveryId}/retry`, label, { look: "row" })
+    : renderForbidden(label, "Only operators may do this.");
+  const ending = outcome ?? "Nothing was sent yet.";
+  const body = html`<h1>${title} <span class="badge">${STATE_WORDS[state]}</span></h1>
+    ${renderFacts({
+      Order: linkOrder(delivery),
+      Source: sourceId,
+      Kind: type,
+      Created: renderSeconds(delivery.createdAt),
+      Attempts: String(delivery.attempts),
+      "Last attempt": renderSeconds(delivery.lastAttemptAt),
+      "Last outcome": state === "delivered" ? renderGood(ending) : renderWarning(ending),
+      Duration: durationMs === null ? "–" : describeDelay(durationMs / 1_000),
+      Answer: answer === null ? "–" : html`<span class="mono">${answer}</span>`,
+    })}
+    ${act}
+    <p><a href="${endpointAddress(endpointId)}">All messages to ${endpointId}</a></p>`;
+  return renderPage({ title, body, viewer, section: "outgoing" });
 }

@@ -1,23 +1,67 @@
 import { Router } from "express";
 import type { Request, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
+import { findOutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import { renderForbidden, renderHidden } from "../../html/parts.ts";
+import { reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
-import { isPaused, readSource, setPaused } from "../../sources/sources.sql.ts";
-import { readStandings } from "../../health/standing.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { isPaused, readSource, setPaused } from "../../sources/sources.sql.ts";
 import { mayAct, viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderForbidden, renderHidden } from "../../html/action.ts";
 import { renderPage } from "../html/page.ts";
 import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
-import { carryOut } from "../lists/carryOut.ts";
-import { ENDPOINT_REMEDIES } from "../outgoing/endpointRemedies.ts";
+import { carryOut } from "../lists/audit.sql.ts";
 import { describeCount, describeMinute, endpointAddress } from "../overview/phrases.ts";
-import { hastenExcepted, readExcepted } from "./remedies.sql.ts";
-import { makePlan } from "./remedy.ts";
-import type { Plan, Remedy } from "./remedy.ts";
+
+export interface Plan {
+  readonly lines: readonly string[];
+  /** Exactly how much there is. */
+  readonly count: number;
+}
+
+/** A remedy that an operator can apply to a source, or to an endpoint of outgoing webhooks, from these pages. */
+export interface Remedy {
+  readonly title: string;
+  readonly action: string;
+  /** What it would affect, the first lines of it; nothing to do while it is empty. */
+  readonly plan: (pool: Pool, name: string) => Promise<Plan>;
+  readonly button: (count: number) => string;
+  readonly effect: string;
+  /** Resolves with the number of things affected. */
+  readonly apply: (pool: Pool, name: string) => Promise<number>;
+}
+
+const makePlan = (lines: readonly string[]): Plan => ({ lines, count: lines.length });
+
+/** Orders that a proof excludes until a single read has shown them, the longest known first. */
+async function readExcepted(
+  pool: Pool,
+  { sourceId, limit }: { sourceId: string; limit: number },
+): Promise<{ readonly references: readonly string[]; readonly count: number }> {
+  const { rows } = await pool.query<{ reference: string; count: number }>(
+    `select e.reference, count(*) over ()::int as count
+     from mirror.exceptions e join mirror.refetches r using (source_id, reference)
+     where source_id = $1 order by e.found_at, e.reference limit $2`,
+    [sourceId, limit],
+  );
+  return { references: rows.map(({ reference }) => reference), count: rows[0]?.count ?? 0 };
+}
+
+/** Makes the single reads of these orders due now; returns their number. What they are read for stays recorded. */
+async function hastenExcepted(pool: Pool, sourceId: string): Promise<number> {
+  const { rowCount } = await pool.query(
+    `update mirror.refetches r set next_attempt_at = clock_timestamp()
+     from mirror.exceptions e
+     where r.source_id = $1 and e.source_id = r.source_id and e.reference = r.reference`,
+    [sourceId],
+  );
+  return rowCount ?? 0;
+}
 
 /** More gaps than anybody reads; the next press reads the rest. */
 const GAPS_MAX = 50;
@@ -143,4 +187,50 @@ function renderPlan(
     }
     <p><a href="${kind === "source" ? "/ops" : endpointAddress(name)}">Cancel</a></p>`;
   return renderPage({ title, body, viewer, section: SECTIONS[kind] });
+}
+
+/** What an operator can do about an endpoint of outgoing webhooks, by address. */
+const ENDPOINT_REMEDIES: Readonly<Record<string, Remedy>> = {
+  "/outgoing-pause": {
+    title: "Pause the endpoint",
+    action: "pause_endpoint",
+    plan: planFor(({ pausedAt, pending }) =>
+      pausedAt === null ? `${describeMessages(pending)} would wait, and all new ones.` : null,
+    ),
+    button: () => "Pause",
+    effect: "Attempts under way end. Changes are kept until they are sent, within the limits of retention.",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: true })),
+  },
+  "/outgoing-resume": {
+    title: "Resume the endpoint",
+    action: "resume_endpoint",
+    plan: planFor(({ pausedAt, pending }) =>
+      pausedAt === null ? null : `${describeMessages(pending)} would be sent when due.`,
+    ),
+    button: () => "Resume",
+    effect: "Sending continues within ten seconds.",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: false })),
+  },
+  "/outgoing-retry": {
+    title: "Send messages again",
+    action: "retry_endpoint",
+    plan: planFor(({ dead }) =>
+      dead === 0 ? null : `${describeMessages(dead)} that were given up would be sent again.`,
+    ),
+    button: () => "Send again",
+    effect: "They keep their ids, so the receiver can detect repetitions.",
+    apply: reviveDead,
+  },
+};
+
+function planFor(say: (endpoint: OutgoingEndpoint) => string | null): Remedy["plan"] {
+  return async (pool: Pool, endpointId) => {
+    const endpoint = await findOutgoingEndpoint(pool, endpointId);
+    const sentence = endpoint === undefined ? null : say(endpoint);
+    return makePlan(sentence === null ? [] : [sentence]);
+  };
+}
+
+function describeMessages(count: number): string {
+  return `Exactly ${describeCount(count)} ${count === 1 ? "message" : "messages"}`;
 }

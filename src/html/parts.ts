@@ -1,0 +1,162 @@
+import { formatInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
+
+/** What the form of an action sends besides its visible fields. */
+export type Sent = Readonly<Record<string, string>>;
+
+/** The button of an action: a form that sends only what is given. `look` is the class of the form. */
+export function renderAction(
+  address: string,
+  label: string,
+  { sent = {}, look }: { sent?: Sent; look?: string } = {},
+): Html {
+  const attributes = look !== undefined && html`class="${look}"`;
+  return html`<form method="post" action="${address}" ${attributes}>
+    ${renderHidden(sent)}<button>${label}</button>
+  </form>`;
+}
+
+export function renderHidden(sent: Sent): Html {
+  return html`${Object.entries(sent).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+  )}`;
+}
+
+/** The button of an action that this person may not carry out, with the reason. */
+export function renderForbidden(label: string, reason: string): Html {
+  return html`<p><button disabled>${label}</button> <span class="dim">${reason}</span></p>`;
+}
+
+/** A redacted document's fields, one per line. */
+export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
+  return html`<ul class="diff">
+    ${fields.map(
+      ({ path, value }) =>
+        html`<li>
+          <span class="mono">${path}</span>:
+          ${value === null ? html`<span class="dim">not shown</span>` : html`<span class="mono">${value}</span>`}
+        </li> `,
+    )}
+  </ul>`;
+}
+
+/** Terms with what is to be said of each. */
+export function renderFacts(facts: Readonly<Record<string, string | number | Html>>): Html {
+  return html`<dl class="facts">
+    ${Object.entries(facts).map(
+      ([term, value]) =>
+        html`<div>
+          <dt>${term}</dt>
+          <dd>${value}</dd>
+        </div> `,
+    )}
+  </dl>`;
+}
+
+/** A column that is not plain: numbers are aligned to the right, and sentences wrap, which nothing else does. */
+export interface KindOfColumn {
+  readonly title: string;
+  readonly kind: "number" | "sentence";
+}
+
+/**
+ * A table that scrolls sideways where it is wider than the window. With `cards`, a narrow window shows each row as a
+ * card of labelled lines; the roles keep it a table for screen readers, because the style changes its layout.
+ */
+export function renderTable(table: {
+  title: string;
+  columns: readonly (string | Html | KindOfColumn)[];
+  rows: readonly (readonly (string | Html)[])[];
+  /** True, or the columns' names as text where `columns` has markup. */
+  cards?: true | readonly string[];
+}): Html {
+  const { title, columns, rows, cards } = table;
+  const titles = columns.map((column) => (isOfKind(column) ? column.title : column));
+  const kinds = columns.map((column) => (isOfKind(column) ? html`class="${column.kind}"` : html``));
+  const labels = cards === true ? titles : cards;
+  const label = (index: number) => labels !== undefined && html`role="cell" data-label="${labels[index]}"`;
+  const role = (name: string) => labels !== undefined && html`role="${name}"`;
+  return html`<div class="wide" tabindex="0" role="region" aria-label="${title}">
+    <table ${labels !== undefined && html`class="cards" role="table"`}>
+      <thead ${role("rowgroup")}>
+        <tr ${role("row")}>
+          ${titles.map((each, index) => html`<th scope="col" ${kinds[index]} ${role("columnheader")}>${each}</th>`)}
+        </tr>
+      </thead>
+      <tbody ${role("rowgroup")}>
+        ${rows.map(
+          (cells) =>
+            html`<tr ${role("row")}>
+              ${cells.map((cell, index) => html`<td ${kinds[index]} ${label(index)}>${cell}</td>`)}
+            </tr> `,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function isOfKind(column: string | Html | KindOfColumn): column is KindOfColumn {
+  return typeof column === "object" && "kind" in column;
+}
+
+/** A column of numbers, which stand below each other digit by digit. */
+export function numberColumn(title: string): KindOfColumn {
+  return { title, kind: "number" };
+}
+
+/** Colour and symbol, so that neither is needed alone. */
+export function renderAlert(text: string | Html): Html {
+  return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
+}
+
+export function renderWarning(text: string | Html): Html {
+  return html`<span class="warn"><span aria-hidden="true">▲</span> ${text}</span>`;
+}
+
+export function renderGood(text: string): Html {
+  return html`<span class="good"><span aria-hidden="true">✔</span> ${text}</span>`;
+}
+
+/** Characters that reorder or hide text: a name that contains them must not look like another one. */
+const INVISIBLE = /[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\p{Cc}]/gu;
+
+/** What people read of a name that somebody else chose: its invisible characters are named. */
+function revealInvisible(name: string): string {
+  return name.replaceAll(
+    INVISIBLE,
+    (character) => `⟨U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
+}
+
+/** A name of unknown length and direction; the style cuts a long one, and its title has the whole of it. */
+export function renderName(name: string): Html {
+  const shown = revealInvisible(name);
+  return html`<bdi class="cap" title="${shown}">${shown}</bdi>`;
+}
+
+/**
+ * A time in UTC as 2026-11-22 14:32:07, from its ISO 8601 text. The page's script shows it in local time, with as many
+ * digits, unless the reader prefers UTC.
+ */
+export function renderTime(text: string): Html {
+  return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", "")}</time>`;
+}
+
+/** The same to the millisecond; the markup has the whole instant. */
+export function renderInstant(instant: Instant | null): Html {
+  return renderDigits(instant, "2026-11-22T14:32:07.123".length);
+}
+
+/** The same to the minute; the script leaves out today's date. */
+export function renderMinute(instant: Instant | null): Html {
+  return renderDigits(instant, "2026-11-22T14:32".length);
+}
+
+function renderDigits(instant: Instant | null, length: number): Html {
+  if (instant === null) return html`<span class="dim">–</span>`;
+  const exact = formatInstant(instant);
+  const short = formatInstant(instant, 3).slice(0, length).replace("T", " ");
+  return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
+}
