@@ -47,7 +47,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
   await tell("evt_1", "ORD-1001", "created", 600);
   await read("ORD-1001", "assigned", 480);
   await tell("evt_3", "ORD-1001", "picked_up", 300, { ...CUSTOMER, phone: "+44 20 7946 0999" });
-  await tell("evt_2", "ORD-1001", "assigned", 481);
+  await tell("evt_2", "ORD-1001", "created", 599);
   for (let n = 2; n <= 21; n += 1) await tell(`evt_${n}00`, `ORD-${1000 + n}`, "created", 60 - n);
   const bad = [
     {
