@@ -78,7 +78,8 @@ class CycleReads {
     const { context } = this.#parts;
     await this.#readHead(this.#state.hasWalked);
     const { walked, failure } = await this.#prove();
-    if (walked) await this.#readHead(true);
+    // Where every read counts, the next cycle's head sweep does it.
+    if (walked && this.#deps.pace === "cycle") await this.#readHead(true);
     // Whatever was read may ask for others.
     const areReadsDue = this.#state.areReadsDue || this.#counts.orders > 0 || walked;
     const read = areReadsDue ? await readOrders(this.#deps, context) : NO_SINGLE_READS;

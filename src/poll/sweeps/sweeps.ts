@@ -197,7 +197,10 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
     const query = { sourceId, within, limit: resting.length + 2, withoutWalked: true };
     const found = await readGaps(pool, { ...query, newestFirst: !isListDoubted });
     const left = found.flatMap((one) => gaps(one, resting)).filter(isLongEnough);
-    return isListDoubted ? left[0] : left.toSorted(newestFirst)[0];
+    if (isListDoubted) return left[0];
+    // What borders on the present grows all the time: at a slow pace it would take every turn.
+    const past = left.filter(({ until }) => until < within.until).toSorted(newestFirst);
+    return past[0] ?? left[0];
   }
 
   /** What borders on the proved part begins within it: so a change that was later than the margin is found. */

@@ -168,7 +168,7 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
 
 async function startWorld() {
   const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
-  const { clock, pool, sandbox, steer, startPoller, differences } = world;
+  const { clock, pool, sandbox, steer, startPoller, differences, falseClaims } = world;
   const gateway = await startBadGateway(sandbox.url);
   onTestFinished(() => gateway.close());
   const since = formatInstant(addSeconds(sandbox.now(), -HOUR_SECONDS));
@@ -190,7 +190,7 @@ async function startWorld() {
       quarantined,
       behindSeconds: Number(sandbox.now() - BigInt(safe)) / 1e9,
       /** Orders that the mirror claims but that differ from the provider's. */
-      falseClaims: await differences(BigInt(safe)),
+      falseClaims: await falseClaims(BigInt(safe)),
       stale: await differences(addSeconds(sandbox.now(), -FRESH_SECONDS)),
     };
   }

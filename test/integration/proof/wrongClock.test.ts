@@ -49,7 +49,7 @@ it.each([
     expect(after.safe).toBeGreaterThan(before.safe);
 
     await clock.runUntil(20 * MINUTE_MS);
-    expect(await world.differences((await look(world)).safe)).toEqual([]);
+    expect(await world.falseClaims((await look(world)).safe)).toEqual([]);
     expect(await look(world)).toMatchObject({ off: null, ahead: 0, refuted: 0 });
     expect(sandbox.now() - (await look(world)).safe).toBeLessThan(480n * SECOND_NANOS);
   },

@@ -45,6 +45,8 @@ export interface VirtualWorld {
   readonly sent: readonly SentRequest[];
   /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
   readonly differences: (before: bigint) => Promise<string[]>;
+  /** Orders that make a claim of completeness before an instant false: the provider's history has what the mirror lacks. */
+  readonly falseClaims: (before: bigint) => Promise<string[]>;
   readonly steer: ReturnType<typeof speakTo>["steer"];
   /** Makes the `Date` of every answer wrong by so much; what the orders say stays right. */
   readonly skewDates: (ms: number) => void;
@@ -77,6 +79,16 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     await database.drop();
   });
   await makeClockVirtual(database.pool);
+  await provider.pool.query(`
+    create table public.first_changes (reference text primary key, updated_at bigint not null);
+    create function public.note_first_change() returns trigger language plpgsql as $$ begin
+      if new.livemode then
+        insert into public.first_changes values (new.reference, new.updated_at) on conflict do nothing;
+      end if;
+      return null;
+    end $$;
+    create trigger note_first_change after insert or update on sandbox.orders
+      for each row execute function public.note_first_change()`);
   const traffic = makeTraffic();
   const clock = makeSimulatedClock(CLOCK_START, {
     rest: traffic.rest,
@@ -143,6 +155,17 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
       .filter(({ reference, updated_at }) => versions.get(reference) !== updated_at)
       .map(({ reference }) => reference);
   }
+  /** By the provider's history: also orders of which every change before the instant is superseded by now. */
+  async function falseClaims(before: bigint): Promise<string[]> {
+    const { rows } = await provider.pool.query<{ reference: string }>(
+      "select reference from public.first_changes where updated_at < $1",
+      [before],
+    );
+    const mirrored = await database.pool.query<{ reference: string }>("select reference from mirror.orders");
+    const known = new Set(mirrored.rows.map(({ reference }) => reference));
+    const unknown = rows.map(({ reference }) => reference).filter((one) => !known.has(one));
+    return [...new Set([...unknown, ...(await differences(before))])];
+  }
   const { steer } = speakTo(sandbox);
   return {
     clock,
@@ -152,6 +175,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     provider: provider.pool,
     sent,
     differences,
+    falseClaims,
     steer,
     skewDates: (ms) => void (dateErrorMs = ms),
     startPoller,
