@@ -262,7 +262,6 @@ describe("no process can do another process's work", () => {
     ["poller", "insert into mirror.inbox (source_id) values ('live')"],
     ["poller", "delete from mirror.orders"],
     ["poller", "delete from mirror.history"],
-    ["poller", "delete from mirror.coverage"],
     ["poller", "select from mirror.ops_sessions"],
     ["poller", "select from bullmq.job"],
     ["reader", "select from mirror.orders"],
