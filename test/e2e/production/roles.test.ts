@@ -92,6 +92,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     DELIVERY_BASE_URL: sandbox.url,
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     POLL_INTERVAL_SECONDS: "1",
+    POLL_MARGIN_SECONDS: "5",
     OPS_PASSWORD: "an ops password",
     ALERT_WEBHOOK_URL: "http://127.0.0.1:9/alerts",
     ALERT_WEBHOOK_SECRET: WEBHOOK_SECRET,
