@@ -88,6 +88,8 @@ export interface MirrorOptions {
   readonly publicUrls?: readonly string[] | undefined;
   /** Seconds between two polls. Default 30; less only for a provider on this machine. */
   readonly pollIntervalSeconds?: number | undefined;
+  /** How late a change may appear in the provider's list, in seconds. Default 300; what is younger is not proved yet. */
+  readonly pollMarginSeconds?: number | undefined;
   /** What the interval applies to: whole cycles (`cycle`, the default), or each list read (`request`). */
   readonly pollPace?: "cycle" | "request" | undefined;
   /** Our share of the organization's rate limits, in percent. Default 90; the rest is for its other software. */

@@ -70,6 +70,7 @@ describe("a wrong option is refused with its name and what it must be, and no se
     [{ publicUrls: ["x"] }, /^publicUrls must be addresses/],
     [{ pollIntervalSeconds: "30" }, /^pollIntervalSeconds: must be a number\.$/],
     [{ pollIntervalSeconds: 1 }, /^pollIntervalSeconds is under 30/],
+    [{ pollMarginSeconds: 0 }, /^pollMarginSeconds must be a number of seconds from 1/],
     [{ pollPace: "fast" }, /^pollPace must be/],
     [{ rateSharePercent: 101 }, /^rateSharePercent must be/],
     [{ backfillSince: "yesterday" }, /^backfillSince must be an ISO 8601 duration/],
