@@ -20,6 +20,7 @@ import {
   addSource,
   at,
   makeEventBody,
+  makeOrder,
   makeSnapshot,
   putIntoInbox,
   readAt,
@@ -96,6 +97,15 @@ describe("events", () => {
     expect(order).toMatchObject({ pickup_time: "2026-03-01 09:20:00+00", settled: false, revision: 1 });
     expect(await count("changes")).toBe(1);
     expect(await count("pending")).toBe(0);
+  });
+
+  it("of the other mode are quarantined, also when only the order says so", async () => {
+    const { applyEvents } = makeSut();
+    const data = makeOrder({ reference: "R1", updatedAt: at(1), livemode: false });
+    const body = Buffer.from(JSON.stringify({ id: "e", type: "order.created", created: at(1), data }));
+    const decisions = await applyEvents(await putIntoInbox(pool, [{ eventId: "e", body }]));
+    expect(decisions).toMatchObject([{ verdict: "quarantined", reason: "wrong_mode" }]);
+    expect(await readOrders()).toEqual([]);
   });
 
   it("wait in quarantine when dated ahead of the database's clock, although the provider's was never read", async () => {
