@@ -42,6 +42,8 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "delete on mirror.alerts",
     "insert on mirror.alerts",
     "update on mirror.alerts",
+    // poll/ledger/coverage: windows of a list that omits orders.
+    "delete on mirror.coverage",
     "update on mirror.pending",
     // Requested by the commands backfill and verify, and failing refetches.
     "update on mirror.period_requests",
