@@ -35,15 +35,15 @@ type Shares = Readonly<Record<PolicyName, number>>;
 /** How the lanes share what `sustained` allows; the sum is 1. */
 const SHARES: Shares = { "order-list": 0.1, geocoding: 0.4, sustained: 0.5 };
 /** With writes forwarded, poller and web share it: the sum of both is 1. */
-export const POLLER_SHARES: Shares = { "order-list": 0.1, geocoding: 0.01, sustained: 0.39 };
-export const WRITER_SHARES: Shares = { "order-list": 0.01, geocoding: 0.3, sustained: 0.19 };
+export const POLLER_SHARES: Shares = { "order-list": 0.1, geocoding: 0.01, sustained: 0.38 };
+export const WRITER_SHARES: Shares = { "order-list": 0.01, geocoding: 0.4, sustained: 0.1 };
 
 /*
  * A slow answer holds up one slot, not a lane with several. Slots may be counted at the same instant, so n of them can
- * exceed a lane's rate by n - 1 requests: too many for a lane of few, and within our headroom for others.
+ * exceed a lane's rate by n - 1 requests: with one for each ten requests per 10 s that is within our headroom.
  */
-const SLOTS = 4;
-const INTERVAL_MAX_WITH_SLOTS_MS = 250;
+const SLOTS_MAX = 12;
+const SLOT_INTERVAL_MS = 1_000;
 
 /** A declared limit with a longer window has no effect on the spacing; what it says to be used up has. */
 const WINDOW_MAX_MS = 3_600_000;
@@ -114,7 +114,7 @@ export function makeBudget({ clock, limits = SPEC_LIMITS, share, shares = SHARES
   const paceOf = (lane: PolicyName): Pace => {
     if (limits === null) return { slots: Number.POSITIVE_INFINITY, intervalMs: 0 };
     const spacing = Math.max(policies[lane].intervalMs, policies.sustained.intervalMs / shares[lane]);
-    const slots = spacing <= INTERVAL_MAX_WITH_SLOTS_MS ? SLOTS : 1;
+    const slots = Math.min(SLOTS_MAX, Math.max(1, Math.floor(SLOT_INTERVAL_MS / spacing)));
     return { slots, intervalMs: Math.ceil(spacing * slots) };
   };
   const lanes = mapPolicies((lane) => {

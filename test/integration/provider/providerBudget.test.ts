@@ -42,7 +42,7 @@ it("concurrent requests reach the provider spaced, at the full rate, and urgent 
   expect(listed).toHaveLength(LISTS);
   expect(Math.min(...gaps)).toBeGreaterThan(GAP_MS - 10);
   expect(listed.at(-1)! - listed[0]!).toBeLessThan((LISTS - 1) * GAP_MS * 1.5);
-  // Four at a time, each slot again after 445 ms.
+  // Nine at a time, each slot again after a second.
   const read = arrived(false);
   expect(read.at(-1)! - read[0]!).toBeGreaterThan(4 * 440);
   // The first backfill request did not have to wait.
