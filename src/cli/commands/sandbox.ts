@@ -155,7 +155,7 @@ function registerTrigger(program: Command): void {
     .command("trigger")
     .argument("[scenario]", "name of the scenario; without it, lists all")
     .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
-    .option("--order <reference>", "the affected order; default: a new one")
+    .option("--order <reference>", "the affected order; default: one that suits the scenario")
     .option(
       "--url <address>",
       "the sandbox's address; default: that of the demo in this folder, or SANDBOX_PORT on this machine",

@@ -69,6 +69,23 @@ export async function readEvents(
   return rows;
 }
 
+/** The live order on its way that changed longest ago, among those whose present status an event announced that arrived. */
+export async function findAnnounced(
+  connection: Connection,
+  organizationId: string,
+): Promise<string | undefined> {
+  const { rows } = await connection.query<{ reference: string }>(
+    `select reference from sandbox.orders o
+     where organization_id = $1 and livemode and status in ('arrived_for_pickup', 'picked_up', 'arrived_for_delivery')
+       and exists (
+         select from sandbox.events e join sandbox.deliveries d using (event_id)
+         where e.reference = o.reference and e.type = 'order.' || o.status and d.state = 'delivered')
+     order by updated_at, number limit 1`,
+    [organizationId],
+  );
+  return rows[0]?.reference;
+}
+
 /** The organization and mode of an event, to resend it; undefined if there is no such event. */
 export async function readEventOwner(
   connection: Connection,

@@ -214,7 +214,7 @@ function renderScenarios(): Html {
     <h2>Scenarios</h2>
     <form class="row" method="post" action="/_sandbox/scenarios">
       <label>Scenario ${renderChoice("scenario", NAMES, NAMES[0] ?? "", "", "Scenario")}</label>
-      <label>Reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
+      <label>Reference (empty: one that suits) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">Trigger</button>
     </form>
     <details>

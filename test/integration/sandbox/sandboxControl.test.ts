@@ -48,6 +48,17 @@ describe("scenarios", () => {
     expect(live.received).toEqual([]);
   });
 
+  it("lose the event of an order of which a receiver knows", async () => {
+    const { reference } = await trigger("duplicate");
+    await world.sandbox.idle();
+    live.received.splice(0);
+    expect(await trigger("lost-webhook")).toMatchObject({ reference, from: "arrived_for_pickup" });
+    await world.sandbox.idle();
+    expect((await get(reference)).status).toBe("picked_up");
+    expect(live.received).toEqual([]);
+    expect((await trigger("lost-webhook")).reference).not.toBe(reference);
+  });
+
   it("do what their names say: duplicate, out of order, stale, bad signature", async () => {
     await trigger("duplicate");
     await world.sandbox.idle();
