@@ -3,7 +3,6 @@ import type { Observation, ReadTime, Via } from "../domain/order/observation.ts"
 import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
-import { namesIn } from "../retention/mentions.ts";
 import { applySubjects } from "./applySubjects.ts";
 import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
 import { toInterrupted } from "./errors.ts";
@@ -75,15 +74,14 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
     if ((snapshot.fields.livemode ?? mode === "live") !== (mode === "live")) {
       const detail = `the order belongs to the other mode; its source is ${mode}`;
       const { reference } = snapshot.fields;
-      const why = { reason: "wrong_mode", detail, reference, names: null } as const;
+      const why = { reason: "wrong_mode", detail, reference } as const;
       return { kind: "quarantined", ...common, ...why, raw: snapshot.raw };
     }
     const observation: Observation = observeRead({ sourceId, via, snapshot, time });
     return { kind: "observation", ...common, observation };
   });
   const quarantined = unreadable.map(({ raw, detail, reference }): Subject => {
-    const names = reference === null ? namesIn(Buffer.from(raw)) : null;
-    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, names, raw };
+    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, raw };
   });
   return [...observed, ...quarantined];
 }

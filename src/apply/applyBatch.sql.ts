@@ -55,8 +55,8 @@ const HAS_CONTENT = "final_verdict in ('applied', 'corrected', 'stale', 'refuted
  *   worker decides them, or the overdue check does.
  * - subject: what remains to decide, with the content to store for an order (kept) or in quarantine (quarantined_raw). Each
  *   is computed once, because reading JSON is expensive. For an order whose personal data was erased, only the redacted
- *   content is kept, and the function blanks the event's body in the inbox. The same applies to input without an order
- *   that names an erased one. Any other event's content is in its body, and the history only says where (raw_start).
+ *   content is kept, and the function blanks the event's body in the inbox. Any other event's content is in its body, and
+ *   the history only says where (raw_start).
  *   While eraseOrder holds its lock, this statement waits.
  * - b, the order at the start of the statement, for the wording of verdicts. The limit makes Postgres look it up by
  *   its key: a join planned while the table was empty would read the whole table, until the next analysis.
@@ -106,8 +106,7 @@ subject as materialized (
     where r.inbox_seq is null or r.inbox_seq in (select seq from claimed)
   ) i
   left join lateral (
-    select reference from mirror.erasures
-    where source_id = i.source_id and reference = any (coalesce(i.names::text[], array[i.reference])) limit 1) e on true
+    select reference from mirror.erasures where source_id = i.source_id and reference = i.reference limit 1) e on true
   left join lateral (
     select o.reference, o.horizon, o.gone_at, o.version, o.settled, o.observed_at, o.rank, o.hash
     from mirror.orders o

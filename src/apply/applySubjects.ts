@@ -161,7 +161,6 @@ async function splitOrQuarantine(run: Run, subjects: readonly Subject[], error: 
       reason: "refused_by_database",
       detail: `SQLSTATE ${code}`,
       reference,
-      names: null,
       raw: first.event === null ? first.observation.snapshot.raw : null,
     },
   ]);

@@ -37,8 +37,6 @@ export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | 
   /** The greatest observation of its order in this batch: only this one is tried on the order. */
   readonly greatest: boolean;
   readonly reference: string | null;
-  /** Possible references of erased orders, for input without an order. */
-  readonly names: readonly string[] | null;
   /** Null for a claim; see OrderKey. */
   readonly horizon: Instant | null;
   readonly version: Instant | null;
@@ -78,7 +76,6 @@ const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, OrderColumn>, ElementTy
   detail: "text",
   greatest: "boolean",
   reference: "text",
-  names: "text",
   horizon: "bigint",
   version: "bigint",
   settled: "boolean",
@@ -107,14 +104,9 @@ export const GIVEN_LENGTHS = `$${COLUMN_TYPES.length + 1}::int[]`;
 /** The values of GIVEN_ROWS and GIVEN_LENGTHS. */
 export function packRows(rows: readonly BatchRow[]): unknown[] {
   const columns = COLUMN_TYPES.map(([name, type]) => {
-    const values = rows.map((row) => (name === "names" ? writeNames(row.names) : (row[name] ?? null)));
+    const values = rows.map((row) => row[name] ?? null);
     return packArray(type, values);
   });
   const lengths = rows.map(({ raw }) => (raw === null ? null : Buffer.byteLength(raw)));
   return [...columns, packArray("integer", lengths)];
-}
-
-/** As the text of an array. */
-function writeNames(names: readonly string[] | null): string | null {
-  return names && `{${names.map((name) => `"${name.replaceAll(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }

@@ -20,14 +20,12 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
   switch (subject.kind) {
     case "observation":
       return observationRow(subject, n, greatest);
-    case "ignored": {
-      const { reason, names } = subject;
-      return { ...rowWithoutOrder(subject), verdict: "ignored", reason, names };
-    }
+    case "ignored":
+      return { ...rowWithoutOrder(subject), verdict: "ignored", reason: subject.reason };
     case "quarantined": {
-      const { reason, detail, reference, names, raw } = subject;
+      const { reason, detail, reference, raw } = subject;
       const { version = null } = subject;
-      const problem = { reason, detail, reference, version, names, raw };
+      const problem = { reason, detail, reference, version, raw };
       return { ...rowWithoutOrder(subject), verdict: "quarantined", ...problem };
     }
     default: {
@@ -80,7 +78,6 @@ function rowWithoutOrder(subject: Subject): WritableRow {
     detail: null,
     greatest: false,
     reference: null,
-    names: null,
     horizon: null,
     version: null,
     settled: null,

@@ -3,7 +3,6 @@ import type { Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS, observeEvent } from "../domain/order/observation.ts";
 import type { EventReader, Mode, SourceEvent } from "../domain/source/orderSource.ts";
 import type { PendingEvent } from "./inboxReads.sql.ts";
-import { namesIn } from "../retention/mentions.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
 
 const EVENT_TYPE_LENGTH_MAX = 255;
@@ -21,8 +20,7 @@ export function interpretEvent(
   const origin = { inboxSeq: event.seq, eventId: event.eventId, eventType: storableType(read.type) };
   if (read.kind === "unreadable") return quarantine(event, origin, read);
   if (read.kind === "order") return interpretOrder(event, { origin, mode, read });
-  const names = namesIn(event.body);
-  return { kind: "ignored", sourceId, via: "webhook", event: origin, reason: "not about an order", names };
+  return { kind: "ignored", sourceId, via: "webhook", event: origin, reason: "not about an order" };
 }
 
 function interpretOrder(
@@ -72,6 +70,5 @@ function quarantine(
 ): Subject {
   const { reason, detail, reference = null, version } = why;
   const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;
-  const names = reference === null ? namesIn(event.body) : null;
-  return { kind: "quarantined", ...common, reason, detail, reference, version, names, raw: null };
+  return { kind: "quarantined", ...common, reason, detail, reference, version, raw: null };
 }

@@ -18,12 +18,6 @@ export interface EventOrigin {
   readonly eventType: string | null;
 }
 
-/** Input that has no order to apply. */
-interface Unapplied {
-  /** Possible order references in it; null if `reference` names the order. */
-  readonly names: readonly string[] | null;
-}
-
 interface Common {
   readonly sourceId: string;
   readonly via: Via;
@@ -38,15 +32,14 @@ export type Subject =
       /** Where the snapshot begins in the event's body, in bytes from 1. */
       readonly rawStart?: number | undefined;
     })
-  | (Common & Unapplied & { readonly kind: "ignored"; readonly reason: string })
-  | (Common &
-      Unapplied & {
-        readonly kind: "quarantined";
-        readonly reason: QuarantineReason;
-        readonly detail: string;
-        readonly reference: string | null;
-        /** Set if it is the reason why an event cannot be applied. */
-        readonly version?: Instant | undefined;
-        /** The text from a read of ours; an event's bytes are in the inbox. */
-        readonly raw: string | null;
-      });
+  | (Common & { readonly kind: "ignored"; readonly reason: string })
+  | (Common & {
+      readonly kind: "quarantined";
+      readonly reason: QuarantineReason;
+      readonly detail: string;
+      readonly reference: string | null;
+      /** Set if it is the reason why an event cannot be applied. */
+      readonly version?: Instant | undefined;
+      /** The text from a read of ours; an event's bytes are in the inbox. */
+      readonly raw: string | null;
+    });

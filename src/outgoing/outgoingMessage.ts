@@ -6,7 +6,6 @@ import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
 import type { ChangeDelivery, MissedChanges } from "./outgoingDelivery.sql.ts";
-import { listUnescaped } from "../domain/unescaped.ts";
 
 export interface OutgoingMessage {
   /**
@@ -65,6 +64,12 @@ export function writeTestMessage({ sourceId, now }: { sourceId: string; now: Ins
   return { id: makeId(sourceId, "test", now), body: Buffer.from(JSON.stringify(message)) };
 }
 
+/** Escapes of JSON, percent encoding, and character references of HTML. */
+const ESCAPED = /\\u([0-9a-f]{4})|\\(.)|((?:%[0-9a-f]{2})+)|&#(x[0-9a-f]{1,5}|\d{1,6});/gis;
+const CONTROLS: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+/** JSON within JSON is escaped twice, and so on; a percent sign can be escaped without end. */
+const ESCAPED_TIMES_MAX = 8;
+const CODE_POINT_MAX = 0x10_ff_ff;
 const SHOWN_LENGTH_MAX = 200;
 /** Shorter values appear in texts by chance. */
 const HIDDEN_LENGTH_MIN = 3;
@@ -78,10 +83,30 @@ const UNPRINTABLE = /[\s\p{C}]+/gu;
  */
 export function showAnswer(beginning: Buffer, sent: Buffer): string | null {
   // Escapes hide what the message said from the comparison, but not from people.
-  const plain = listUnescaped(beginning.toString("utf8")).at(-1) ?? "";
+  const plain = withoutEscapes(beginning.toString("utf8"));
   const text = plain.replace(UNPRINTABLE, " ").trim().replaceAll(SECRETS, HIDDEN);
   if (text === "") return null;
   return hide(text, listPersonal(sent)).slice(0, SHOWN_LENGTH_MAX);
+}
+
+/** The text as it is meant, without escapes of JSON, of addresses and of HTML, and without the escapes in those. */
+function withoutEscapes(text: string): string {
+  let plain = text;
+  for (let times = 0; times < ESCAPED_TIMES_MAX; times += 1) plain = unescaped(plain);
+  return plain;
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(
+    ESCAPED,
+    (escape: string, unit?: string, sign?: string, percents?: string, point?: string) => {
+      if (unit !== undefined) return String.fromCharCode(Number.parseInt(unit, 16));
+      if (sign !== undefined) return CONTROLS[sign] ?? sign;
+      if (percents !== undefined) return Buffer.from(percents.replaceAll("%", ""), "hex").toString("utf8");
+      const code = Number(point?.replace(/^x/i, "0x"));
+      return code <= CODE_POINT_MAX ? String.fromCodePoint(code) : escape;
+    },
+  );
 }
 
 function hide(text: string, values: readonly string[]): string {

@@ -18,13 +18,6 @@ export interface ErasureSubject {
   readonly reference: string;
 }
 
-/** Input that has no reference but nevertheless belongs to the order. */
-export interface NamingInput {
-  readonly events: readonly string[];
-  /** Numbers in quarantine, of what reads brought. */
-  readonly quarantined: readonly string[];
-}
-
 /** Batches wait as long as an erasure does; after this time it gives way. */
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_NOT_AVAILABLE = "55P03";
@@ -37,7 +30,7 @@ export const ERASED_BODY = '{"erased":true}';
  * rejects. Throws UnavailableError when the table, or a row that `run` changes, is locked for too long; nothing was
  * written then.
  */
-export async function withDecisionsAtRest<Result>(
+async function withDecisionsAtRest<Result>(
   pool: Pool,
   run: (client: Queryable) => Promise<Result>,
 ): Promise<Result> {
@@ -59,22 +52,6 @@ export async function withDecisionsAtRest<Result>(
   }
 }
 
-/** The business's own ids of the order, now and earlier, while they are known. */
-export async function readExternalOrderIds(
-  pool: Pool,
-  { sourceId, reference }: ErasureSubject,
-): Promise<string[]> {
-  const { rows } = await pool.query<{ id: string }>(
-    `select external_order_id as id from mirror.orders
-     where source_id = $1 and reference = $2 and external_order_id <> ''
-     union
-     select mirror.readable_json(raw) ->> 'externalOrderId' from mirror.snapshots
-     where source_id = $1 and reference = $2 and mirror.readable_json(raw) ->> 'externalOrderId' <> ''`,
-    [sourceId, reference],
-  );
-  return rows.map(({ id }) => id);
-}
-
 /** Other sources with input about an order of this reference: of the other mode, for example, if it was sent to the wrong address. */
 export async function readOtherSources(
   pool: Pool,
@@ -92,27 +69,52 @@ const CONCERNED = `
   events as materialized (
     select inbox_seq as seq from mirror.history where source_id = $1 and reference = $2 and inbox_seq is not null
     union select inbox_seq from mirror.quarantine where source_id = $1 and reference = $2 and inbox_seq is not null
-    union select seq from mirror.inbox i where source_id = $1 and seq = any ($3::bigint[])
-      and not exists (select from mirror.pending p where p.seq = i.seq)
+    union select unnest($3::bigint[])
   ), kept_raw as materialized (
     select quarantine_id from mirror.quarantine
-    where source_id = $1 and (reference = $2 or quarantine_id = any ($4::bigint[]) or inbox_seq in (select seq from events))
+    where source_id = $1 and (reference = $2 or inbox_seq in (select seq from events))
   )`;
 
-export async function countErasure(
-  pool: Pool,
-  { sourceId, reference }: ErasureSubject,
-  { events, quarantined }: NamingInput,
-): Promise<ErasureCount> {
+/** Finds how much an erasure of this order would concern, and changes nothing. */
+export async function previewErasure(pool: Pool, subject: ErasureSubject): Promise<ErasureCount> {
+  const { sourceId, reference } = subject;
   const { rows } = await pool.query<ErasureCount>(
     `with ${CONCERNED}
      select
        (select count(*)::int from mirror.snapshots where source_id = $1 and reference = $2 and raw is not null) as observations,
        (select count(*)::int from events) as events,
        (select count(*)::int from kept_raw) as quarantined`,
-    [sourceId, reference, events, quarantined],
+    [sourceId, reference, await readForgotten(pool, subject)],
   );
   return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
+}
+
+/**
+ * Erases the personal data of an order everywhere, all or nothing; applyBatch redacts whatever arrives about it later.
+ * Input that names no order is not searched: retention removes it (removeUnnamedEvents). Throws UnavailableError if the
+ * table of orders is locked for too long; nothing was done then.
+ */
+export async function eraseOrder(pool: Pool, subject: ErasureSubject): Promise<ErasureCount> {
+  // Before the lock: it reads events, and batches wait as long as the lock is held.
+  const forgotten = await readForgotten(pool, subject);
+  return withDecisionsAtRest(pool, (client) => writeErasure(client, subject, forgotten));
+}
+
+/**
+ * Events with this reference whose decisions retention removed from the history, found by their text. Without such a
+ * removal there are none, and nothing is read.
+ */
+async function readForgotten(pool: Pool, { sourceId, reference }: ErasureSubject): Promise<string[]> {
+  const { rows } = await pool.query<{ seq: string }>(
+    `select seq from mirror.inbox i
+     where exists (select from mirror.retention_walks where walk in ('history', 'superseded history'))
+       and source_id = $1
+       and not exists (select from mirror.history h where h.inbox_seq = i.seq)
+       and not exists (select from mirror.pending p where p.seq = i.seq)
+       and position(convert_to($2, 'UTF8') in body) > 0`,
+    [sourceId, JSON.stringify(reference)],
+  );
+  return rows.map(({ seq }) => seq);
 }
 
 /**
@@ -120,10 +122,10 @@ export async function countErasure(
  * and the order key stay. Erasing again changes nothing. Run it within withDecisionsAtRest: a batch that started before
  * would not see the record, and would write the order again.
  */
-export async function writeErasure(
+async function writeErasure(
   client: Queryable,
   { sourceId, reference }: ErasureSubject,
-  { events, quarantined }: NamingInput,
+  forgotten: readonly string[],
 ): Promise<ErasureCount> {
   const { rows } = await client.query<ErasureCount>(
     `with ${CONCERNED},
@@ -154,7 +156,7 @@ export async function writeErasure(
      -- Events first, as retention locks them.
      select (select count(*)::int from blanked) as events, (select count(*)::int from observations) as observations,
        (select count(*)::int from quarantined) as quarantined`,
-    [sourceId, reference, events, quarantined],
+    [sourceId, reference, forgotten],
   );
   return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
 }

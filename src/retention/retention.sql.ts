@@ -50,6 +50,34 @@ const EVENTS: Aged = {
   )`,
 };
 
+/* An event whose decision is no longer in the history is about no order that is known. */
+const UNNAMED_EVENTS: Aged = {
+  walk: "unnamed events",
+  table: "mirror.inbox",
+  id: "seq",
+  at: "received_at",
+  removal: `unnamed as materialized (
+    select old.id from old
+    where not exists (select from mirror.pending p where p.seq = old.id)
+      and not exists (select from mirror.history h where h.inbox_seq = old.id and h.reference is not null)
+  ), gone as (
+    delete from mirror.inbox where seq = any (array(select id from unnamed)) returning 1
+  ), entries as (
+    delete from mirror.quarantine where inbox_seq = any (array(select id from unnamed))
+  )`,
+};
+
+const UNNAMED_READS: Aged = {
+  walk: "unnamed reads",
+  table: "mirror.quarantine",
+  id: "quarantine_id",
+  at: "quarantined_at",
+  removal: `gone as (
+    delete from mirror.quarantine q using old
+    where q.quarantine_id = old.id and q.inbox_seq is null and q.reference is null returning 1
+  )`,
+};
+
 const COVERAGE: Aged = {
   walk: "coverage",
   table: "mirror.coverage",
@@ -117,6 +145,16 @@ export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, 
 
 /** Looks again at events that had to stay. */
 export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
+
+/** Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever. */
+export const removeUnnamedEvents: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_EVENTS);
+
+/** Looks again at events that awaited a decision. */
+export const removeUnnamedEventsThatStayed: RetentionRule = (pool, query) =>
+  lookAgain(pool, query, UNNAMED_EVENTS);
+
+/** What reads brought and names no order. */
+export const removeUnnamedReads: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_READS);
 
 /** Observations, except each order's current one, which explains its state. */
 export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query, HISTORY);

@@ -606,17 +606,17 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an erasure that ignores decisions made during its search",
+    name: "an erasure that forgets events whose decisions retention removed",
     edits: [
       {
-        file: "retention/erase.ts",
-        find: "    for (const one of await readUnnamedSince(client, sourceId, searchedAgainFrom)) keep(one);\n",
-        replace: "    void searchedAgainFrom;\n",
+        file: "retention/erasure.sql.ts",
+        find: "    union select unnest($3::bigint[])\n",
+        replace: "    union select unnest($3::bigint[]) where false\n",
       },
     ],
     caughtBy: {
-      file: "test/integration/retention/erasureSearch.test.ts",
-      test: "finds what was decided during the search and during the search for that",
+      file: "test/integration/retention/erasure.test.ts",
+      test: "is erased from an event whose decision is no longer in the history",
     },
   },
   {

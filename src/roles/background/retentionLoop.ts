@@ -11,6 +11,9 @@ import {
   removeEventsThatStayed,
   removeHistory,
   removeSuperseded,
+  removeUnnamedEvents,
+  removeUnnamedEventsThatStayed,
+  removeUnnamedReads,
 } from "../../retention/retention.sql.ts";
 import type { RetentionRule } from "../../retention/retention.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -36,6 +39,8 @@ const COVERAGE_KEPT_FOR = "P2D";
 const OUTGOING_KEPT_FOR = "P7D";
 /** How much longer a change is kept that an endpoint was not notified of. */
 const CHANGES_WAIT_SECONDS = 7 * 86_400;
+/** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept for ever. */
+const UNNAMED_KEPT_FOR = "P30D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
@@ -83,6 +88,7 @@ interface Rule {
 /** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
   const stepsMax = AGAIN_STEPS_MAX;
+  const unnamed = { what: "input about no order", keptFor: eventsKeptFor ?? UNNAMED_KEPT_FOR };
   const all = [
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
@@ -90,6 +96,9 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): R
     { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(CHANGES_WAIT_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
+    { ...unnamed, rule: removeUnnamedEventsThatStayed, stepsMax },
+    { ...unnamed, rule: removeUnnamedEvents },
+    { ...unnamed, rule: removeUnnamedReads },
     { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax },
     { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
   ];

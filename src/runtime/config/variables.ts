@@ -214,7 +214,7 @@ export const VARIABLES = {
     schema: keptFor,
     unset: "kept forever",
     meaning:
-      "how long events are kept in full, from when they were received: ISO 8601 duration; none: forever",
+      "how long events are kept in full, from when they were received: ISO 8601 duration; none: forever, but 30 days if about no order",
   },
   HISTORY_KEPT_FOR: {
     schema: keptFor,

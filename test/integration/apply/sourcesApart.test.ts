@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { countAnnouncements } from "../../../src/poll/ledger/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { replayAll } from "../../../src/quarantine/replayAll.ts";
-import { eraseOrder } from "../../../src/retention/erase.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

@@ -30,7 +30,7 @@ import type { OutgoingJob } from "../../../src/outgoing/outgoingQueue.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { openBackend } from "../../../src/queue/backend.ts";
 import { removeDelivered } from "../../../src/retention/retention.sql.ts";
-import { eraseOrder } from "../../../src/retention/erase.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";

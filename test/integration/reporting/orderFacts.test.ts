@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sql.ts";
-import { eraseOrder } from "../../../src/retention/erase.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { makeRemoveChanges, removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { keepFacts, rebuildFacts } from "../../support/mirror/facts.ts";

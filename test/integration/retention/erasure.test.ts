@@ -7,8 +7,8 @@ import type { Via } from "../../../src/domain/order/observation.ts";
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { eraseOrder } from "../../../src/retention/erase.ts";
-import { removeEvents } from "../../../src/retention/retention.sql.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
+import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
@@ -41,7 +41,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await pool.query(
-    emptying("orders history changes pending quarantine refetches inbox erasures", {
+    emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
       restartsIdentity: true,
     }),
   );
@@ -152,7 +152,7 @@ describe("an erased order", () => {
     await fc.assert(
       fc.asyncProperty(steps, steps, async (before, after) => {
         await pool.query(
-          emptying("orders history changes pending quarantine refetches inbox erasures", {
+          emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
             restartsIdentity: true,
           }),
         );
@@ -274,6 +274,18 @@ describe("an erased order", () => {
       "select raw ->> 'erased' as erased, count(*)::int as observations from mirror.snapshots group by 1",
     );
     expect(rows).toEqual([{ erased: "true", observations: 60 }]);
+  });
+
+  it("is erased from an event whose decision is no longer in the history", async () => {
+    for (const reference of ["ORD-1", "ORD-12"])
+      for (const version of [1, 2])
+        await take({ do: "tell", apply: true, reference, version, status: `status ${version}` });
+    expect(await removeOlder(pool, [removeHistory], { keptDays: -1 })).toMatchObject({ removed: 2 });
+    expect(await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" })).toMatchObject({ events: 2 });
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+    expect(await pool.query("select seq from mirror.inbox where body <> '{\"erased\":true}'")).toMatchObject({
+      rowCount: 2,
+    });
   });
 
   it("is reported as unavailable when the orders stay locked for too long", async () => {

@@ -12,6 +12,9 @@ import {
   removeEventsThatStayed,
   removeHistory,
   removeSuperseded,
+  removeUnnamedEvents,
+  removeUnnamedEventsThatStayed,
+  removeUnnamedReads,
 } from "../../../src/retention/retention.sql.ts";
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
@@ -82,6 +85,33 @@ describe("retention removes old rows", () => {
       "evt_waiting",
       "evt_young",
     ]);
+  });
+
+  it("of input about no order, open in quarantine or not, and nothing else of the same age", async () => {
+    const ignored = Buffer.from(JSON.stringify({ id: "i", created: at(1), livemode: true, data: { of: 1 } }));
+    const unreadable = makeEventBody({ id: "u", order: { reference: "U", updatedAt: "some day" } });
+    await tell("evt_order", "A", 1);
+    await applyEvents(await put("evt_ignored", ignored));
+    await applyEvents(await put("evt_no_json", Buffer.from("not JSON")));
+    await applyEvents(await put("evt_unreadable", unreadable));
+    const waiting = await put("evt_waiting", Buffer.from([0xff, 0xfe]));
+    await pool.query(`
+      insert into mirror.quarantine (source_id, via, reference, reason, raw)
+      values ('live', 'poll', null, 'unreadable_order', '{}'), ('live', 'poll', 'R', 'unreadable_order', '{"a":1}')`);
+    await age();
+    await pool.query("update mirror.quarantine set quarantined_at = quarantined_at - interval '10 days'");
+    await applyEvents(await put("evt_young", Buffer.from("not JSON either")));
+    expect(await remove(removeUnnamedEventsThatStayed, removeUnnamedEvents, removeUnnamedReads)).toBe(3);
+    const left = () => list("select event_id as name from mirror.inbox order by seq");
+    expect(await left()).toEqual(["evt_order", "evt_unreadable", "evt_waiting", "evt_young"]);
+    expect(await list("select coalesce(reference, via) as name from mirror.quarantine order by 1")).toEqual([
+      "R",
+      "U",
+      "webhook",
+    ]);
+    await applyEvents(waiting);
+    expect(await remove(removeUnnamedEventsThatStayed)).toBe(1);
+    expect(await left()).toEqual(["evt_order", "evt_unreadable", "evt_young"]);
   });
 
   it("of events that had to stay, once they no longer do", async () => {

@@ -11,7 +11,7 @@ const decision = { verdict: "ignored", conflict: false, previous_status: null, r
 
 function makeSubject(seq: number): Subject {
   const event = { inboxSeq: seq, eventId: `event ${seq}`, eventType: null };
-  return { kind: "ignored", sourceId: "a", via: "webhook", event, reason: "not about an order", names: [] };
+  return { kind: "ignored", sourceId: "a", via: "webhook", event, reason: "not about an order" };
 }
 
 const makeAway = () => Object.assign(new Error("terminating connection"), { code: "57P01" });

@@ -2,9 +2,8 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import type { Pool } from "../../../database/database.ts";
 import { refusedFolder, removeRefusedRequests } from "../../../receive/refusedRequests.ts";
-import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
-import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
-import { readOtherSources } from "../../../retention/erasure.sql.ts";
+import { eraseOrder, previewErasure, readOtherSources } from "../../../retention/erasure.sql.ts";
+import type { ErasureCount } from "../../../retention/erasure.sql.ts";
 import { findOrders } from "../../../ops/orders/order.sql.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { audited, chooseSource, isAgreed, withMirror } from "../../input/session.ts";
@@ -15,16 +14,13 @@ interface Options {
   readonly source?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
-  readonly also: readonly string[];
   readonly json?: boolean;
 }
 
 const HELP = `
 Reference, status, times, fleet and branch stay, so that counts remain true. Everything else is removed from orders, history,
 events and quarantine, and does not return with a webhook, a read or a replay. This cannot be undone.
-Input that belongs to no order is erased if it contains the reference. Input that may belong to the order is listed: look at it,
-and name the entries that do with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
-with that number. Input that belongs to another order stays, even if it contains this reference.
+Input that names no order is not searched: it is removed after EVENTS_KEPT_FOR, or after 30 days.
 Requests that CAPTURE_REFUSED stored under this DATA_DIR are removed, whomever they are about; web on another machine keeps its own for
 at most a day.
 Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups.`;
@@ -35,7 +31,6 @@ export function register(program: Command): void {
     .argument("<reference>", "the provider's reference, or the externalOrderId")
     .description("erase the personal data of one order for good")
     .option("--source <id>", "the source; required for an order that is not in the mirror")
-    .option("--also <entry...>", "also erase these entries from the list of doubtful input", [])
     .option("--dry-run", "only show what would be erased")
     .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
@@ -50,10 +45,8 @@ async function erase(
 ): Promise<void> {
   const order = await findOne(pool, text, options.source);
   const found = await previewErasure(pool, order);
-  checkEntries(options.also, found.doubtful);
   const say = options.json === true ? printNotice : printLine;
   say(`Order ${order.reference} of source ${order.sourceId}: ${describe(found)}.`);
-  for (const { entry, mention } of found.doubtful) say(`  ${entry} ${DOUBTS[mention]}`);
   if (options.dryRun === true) {
     if (options.json === true) printJson({ ...order, found, erased: null });
     return;
@@ -61,7 +54,7 @@ async function erase(
   if (!(await isAgreed(options, "Erase its personal data for good?"))) return;
   const { sourceId, reference } = order;
   const erased = await audited(pool, { action: "erase", sourceId, target: reference }, () =>
-    eraseOrder(pool, order, options.also),
+    eraseOrder(pool, order),
   );
   for (const other of await readOtherSources(pool, order)) {
     printNotice(
@@ -70,13 +63,7 @@ async function erase(
   }
   await removeCaptured(refusedFolder(config.dataDir));
   if (options.json === true) printJson({ ...order, found, erased });
-  else {
-    printLine("Erased. Whatever arrives about it from now on is stored without personal data.");
-    if (erased.doubtful.length > 0)
-      printLine(
-        `${erased.doubtful.length} entries may belong to it and were kept. To erase those that do, add --also and their names.`,
-      );
-  }
+  else printLine("Erased. Whatever arrives about it from now on is stored without personal data.");
 }
 
 /** Files of CAPTURE_REFUSED that web wrote on this machine. */
@@ -91,19 +78,6 @@ async function removeCaptured(folder: string): Promise<void> {
   }
 }
 
-const DOUBTS: Readonly<Record<DoubtfulInput["mention"], string>> = {
-  perhaps: "may belong to it",
-  unreadable: "is not text and could not be searched",
-};
-
-function checkEntries(entries: readonly string[], doubtful: readonly DoubtfulInput[]): void {
-  const unknown = entries.filter((entry) => !doubtful.some((one) => one.entry === entry));
-  if (unknown.length === 0) return;
-  throw new ConfigurationError(`Not in the list of doubtful input: ${unknown.join(", ")}.`, {
-    fix: "Run it with --dry-run to see the list. Entries have names such as event:12 and quarantined:3.",
-  });
-}
-
 async function findOne(
   pool: Pool,
   text: string,
@@ -112,7 +86,7 @@ async function findOne(
   const found = await findOrders(pool, { text, sourceId: named ?? null });
   const [only, ...others] = found;
   if (only === undefined) {
-    // Unreadable input may still contain the order, or it may arrive later.
+    // The order may arrive later.
     if (named !== undefined) return { sourceId: await chooseSource(pool, named), reference: text };
     throw new ConfigurationError(`The mirror has no order ${text}.`, {
       fix: "Check the reference; or name the source with --source to keep the order out for good.",
@@ -125,6 +99,6 @@ async function findOne(
   });
 }
 
-function describe({ observations, events, quarantined }: ErasureReport): string {
+function describe({ observations, events, quarantined }: ErasureCount): string {
   return `its content is in ${observations} observations, ${events} events and ${quarantined} quarantined entries`;
 }
