@@ -1,30 +1,77 @@
 import { createHash } from "node:crypto";
+import { createRequire } from "node:module";
+import path from "node:path";
 import compression from "compression";
 import { Router } from "express";
 import type { RequestHandler } from "express";
-import { renderDocs } from "./docsPage.ts";
-import type { ApiDocument } from "./docsPage.ts";
-import { PAGE_POLICY } from "../html/page.ts";
+import { html } from "../../runtime/http/html.ts";
+import { readAsset } from "../../html/style.ts";
+
+const VIEWER = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+const VIEWER_FILES = ["swagger-ui.css", "swagger-ui-bundle.js"];
+
+/** Swagger UI sets styles of elements and has its icons in its style sheet; scripts come only from here. */
+const POLICY = [
+  "default-src 'none'",
+  "style-src 'self' 'unsafe-inline'",
+  "script-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const PAGE = html`<!doctype html>
+  <html lang="en">
+    <head>
+      <meta charset="utf-8" />
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <meta name="robots" content="noindex" />
+      <link rel="icon" href="data:," />
+      <link rel="stylesheet" href="/docs/swagger-ui.css" />
+      <script src="/docs/swagger-ui-bundle.js" defer></script>
+      <script src="/docs/docs.js" defer></script>
+      <title>API · order-mirror</title>
+    </head>
+    <body>
+      <main id="api">
+        <h1>API</h1>
+        <p>
+          <a href="/openapi.json">openapi.json</a> describes every endpoint, in OpenAPI 3.1; with JavaScript,
+          this page shows it.
+        </p>
+      </main>
+    </body>
+  </html> `.markup;
 
 /**
- * `/openapi.json`, and `/docs` for people. Open to everybody: they say what there is and nothing of what is in it. Both are
- * made once, here, as anybody may ask for them as often as they like. The page
- * asks for the API at its own origin, so serve both together.
+ * `/openapi.json`, and `/docs`, where Swagger UI shows it. Open to everybody: they say what there is and nothing of what
+ * is in it. Our texts are made once, here, as anybody may ask for them as often as they like; for the same reason the
+ * files of the viewer are sent as they are, and not compressed for each reader. The page asks for the API at its own
+ * origin, so serve both together.
  */
-export function makeDocsRouter(document: ApiDocument): Router {
+export function makeDocsRouter(document: object): Router {
   const router = Router();
-  router.use(["/docs", "/openapi.json"], compression());
   router.get(
     "/openapi.json",
+    compression(),
     serveText(JSON.stringify(document), { "Content-Type": "application/json; charset=utf-8" }),
   );
   router.get(
     "/docs",
-    serveText(renderDocs(document), {
-      "Content-Type": "text/html; charset=utf-8",
-      "Content-Security-Policy": PAGE_POLICY,
-    }),
+    compression(),
+    serveText(PAGE, { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": POLICY }),
   );
+  router.get(
+    "/docs/docs.js",
+    serveText(readAsset("docs.js"), { "Content-Type": "text/javascript; charset=utf-8" }),
+  );
+  for (const name of VIEWER_FILES) {
+    router.get(`/docs/${name}`, (_request, response) => {
+      response.sendFile(name, { root: VIEWER, maxAge: "1h" });
+    });
+  }
   return router;
 }
 

@@ -16,7 +16,6 @@ function makeAsset(name: string, type: "text/css" | "text/javascript", body: str
 
 export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
 export const LIVE_SCRIPT_ASSET = makeAsset("live.js", "text/javascript", readAsset("live.js"));
-export const TRY_SCRIPT_ASSET = makeAsset("try.js", "text/javascript", readAsset("try.js"));
 /** uPlot, and what draws the tables of a page with it. */
 export const CHART_ASSETS: readonly Asset[] = [
   makeAsset("uplot.css", "text/css", readPackageFile("uplot/dist/uPlot.min.css")),
@@ -24,10 +23,10 @@ export const CHART_ASSETS: readonly Asset[] = [
   makeAsset("charts.js", "text/javascript", readAsset("charts.js")),
 ];
 
-/** Styles and scripts of our pages: public, because the login page and /docs need them and they contain nothing secret. */
+/** Styles and scripts of our pages: public, because the login page needs them and they contain nothing secret. */
 export function makeAssetRouter(): Router {
   const router = Router();
-  for (const { path, type, body } of [STYLE_ASSET, LIVE_SCRIPT_ASSET, TRY_SCRIPT_ASSET, ...CHART_ASSETS]) {
+  for (const { path, type, body } of [STYLE_ASSET, LIVE_SCRIPT_ASSET, ...CHART_ASSETS]) {
     router.get(path, (_request, response) => {
       response
         .set({ "Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff" })

@@ -66,7 +66,6 @@ const PAGES = [
   "/ops/outgoing/erp?state=delivered",
   "/ops/outgoing/erp/1",
   "/ops/outgoing-pause?endpoint=erp",
-  "/docs",
 ];
 type Role = keyof typeof PASSWORDS;
 
@@ -169,7 +168,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         const size = { head: await page.locator("h1").count(), dead: await deadControls(page) };
         expect({ path, ...faults, ...size }).toEqual({ path, overflow: 0, broken: [], head: 1, dead: [] });
         const forms = await listAttributes(page, "form[method='post']", "action");
-        expect({ path, forms }).toEqual({ path, forms: path === "/docs" ? [] : ["/ops/logout"] });
+        expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
       }
       await page.goto("/ops/sources/live");
       expect(await page.locator("#figures table").isVisible()).toBe(true);

@@ -1,8 +1,6 @@
 import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { describeApi } from "../../../src/api/openapi.ts";
-import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "./boardQueue.ts";
@@ -29,7 +27,7 @@ export async function serveOpsPages() {
     config,
     logger: silentLogger,
   });
-  const server = await serve(setAnswerHeaders, router, makeDocsRouter(describeApi()));
+  const server = await serve(setAnswerHeaders, router);
   const close = async () => {
     ending.abort();
     await server.close();
