@@ -13,6 +13,7 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");
 const CHANGES = 600;
 const EVENT_EVERY_MS = 20;
+const ROUNDS = 3;
 
 let database: TestDatabase;
 let url: string;
@@ -80,9 +81,15 @@ const p99 = (times: readonly number[]) =>
   times.toSorted((left, right) => left - right)[Math.floor(times.length * 0.99) - 1] ?? NaN;
 
 it("twenty connections that read large answers again and again do not slow acknowledgements", async () => {
-  const quietMs = p99(await timeEvents("quiet", 100));
-  await startReaders(20);
-  const besideMs = p99(await timeEvents("beside", 200));
+  // In turn, and the best of each: what else this machine does only adds.
+  const [quiet, beside]: [number[], number[]] = [[], []];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    quiet.push(p99(await timeEvents(`quiet_${round}`, 100)));
+    await startReaders(20);
+    beside.push(p99(await timeEvents(`beside_${round}`, 100)));
+    stopReaders();
+  }
+  const [quietMs, besideMs] = [Math.min(...quiet), Math.min(...beside)];
   process.stderr.write(
     `acknowledgements, p99: ${quietMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside readers\n`,
   );
