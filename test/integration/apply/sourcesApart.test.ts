@@ -2,6 +2,17 @@ import { beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
+import { readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { readOrderRows, readOrderTexts } from "../../../src/orders/export/orderExport.sql.ts";
+import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
+import { planDeliveries, recordSubscriptions } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
+import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
+import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { countQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { countAnnouncements } from "../../../src/poll/ledger/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { replayAll } from "../../../src/quarantine/replayAll.ts";
@@ -47,11 +58,53 @@ const read = (sourceId: string, second: number) =>
     time: readAt(parseInstant(at(second + 1_000)), 5),
   });
 
-/** Two sources with the same references, external ids and events; then the same single reads are asked for. */
+const leases = new Map<string, Lease>();
+const seconds = (from: number, to: number) => ({
+  since: parseInstant(at(from)),
+  until: parseInstant(at(to)),
+});
+/** A window that was walked to its end; with `listed`, orders that the mirror has in it are in doubt. */
+const walk = (sourceId: string, from: number, to: number, listed: string[] | null = null) =>
+  recordWalked(pool, leases.get(sourceId)!, {
+    ...seconds(from, to),
+    sourceId,
+    sweep: "proof",
+    begunAt: parseInstant(at(to)),
+    requests: 1,
+    orders: 0,
+    durationMs: 1,
+    listed,
+  });
+/** The head sweep that makes proofs of the walked windows. */
+const prove = (sourceId: string) =>
+  commitHead(pool, leases.get(sourceId)!, { sourceId, since: 0n, cursor: BASE, closes: true });
+const withdraw = (sourceId: string) =>
+  pool.query("select mirror.withdraw_proof($1, $2, 'missed_change', 'R', 'poll', 'a test')", [
+    sourceId,
+    parseInstant(at(-50)),
+  ]);
+const subscription = (sourceId: string) => ({ endpointId: "shop", types: null, statuses: null, sourceId });
+const plan = (sourceId: string) => planDeliveries(pool, subscription(sourceId), 100);
+
+/** Two sources with the same references, external ids, events, windows, breaches and subscriptions. */
 beforeEach(async () => {
   await pool.query(
-    emptying("orders history changes pending quarantine refetches inbox erasures webhook_hours"),
+    emptying(
+      "orders history changes pending quarantine refetches inbox erasures webhook_hours leases poll_state coverage " +
+        "coverage_breaches outgoing_deliveries outgoing_cursors outgoing_endpoints",
+    ),
   );
+  await recordSubscriptions(pool, ["live", "twin"].map(subscription));
+  for (const sourceId of ["live", "twin"]) {
+    const lease = await acquireLease(pool, { name: `poll:${sourceId}`, holder: "test", ttlMs: 600_000 });
+    leases.set(sourceId, lease!);
+    const historySince = parseInstant(at(-100));
+    await beginPolling(pool, lease!, { sourceId, historySince, polledThrough: historySince });
+    await walk(sourceId, -100, -40);
+    await prove(sourceId);
+    await withdraw(sourceId);
+    await walk(sourceId, -100, 0);
+  }
   for (const sourceId of ["live", "twin"]) {
     await send(sourceId, 1);
     await send(sourceId, 2);
@@ -122,6 +175,22 @@ it.each<[string, () => Promise<unknown>]>([
   ],
   ["single reads", () => takeRefetches(pool, { sourceId: "live", limit: 10 })],
   ["counting what events announced", () => countAnnouncements(pool, "live")],
+  ["a proof of its windows", () => prove("live")],
+  [
+    "a window in doubt",
+    async () => {
+      await walk("live", 0, 5, []);
+      expect(await prove("live")).toMatchObject({ doubted: 1 });
+    },
+  ],
+  [
+    "a proof that is withdrawn",
+    async () => {
+      await prove("live");
+      await withdraw("live");
+    },
+  ],
+  ["a plan of outgoing webhooks", async () => expect(await plan("live")).toMatchObject({ planned: 3 })],
 ])("nothing that happens to one source shows in another: %s", async (_, happen) => {
   const before = await everything("twin");
   await happen();
@@ -144,4 +213,101 @@ it("single reads of one source are taken for it alone", async () => {
   await pool.query("delete from mirror.refetches where source_id = 'live'");
   expect(await takeRefetches(pool, { sourceId: "live", limit: 10 })).toEqual([]);
   expect(await takeRefetches(pool, { sourceId: "twin", limit: 10 })).toMatchObject([{ reference: "R" }]);
+});
+
+const LIVE = { sourceId: "live" };
+async function readOne(reference: string): Promise<unknown> {
+  const { raw, freshness } = await selectOrder(pool, { ...LIVE, reference });
+  return { raw, safeThrough: freshness?.safeThrough, exceptions: freshness?.exceptions };
+}
+async function collect<Item>(batches: AsyncIterable<Item[]>): Promise<Item[]> {
+  const items: Item[] = [];
+  for await (const batch of batches) items.push(...batch);
+  return items;
+}
+const awaited = (reference: string | null, second: number) => ({
+  ...LIVE,
+  reference,
+  instant: parseInstant(at(second)),
+});
+
+it.each<[string, () => Promise<unknown>]>([
+  ["an order", () => readOne("R")],
+  ["an order by its externalOrderId", () => readOne("shop-R")],
+  ["an order that only the other has", () => readOne("S")],
+  ["an order that only the other has, by its externalOrderId", () => readOne("shop-S")],
+  ...ORDER_SORTS.map((sort): [string, () => Promise<unknown>] => [
+    `the list by ${sort}`,
+    () => selectOrders(pool, { ...LIVE, sort, limit: 10, offset: 0 }),
+  ]),
+  ["the export as rows", () => collect(readOrderRows(pool, LIVE))],
+  ["the export as objects", () => collect(readOrderTexts(pool, LIVE))],
+  [
+    "waiting for a change and for a proof",
+    () => findArrived(pool, [awaited("R", 3), awaited("shop-R", 3), awaited("S", 3), awaited(null, 0)]),
+  ],
+  [
+    "the feed",
+    async () => {
+      const fence = await readFeedFence(pool);
+      const { epoch } = await readFeedEnd(pool, { ...LIVE, fence });
+      const after = { epoch, position: 0n, digest: "" };
+      const { changes, complete } = await readChanges(pool, { ...LIVE, after, fence, limit: 100 });
+      return { changes, complete };
+    },
+  ],
+  ["the end of the feed", async () => readFeedEnd(pool, { ...LIVE, fence: await readFeedFence(pool) })],
+  ["the decisions", () => readLastDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
+  ["the quarantine", () => countQuarantined(pool, { ...LIVE, quarantineId: null, reason: null })],
+  ["the state of polling", async () => ({ ...(await readPollState(pool, "live")), idleMs: 0 })],
+  ["walked windows", () => readWalked(pool, "live")],
+  ["gaps", () => readGaps(pool, { ...LIVE, within: seconds(-200, 200), limit: 10 })],
+  ["breaches", () => readBreaches(pool, { ...LIVE, after: 0n, limit: 10 })],
+])("what is done to another source is not read in this one: %s", async (_, look) => {
+  const before = await look();
+  await send("twin", 2_000);
+  await apply.applyReads({
+    sourceId: "twin",
+    via: "poll",
+    snapshots: [makeSnapshot({ reference: "S", updatedAt: at(2_001) })],
+    unreadable: [{ raw: '{"reference":"T"}', detail: "not an order", reference: "T" }],
+    time: readAt(parseInstant(at(3_000)), 5),
+  });
+  await walk("twin", 0, 100);
+  await prove("twin");
+  await withdraw("twin");
+  await walk("twin", -100, 100);
+  await prove("twin");
+  expect(await look()).toEqual(before);
+});
+
+it("a proof counts the windows of its own source only, and doubts only these", async () => {
+  await walk("twin", 0, 5, []);
+  await walk("twin", 5, 100);
+  expect(await prove("live")).toMatchObject({ safeThrough: BASE, doubted: 0 });
+  await pool.query("delete from mirror.coverage where source_id = 'twin'");
+  await walk("twin", 5, 100);
+  await prove("twin");
+  await walk("live", 0, 5);
+  expect(await prove("live")).toMatchObject({ safeThrough: parseInstant(at(5)) });
+});
+
+it("an outgoing plan has the changes of its own source, from its own place in the feed", async () => {
+  await plan("live");
+  await send("twin", 2_000);
+  expect(await plan("live")).toMatchObject({ read: 0, planned: 0 });
+  expect(await plan("twin")).toMatchObject({ planned: 4 });
+  const { rows } = await pool.query<{ wrong: string }>(
+    `select count(*) as wrong from mirror.outgoing_deliveries d join mirror.changes c using (position)
+     where c.source_id <> d.source_id`,
+  );
+  expect(rows).toEqual([{ wrong: "0" }]);
+});
+
+it("a replay of one source's quarantine leaves the other's entries", async () => {
+  const filter = { quarantineId: null, sourceId: "live", reason: null };
+  await replayAll(pool, { filter, throughId: "1000000" }, () => undefined);
+  const of = (sourceId: string) => countQuarantined(pool, { ...filter, sourceId });
+  expect(await of("live")).toMatchObject({ events: 0, reads: 0 });
+  expect(await of("twin")).toMatchObject({ events: 1, reads: 1 });
 });
