@@ -298,6 +298,12 @@ export const VARIANTS: readonly Variant[] = [
         replace:
           "update mirror.poll_state set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4) from held",
       },
+      {
+        file: "poll/ledger/coverage.sql.ts",
+        find: "update mirror.poll_state p set polled_through = $5::bigint,",
+        replace:
+          "update mirror.poll_state p set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4),",
+      },
     ],
     caughtBy: {
       file: "test/integration/poll/poll.test.ts",

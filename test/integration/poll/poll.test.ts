@@ -525,14 +525,23 @@ describe("orders that were requested again", () => {
 describe("a row stamped in the future", () => {
   it("moves no cursor, and is read when its time comes", async () => {
     provider.put("R1", secondsAgo(-3));
+    provider.put("R2", secondsAgo(-50));
     const poller = makeSut();
+    await requestRefetches(pool, { sourceId: "live", references: ["R2"], reason: "manual" });
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readReferences()).includes("R2");
+      },
+      { timeout: 60_000, interval: 50 },
+    );
     await poll(poller);
     const { polled_through } = await readState();
     expect(BigInt(polled_through!)).toBeLessThanOrEqual(systemClock.now());
     await vi.waitUntil(
       async () => {
         await poll(poller);
-        return (await readReferences()).length === 1;
+        return (await readReferences()).includes("R1");
       },
       { timeout: 60_000, interval: 50 },
     );
