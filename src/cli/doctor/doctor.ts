@@ -3,7 +3,14 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
 import { examine, toRemark } from "./check.ts";
 import type { Check, CheckFinding, Examination, Level } from "./check.ts";
-import { ProblemsFoundError, makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import {
+  countOf,
+  ProblemsFoundError,
+  makePaint,
+  printJson,
+  printLine,
+  printNotice,
+} from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
 import { readConfig } from "../input/session.ts";
 import { openDatabase } from "../../roles/start/openDatabase.ts";
@@ -77,7 +84,7 @@ function print({ findings, skipped }: Examination): void {
   }
   if (skipped.length > 0) printNotice(`Skipped because a prerequisite is missing: ${skipped.join(", ")}.`);
   const { problems, warnings } = countLevels(findings);
-  const counted = [describe(problems, "problem"), describe(warnings, "warning")].join(", ");
+  const counted = [countOf(problems, "problem"), countOf(warnings, "warning")].join(", ");
   printNotice(problems + warnings === 0 ? "All is well." : `${counted}.`);
 }
 
@@ -89,10 +96,6 @@ function mark(level: Level, paint: Paint): string {
 function countLevels(findings: readonly CheckFinding[]) {
   const count = (wanted: Level) => findings.filter(({ level }) => level === wanted).length;
   return { problems: count("problem"), warnings: count("warning") };
-}
-
-function describe(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** All checks, in the order of the output. */

@@ -26,7 +26,7 @@ interface Described {
 const LABELS = {
   applied: { style: "green", explain: (age) => age },
   new: { style: "cyan", explain: () => "first seen by a read" },
-  repaired: { style: "magenta", explain: (age) => `its event was lost; found after ${age}` },
+  repaired: { style: "magenta", explain: (age) => `no event had brought it; found after ${age}` },
   corrected: { style: "magenta", explain: () => "a read refuted what was claimed" },
   stale: { style: "dim", explain: () => "a newer state was known" },
   refuted: { style: "red", explain: () => "a read had shown otherwise" },

@@ -83,6 +83,11 @@ export function alignColumns(table: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** `1 request`, `2 requests`. */
+export function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** A span for people: `41 ms`, `3.2 s`, `22 s`, `4 min`, `3 h`, `2 days`. */
 export function formatSpan(millis: number): string {
   const seconds = millis / 1_000;

@@ -100,7 +100,8 @@ export const SCENARIOS: readonly Scenario[] = [
     name: "future-timestamp",
     summary:
       "The order moves to the next status; its updatedAt is two minutes ahead of the provider's own clock.",
-    expect: "It is applied, and the polling window does not jump ahead with it.",
+    expect:
+      "Its event goes to quarantine; the next poll brings the status, and the polling window does not jump ahead.",
     steps: [move({ misstampMs: 120_000 })],
   },
   {

@@ -39,7 +39,7 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   // `.ci/quick-start` measures how soon.
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   expect(demo.output().search(/ webhook .*applied/)).toBeGreaterThan(demo.output().search(/^ {2}Ops /m));
-  await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
+  await demo.waitFor(/poll\s+\S+\s+.*repaired\s+no event had brought it/, 90_000);
 
   const base = `http://127.0.0.1:${env["PORT"]}/ops`;
   const { stdout: triggered } = await runProgram(["trigger", "lost-webhook"], env);

@@ -23,7 +23,7 @@ const applied: Decision = {
 describe("formatDecision", () => {
   it.each([
     [{}, /webhook +DO-7F3K2M9Q +created → picked_up +applied +41 ms$/],
-    [{ via: "poll" }, /poll +.*repaired +its event was lost; found after 41 ms$/],
+    [{ via: "poll" }, /poll +.*repaired +no event had brought it; found after 41 ms$/],
     [{ via: "poll", previousStatus: null, status: "created" }, /created +new +first seen by a read$/],
     [{ via: "poll", previousStatus: "picked_up" }, /picked_up +applied/],
     [{ verdict: "stale", previousStatus: null }, /stale +a newer state was known$/],

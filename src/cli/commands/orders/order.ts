@@ -75,7 +75,7 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
   printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
   printLine(
-    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${order.settled ? "" : "not yet "}confirmed by a read`,
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${order.settled ? "" : "not yet "}verified by a later read`,
   );
   printLine();
   const rows = timeline.map((entry) => [

@@ -5,6 +5,7 @@ import type { PeriodRequest, RequestKind } from "../../../poll/ledger/periodRequ
 import {
   ProblemsFoundError,
   alignColumns,
+  countOf,
   formatSpan,
   makeProgressLine,
   printJson,
@@ -75,7 +76,9 @@ function reportBackfill(
   json: boolean,
 ): void {
   if (!json) {
-    printLine(`Read ${orders} orders with ${requests} requests in ${formatSpan(elapsedMs)}.`);
+    printLine(
+      `Read ${countOf(orders, "order")} with ${countOf(requests, "request")} in ${formatSpan(elapsedMs)}.`,
+    );
     if (historySince !== null) {
       printLine(`The mirror is complete from ${formatInstant(historySince, 0)} on.`);
     }
@@ -90,7 +93,9 @@ function reportVerification(ended: PeriodRequest, json: boolean): void {
   const { orders, requests, elapsedMs, examples } = ended;
   const { missing, stale, contradicted, differing, extra, unreadable } = ended;
   if (!json) {
-    printLine(`Compared ${orders} orders with ${requests} requests in ${formatSpan(elapsedMs)}.`);
+    printLine(
+      `Compared ${countOf(orders, "order")} with ${countOf(requests, "request")} in ${formatSpan(elapsedMs)}.`,
+    );
     const rows = [
       ["  missing", String(missing), "the mirror did not have them"],
       ["  stale", String(stale), "the mirror had an older state"],
