@@ -24,8 +24,8 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
       return { ...rowWithoutOrder(subject), verdict: "ignored", reason: subject.reason };
     case "quarantined": {
       const { reason, detail, reference, raw } = subject;
-      const { version = null } = subject;
-      const problem = { reason, detail, reference, version, raw };
+      const { version = null, status = null } = subject;
+      const problem = { reason, detail, reference, version, status, raw };
       return { ...rowWithoutOrder(subject), verdict: "quarantined", ...problem };
     }
     default: {

@@ -44,7 +44,9 @@ function interpretOrder(
   }
   if (snapshot.version > addSeconds(event.databaseNow, CLOCK_TRUST_SECONDS)) {
     const detail = "updatedAt is more than a minute ahead of the database's clock";
-    return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version: snapshot.version });
+    const { version } = snapshot;
+    const { status } = snapshot.fields;
+    return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version, status });
   }
   const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });
   const place = event.body.indexOf(snapshot.raw);
@@ -66,9 +68,15 @@ function storableType(type: string | null): string | null {
 function quarantine(
   event: PendingEvent,
   origin: EventOrigin,
-  why: { reason: QuarantineReason; detail: string; reference?: string | null; version?: Instant },
+  why: {
+    reason: QuarantineReason;
+    detail: string;
+    reference?: string | null;
+    version?: Instant;
+    status?: string | undefined;
+  },
 ): Subject {
-  const { reason, detail, reference = null, version } = why;
+  const { reason, detail, reference = null, version, status } = why;
   const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;
-  return { kind: "quarantined", ...common, reason, detail, reference, version, raw: null };
+  return { kind: "quarantined", ...common, reason, detail, reference, version, status, raw: null };
 }

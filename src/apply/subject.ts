@@ -40,6 +40,8 @@ export type Subject =
       readonly reference: string | null;
       /** Set if it is the reason why an event cannot be applied. */
       readonly version?: Instant | undefined;
+      /** What the event announces, if it can be read: an event in quarantine is not lost. */
+      readonly status?: string | undefined;
       /** The text from a read of ours; an event's bytes are in the inbox. */
       readonly raw: string | null;
     });

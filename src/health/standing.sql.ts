@@ -228,10 +228,10 @@ cross join lateral (
       coalesce(sum(changes) filter (where outcome <> 'lost' and of_day), 0)::float8 as announced,
       coalesce(sum(changes) filter (where outcome = 'late' and of_day), 0)::float8 as late,
       coalesce(sum(changes) filter (where outcome = 'lost' and of_day), 0)::float8 as lost,
-      min(hour) filter (where outcome = 'lost' and of_day) as first_lost,
+      min(greatest(hour, s.created_at)) filter (where outcome = 'lost' and of_day) as first_lost,
       coalesce(sum(changes) filter (where outcome <> 'lost' and lately), 0)::float8 as announced_lately,
       coalesce(sum(changes) filter (where outcome = 'late' and lately), 0)::float8 as late_lately,
-      min(hour) filter (where outcome = 'late' and lately) as first_late,
+      min(greatest(hour, s.created_at)) filter (where outcome = 'late' and lately) as first_late,
       coalesce(sum(waited) filter (where of_day), 0)::float8 as waited,
       coalesce(max(waited_max_seconds) filter (where of_day and waited > 0), 0)::float8 as waited_seconds
     from (select *, hour > clock_timestamp() - interval '24 hours' as of_day,

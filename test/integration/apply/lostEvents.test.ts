@@ -117,6 +117,15 @@ it.each<[string, () => Promise<unknown>]>([
     },
   ],
   [
+    "a change whose event is in quarantine",
+    async () => {
+      await poll(created("B"));
+      const ahead = { ...pickedUp("B"), updatedAt: ago(-2) };
+      expect(await sendEvent(ahead)).toMatchObject([{ verdict: "quarantined" }]);
+      await poll(ahead);
+    },
+  ],
+  [
     "a status that no event announces",
     async () => {
       await poll(created("B"));
