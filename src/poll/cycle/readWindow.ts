@@ -46,10 +46,11 @@ export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, un
 
 export function startReading(
   window: Window,
-  { limit, nowMs, open }: { limit: number; nowMs: number; open: boolean },
+  { limit, nowMs, open, pace }: { limit: number; nowMs: number; open: boolean; pace: PollDeps["pace"] },
 ): Reading {
   const divisible = window.until - window.since > INDIVISIBLE_NANOS;
-  const pagesMax = divisible ? PAGES_MAX : INDIVISIBLE_PAGES_MAX;
+  // Half a minute later, so many orders have left a window that its next page would hardly ever overlap this one.
+  const pagesMax = !divisible ? INDIVISIBLE_PAGES_MAX : pace === "request" ? 1 : PAGES_MAX;
   return {
     walk: startWalk({ window, limit, pagesMax, open }),
     begunAt: undefined,

@@ -39,6 +39,11 @@ const TOO_LARGE_MAX = 12;
 /** Per cycle, far more than the rate allows. One page is always read, so that a busy source makes progress, too. */
 const PAGES_MAX = 1_000;
 const PAUSE_MAX_MS = 60_000;
+/**
+ * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what is
+ * to be proved is read as a whole before the next one: so many pages, or as many as the head sweep had if that is more.
+ */
+const PROOF_PAGES = 12;
 
 /**
  * Makes the reads of a cycle: the head sweep, then what is to be proved, then requests, as long as there is time. If that
@@ -147,36 +152,53 @@ class CycleReads {
   async #prove(): Promise<{ readonly walked: boolean; readonly failure: unknown }> {
     let walked = false;
     let failure: unknown;
+    const due = this.#listPagesDue();
     for (let pages = 0; pages < PAGES_MAX; pages += 1) {
-      if (pages > 0 && this.#deps.clock.monotonicMs() >= this.#parts.context.dueMs) break;
-      const turn = await this.#takeTurn();
+      const isOver = this.#deps.clock.monotonicMs() >= this.#parts.context.dueMs;
+      if (isOver && pages > 0 && this.#deps.pace === "cycle") break;
+      const turn = await this.#takeTurn((index) => !isOver || (due[index] ?? 0) > 0);
       if (turn === undefined) break;
+      due[turn.index] = (due[turn.index] ?? 0) - 1;
       walked ||= turn.step?.window === "proved";
       failure = turn.failure ?? failure;
     }
     return { walked, failure };
   }
 
-  /** One page; undefined if there is nothing to do. A failure belongs to one worker, which then pauses for a while. */
-  async #takeTurn(): Promise<{ readonly step?: Step; readonly failure?: unknown } | undefined> {
+  /** How many pages of each worker are read even if the next cycle is due; see PROOF_PAGES. */
+  #listPagesDue(): number[] {
+    const { pace } = this.#deps;
+    const headPages = this.#counts.requests;
+    const wholeProof = this.#state.safeThrough === undefined ? 1 : PROOF_PAGES;
+    const proofPages = pace === "cycle" ? 1 : Math.max(headPages, wholeProof);
+    return this.#parts.workers.map((_, index) => (index === 0 ? proofPages : 1));
+  }
+
+  /**
+   * One page of the first worker that may read and has something to do; undefined if none has. A failure belongs to that
+   * worker, which then pauses for a while.
+   */
+  async #takeTurn(
+    mayRead: (index: number) => boolean,
+  ): Promise<{ readonly index: number; readonly step?: Step; readonly failure?: unknown } | undefined> {
     const { clock, intervalSeconds } = this.#deps;
     const { workers, context } = this.#parts;
-    for (const worker of workers) {
-      if (worker.pausedUntilMs > clock.monotonicMs()) continue;
+    for (const [index, worker] of workers.entries()) {
+      if (worker.pausedUntilMs > clock.monotonicMs() || !mayRead(index)) continue;
       try {
         const choose = () => worker.sweep.next(this.#view(), context.term);
         const step = await this.#take(worker.runner, choose);
         if (step === undefined) continue;
         worker.failures = 0;
-        return { step };
+        return { index, step };
       } catch (error) {
         if (concernsAll(error, context.signal)) throw error;
         // A shorter window is started at the next turn.
-        if (error instanceof WalkTooLargeError) return {};
+        if (error instanceof WalkTooLargeError) return { index };
         worker.failures += 1;
         const pauseMs = intervalSeconds * 1_000 * 2 ** (worker.failures - 1);
         worker.pausedUntilMs = clock.monotonicMs() + Math.min(pauseMs, PAUSE_MAX_MS);
-        return { failure: error };
+        return { index, failure: error };
       }
     }
     return undefined;

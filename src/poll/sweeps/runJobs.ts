@@ -76,10 +76,10 @@ export class JobRunner {
 
   #begin(job: Job | undefined): UnderWay | undefined {
     if (job === undefined) return undefined;
-    const { client, clock } = this.#deps;
+    const { client, clock, pace } = this.#deps;
     const nowMs = clock.monotonicMs();
     const limit = client.promises.pageRowsMax;
-    const reading = startReading(job.window, { limit, nowMs, open: job.open ?? false });
+    const reading = startReading(job.window, { limit, nowMs, open: job.open ?? false, pace });
     return { job, reading, coverageId: undefined };
   }
 
@@ -117,7 +117,7 @@ export class JobRunner {
     const isProof = whole && job.proves && clocksAgree && isLate;
     const after = await this.#commitWindow(now, { term, isProof });
     const { requests, orders } = after.counts;
-    job.noteRead({ whole, requests, nowMs: clock.monotonicMs() });
+    job.noteRead({ whole, requests, orders, nowMs: clock.monotonicMs() });
     if (!whole) {
       const sentence = "orders that share a timestamp change their order with each request; read again later";
       logger.warn({ sweep: job.sweep, orders }, sentence);

@@ -50,6 +50,9 @@ const DAY_SECONDS = 86_400;
 const PERIOD_SPAN_MAX_SECONDS = 365 * DAY_SECONDS;
 /** Each window costs a request or two more than its orders need, so those of the past should have many pages. */
 const PAGES_WANTED = 12;
+/** With the pace `request`: how long the head's first window is, and how full a window's page should be. */
+const PAGE_SECONDS = 60;
+const PAGE_SHARE = 0.8;
 /** A shorter window cannot be cut any more. */
 const SPAN_MIN_SECONDS = 2;
 /** A gap that could not be proved is skipped for this long, so that it does not block the others. */
@@ -81,7 +84,7 @@ export interface Job {
   /** It failed; it will be retried. */
   readonly noteFailure?: (error: unknown, message: string) => Promise<void>;
   /** It was committed. */
-  readonly noteRead: (result: { whole: boolean; requests: number; nowMs: number }) => void;
+  readonly noteRead: (result: { whole: boolean; requests: number; orders: number; nowMs: number }) => void;
   /** It had too many pages, or failed several times. */
   readonly shorten: () => void;
 }
@@ -96,19 +99,38 @@ export interface ReadJob {
 interface Span {
   seconds(): number;
   shorten(window: Window): void;
-  lengthen(): void;
+  /** For the next window, by what this one had. */
+  fit(window: Window, found: { requests: number; orders: number }): void;
 }
 
-function makeSpan({ seconds: start, max }: { seconds: number; max: number }): Span {
+/**
+ * A page of a window overlaps the one before, and orders that leave meanwhile shift the seam. In half a minute so many
+ * leave that pages hardly ever meet: with the pace `request` a window is to fit on one page, which has no seam.
+ */
+function makeSpan(
+  { pace, client }: Pick<PollDeps, "pace" | "client">,
+  { seconds: start, max }: { seconds: number; max: number },
+): Span {
   let seconds = start;
+  const limit = (length: number) => Math.min(max, Math.max(SPAN_MIN_SECONDS, Math.floor(length)));
   return {
     seconds: () => seconds,
-    shorten({ since, until }: Window) {
-      const tooLong = Math.min(seconds, Number((until - since) / NANOS_PER_SECOND));
-      seconds = Math.max(SPAN_MIN_SECONDS, Math.floor(tooLong / 2));
+    shorten: (window) => void (seconds = limit(Math.min(seconds, lengthOf(window)) / 2)),
+    fit(window, { requests, orders }) {
+      if (pace === "cycle") {
+        if (requests < PAGES_WANTED) seconds = limit(seconds * 2);
+        return;
+      }
+      // Older orders have mostly moved on: what is newer is more crowded.
+      const share = orders / client.promises.pageRowsMax;
+      const fitting = (lengthOf(window) * PAGE_SHARE) / share;
+      seconds = limit(Math.min(fitting, seconds * (share < 0.1 ? 2 : 1.5)));
     },
-    lengthen: () => void (seconds = Math.min(max, seconds * 2)),
   };
+}
+
+function lengthOf({ since, until }: Window): number {
+  return Number((until - since) / NANOS_PER_SECOND);
 }
 
 export interface HeadSweep {
@@ -123,8 +145,11 @@ export interface HeadSweep {
 export function makeHeadSweep({
   source: { sourceId },
   client,
-}: Pick<PollDeps, "source" | "client">): HeadSweep {
-  const span = makeSpan({ seconds: HEAD_SPAN_SECONDS, max: HEAD_SPAN_SECONDS });
+  pace,
+  intervalSeconds,
+}: Pick<PollDeps, "source" | "client" | "pace" | "intervalSeconds">): HeadSweep {
+  const seconds = pace === "request" ? PAGE_SECONDS : HEAD_SPAN_SECONDS;
+  const span = makeSpan({ client, pace }, { seconds, max: HEAD_SPAN_SECONDS });
   let sweep: { readonly since: Instant; readonly closes: boolean; from: Instant } | undefined;
   let progress: Progress | undefined;
 
@@ -140,9 +165,13 @@ export function makeHeadSweep({
       if (sweep === undefined) return undefined;
       const { since, closes, from } = sweep;
       const end = floorTo(addSeconds(from, span.seconds()), BOUND_GRANULE);
-      const isLast = end >= floorTo(providerNow, BOUND_GRANULE);
-      const until = isLast ? floorTo(addSeconds(providerNow, OPEN_SECONDS), BOUND_GRANULE) : end;
+      const now = floorTo(providerNow, BOUND_GRANULE);
+      // By the time it is read.
+      const present = addSeconds(now, pace === "request" ? intervalSeconds : 0);
+      const isLast = end >= present || from >= now;
+      const until = isLast ? addSeconds(now, OPEN_SECONDS) : end < now ? end : now;
       const window = { since: from, until };
+      const read = { since: from, until: isLast ? present : until };
       // Our bound of the provider's time may be behind it by as much as the clocks may differ.
       const openUntil = addSeconds(until, -AHEAD_SECONDS);
       return {
@@ -162,11 +191,11 @@ export function makeHeadSweep({
           const head = { sourceId, since, cursor, closes: closes && isLast && isWhole };
           progress = await commitHead(database, lease, head);
         },
-        noteRead({ requests }) {
-          if (requests < PAGES_WANTED) span.lengthen();
+        noteRead(found) {
+          span.fit(read, found);
           sweep = isLast ? undefined : { since, closes, from: until };
         },
-        shorten: () => span.shorten({ since: from, until: isLast ? providerNow : until }),
+        shorten: () => span.shorten(read),
       };
     },
   };
@@ -181,7 +210,7 @@ export interface ProofSweep {
 export function makeProofSweep(deps: PollDeps): ProofSweep {
   const { client, pool, intervalSeconds, marginSeconds } = deps;
   const { sourceId } = deps.source;
-  const span = makeSpan({ seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  const span = makeSpan(deps, { seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
   let unproved: { window: Window; untilMs: number }[] = [];
 
   async function chooseGap({ providerNow, nowMs, state }: SweepView): Promise<Window | undefined> {
@@ -226,9 +255,9 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
         via: view.state.safeThrough === undefined || isPast ? "backfill" : "poll",
         priority: isPast ? "backfill" : "poll",
         proves: true,
-        noteRead({ whole, requests, nowMs }) {
+        noteRead({ whole, nowMs, ...found }) {
           if (!whole) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
-          if (requests < PAGES_WANTED) span.lengthen();
+          span.fit(window, found);
           const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
           if (isPast) deps.logger.info({ since, until }, "read a part of the history");
         },
@@ -245,7 +274,7 @@ function newestFirst(left: Window, right: Window): number {
 /** The periods requested by people, newest part first: a request that fails gives way to the others. */
 export function makeRequestSweep(deps: PollDeps): ProofSweep {
   const { pool, source } = deps;
-  const span = makeSpan({ seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  const span = makeSpan(deps, { seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
   return {
     async next(view, term) {
       if (!view.state.hasRequests || view.state.isListDoubted) return undefined;
@@ -311,9 +340,7 @@ function makeRequestJob(
     },
     noteFailure: (_, error) =>
       noteRequestFailure(deps.pool, lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX }),
-    noteRead({ requests }) {
-      if (requests < PAGES_WANTED) span.lengthen();
-    },
+    noteRead: (found) => span.fit(window, found),
     shorten: () => span.shorten(window),
   };
 }

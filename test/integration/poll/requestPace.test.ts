@@ -28,7 +28,7 @@ it.each([
     marginSeconds: 300,
   });
   const window = { since: 0n, until: NANOS_PER_SECOND };
-  const reading = startReading(window, { limit: 200, nowMs: 0, open: false });
+  const reading = startReading(window, { limit: 200, nowMs: 0, open: false, pace: "request" });
   const { signal } = new AbortController();
   const read = readPage(reading, { via: "poll", priority: "poll", signal });
   await expect(read).rejects.toMatchObject({ failure: "unavailable" });

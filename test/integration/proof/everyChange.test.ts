@@ -1,29 +1,36 @@
 import { expect, it } from "vitest";
 import { readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
-import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 
+function secondOf(instant: bigint): number {
+  return Number((instant - CLOCK_START) / 1_000_000_000n);
+}
+
 it.each([
-  ["cycle", 11, 120],
-  // A page every half minute: with more changes than that allows to follow, nothing would be claimed at all.
-  ["request", 25, 20],
+  ["cycle", 11, 120, 480],
+  // A page every half minute, and in the end two changes a second: a third of what can be read, and all is read twice.
+  ["request", 35, 26, 960],
 ] as const)(
   "safe_through claims no change that the mirror lacks, also of orders that move on while they are read, at the pace %s",
-  async (pace, minutes, trafficPerMinute) => {
+  async (pace, minutes, trafficPerMinute, lagMax) => {
     const world = await startVirtualWorld({ speed: 1, trafficPerMinute });
     const { clock, pool, steer } = world;
     // Under way now: they change, and leave their windows, while the history is read.
     await steer("POST", "/seed", { orders: 500 });
     world.startPoller("one", { pace });
-    const looks: { claimed: bigint; wrong: string[] }[] = [];
+    const looks: { claimed: bigint; lag: number; wrong: string[] }[] = [];
     for (let second = 1; second <= minutes * 60; second += minutes > 11 ? 3 : 1) {
       await clock.runUntil(second * 1_000);
       const claimed = (await readPollState(pool, "live"))?.safeThrough ?? 0n;
-      looks.push({ claimed, wrong: await world.falseClaims(claimed) });
+      const lag = second - secondOf(claimed);
+      looks.push({ claimed, lag, wrong: await world.falseClaims(claimed) });
     }
     expect(looks.filter(({ wrong }) => wrong.length > 0)).toEqual([]);
     expect(new Set(looks.map(({ claimed }) => claimed)).size).toBeGreaterThan(2);
+    const late = looks.slice(Math.floor(looks.length / 2)).map(({ lag }) => lag);
+    expect(Math.max(...late)).toBeLessThan(lagMax);
   },
   20 * MINUTE_MS,
 );

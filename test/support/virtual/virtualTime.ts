@@ -54,7 +54,7 @@ export interface VirtualWorld {
   readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
 }
 
-const CLOCK_START = 1_790_000_000n * 1_000_000_000n;
+export const CLOCK_START = 1_790_000_000n * 1_000_000_000n;
 /** Code that is about to send its next request takes a few turns of the event loop to get there. */
 const QUIET_TURNS = 5;
 
