@@ -1,4 +1,7 @@
-import { beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it, onTestFinished } from "vitest";
+import { instantFromMillis } from "../../../src/domain/order/instant.ts";
+import { removeEvents } from "../../../src/retention/retention.sql.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { listPlanNodes } from "../../support/mirror/planNodes.ts";
@@ -59,4 +62,16 @@ it("an event is looked up by its position, even when many were decided since the
       ["pending_pkey", expect.stringContaining("seq = ")],
     ]),
   );
+});
+
+it("the decisions on a few events are found without reading the history", async () => {
+  const client = await pool.connect();
+  onTestFinished(() => client.release(true));
+  await client.query("begin");
+  const cutoff = instantFromMillis(Date.now() + 60_000);
+  expect(await removeEvents(asPool(client), { cutoff, limit: 3 })).toMatchObject({ removed: 3 });
+  const { rows } = await client.query<{ read: string }>(
+    "select seq_tup_read as read from pg_stat_xact_user_tables where relid = 'mirror.history'::regclass",
+  );
+  expect(rows).toEqual([{ read: "0" }]);
 });

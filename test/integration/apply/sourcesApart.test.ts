@@ -285,11 +285,17 @@ it("a proof counts the windows of its own source only, and doubts only these", a
   await walk("twin", 0, 5, []);
   await walk("twin", 5, 100);
   expect(await prove("live")).toMatchObject({ safeThrough: BASE, doubted: 0 });
+  expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
   await pool.query("delete from mirror.coverage where source_id = 'twin'");
   await walk("twin", 5, 100);
   await prove("twin");
   await walk("live", 0, 5);
   expect(await prove("live")).toMatchObject({ safeThrough: parseInstant(at(5)) });
+  await read("twin", 50);
+  await walk("live", 40, 60, []);
+  expect(
+    await pool.query("select from mirror.coverage where source_id = 'live' and unlisted <> '{}'"),
+  ).toMatchObject({ rowCount: 0 });
 });
 
 it("an outgoing plan has the changes of its own source, from its own place in the feed", async () => {

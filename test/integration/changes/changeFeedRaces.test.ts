@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
+import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -158,3 +159,19 @@ it(
   },
   Math.max(120_000, CHANGES * 20),
 );
+
+it("the fence stays before a position that is taken while the locks are read", async () => {
+  const client = await pool.connect();
+  onTestFinished(() => client.release(true));
+  await client.query("begin");
+  const newest = await readFeedFence(client);
+  // Another transaction takes a position just after the locks were read, as these show none of it.
+  await client.query(`
+    create or replace function mirror.feed_writers() returns table (pid integer, after_position_bits bigint)
+    language plpgsql volatile as $$
+    begin
+      perform nextval('mirror.changes_position_seq');
+    end $$`);
+  expect(await readFeedFence(client)).toBe(newest);
+  expect(await readFeedFence(client)).toBe(newest + 1n);
+});

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, on
 import type { z } from "zod";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
-import type { changeSchema } from "../../../src/changes/changeJson.ts";
+import { changeSchema } from "../../../src/changes/changeJson.ts";
 import {
   compareTimes,
   createMirrorClient,
@@ -140,6 +140,12 @@ it("has the parameters and fields of the mirror's own schemas", () => {
   type Sent = z.infer<typeof changeSchema>;
   expectTypeOf<keyof Change>().toEqualTypeOf<keyof Sent>();
   expectTypeOf<Sent>().toExtend<Change>();
+});
+
+it("hands over every field of a change that the mirror serves", async () => {
+  await see({ reference: "DO-1", updatedAt: at(1) });
+  const [change] = await takeAll();
+  expect(Object.keys(change ?? {}).toSorted()).toEqual(Object.keys(changeSchema.shape).toSorted());
 });
 
 describe("orders", () => {

@@ -25,8 +25,13 @@ beforeAll(async () => {
   pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
   guarded = await serve(makeTestReport({ pool, apiTokens: TOKENS }));
   open = await serve(makeTestReport({ pool }));
-  await insertOrder(database.pool, "live", orderText({ reference: "LIVE" }));
-  await insertOrder(database.pool, "test", orderText({ reference: "TEST" }));
+  for (const sourceId of ["live", "test"])
+    for (const reference of ["BOTH", sourceId.toUpperCase()])
+      await insertOrder(
+        database.pool,
+        sourceId,
+        orderText({ reference, externalOrderId: `shop-${reference}`, status: `of ${sourceId}` }),
+      );
 });
 afterAll(async () => {
   await guarded.close();
@@ -37,21 +42,39 @@ afterAll(async () => {
 
 async function ask(server: TestServer, headers: Record<string, string>, path = "/v1/orders") {
   const response = await fetch(server.url + path, { headers });
-  const body = (await response.json()) as { data?: { reference: string }[]; error?: { code: string } };
+  const body = (await response.json()) as {
+    status?: string;
+    data?: { reference: string; status: string }[];
+    error?: { code: string };
+  };
   return {
     status: response.status,
     code: body.error?.code,
-    orders: body.data?.map((order) => order.reference),
+    orders: body.data?.map((order) => `${order.reference} ${order.status}`),
+    orderStatus: body.status,
   };
 }
+
+/** The order that both sources have, and the source's own. */
+const ordersOf = (sourceId: string) => [`BOTH of ${sourceId}`, `${sourceId.toUpperCase()} of ${sourceId}`];
 
 describe("with API tokens", () => {
   it("each token reads only its own source", async () => {
     for (const { token, sourceId } of TOKENS) {
-      expect(await ask(guarded, { Authorization: `Bearer ${token}` })).toMatchObject({
+      const Authorization = `Bearer ${token}`;
+      expect(await ask(guarded, { Authorization })).toMatchObject({
         status: 200,
-        orders: [sourceId.toUpperCase()],
+        orders: ordersOf(sourceId),
       });
+      for (const name of ["BOTH", "shop-BOTH"])
+        expect(await ask(guarded, { Authorization }, `/v1/orders/${name}`)).toMatchObject({
+          orderStatus: `of ${sourceId}`,
+        });
+      const other = sourceId === "live" ? "TEST" : "LIVE";
+      for (const name of [other, `shop-${other}`])
+        expect(await ask(guarded, { Authorization }, `/v1/orders/${name}`)).toMatchObject({
+          code: "order_not_found",
+        });
     }
     expect(await ask(guarded, { Authorization: "bearer token-of-test" })).toMatchObject({ status: 200 });
   });
@@ -92,8 +115,8 @@ describe("with API tokens", () => {
 
 describe("without API tokens", () => {
   it("lets this machine read the source live, or the one it names", async () => {
-    expect(await ask(open, {})).toMatchObject({ orders: ["LIVE"] });
-    expect(await ask(open, { "X-Source": "test" })).toMatchObject({ orders: ["TEST"] });
+    expect(await ask(open, {})).toMatchObject({ orders: ordersOf("live") });
+    expect(await ask(open, { "X-Source": "test" })).toMatchObject({ orders: ordersOf("test") });
     expect(await ask(open, { "X-Source": "other" })).toMatchObject({ status: 422, code: "unknown_source" });
   });
 

@@ -47,6 +47,17 @@ async function get(path: string) {
   return { status: response.status, safeThrough: response.headers.get("x-safe-through"), error };
 }
 
+/** Asks, and resolves when the mirror has looked at least once in vain: the second look begins after the first. */
+async function getWaiting(path: string) {
+  const query = vi.spyOn(report.pool, "query");
+  const looks = () =>
+    query.mock.calls.filter(([asked]) => (asked as { name?: string }).name === "find-arrived");
+  const answer = get(path);
+  await vi.waitFor(() => expect(looks().length).toBeGreaterThan(1), { timeout: 20_000 });
+  query.mockRestore();
+  return { answer };
+}
+
 const READS = ["orders", "orders.csv", "orders.ndjson", "orders/A"];
 const refused = { status: 412, error: { code: "not_complete" } };
 
@@ -60,8 +71,7 @@ describe.each(READS)("GET /v1/%s with complete", (path) => {
 
   it("answers as soon as the mirror is complete", async () => {
     await prove(BEFORE_T);
-    const answer = get(`${path}?complete=${T}&wait=20`);
-    await systemClock.sleep(100);
+    const { answer } = await getWaiting(`${path}?complete=${T}&wait=20`);
     await prove(T);
     expect(await answer).toMatchObject({ status: 200, safeThrough: T });
   });

@@ -32,6 +32,17 @@ async function get(path: string) {
   return { status: response.status, waited, body, tookMs: performance.now() - startedMs };
 }
 
+/** Asks, and resolves when the mirror has looked at least once in vain: the second look begins after the first. */
+async function getWaiting(path: string) {
+  const query = vi.spyOn(report.pool, "query");
+  const looks = () =>
+    query.mock.calls.filter(([asked]) => (asked as { name?: string }).name === "find-arrived");
+  const answer = get(path);
+  await vi.waitFor(() => expect(looks().length).toBeGreaterThan(1), { timeout: 20_000 });
+  query.mockRestore();
+  return { answer };
+}
+
 describe("waiting for an order", () => {
   it("ends immediately when the mirror has something newer, to the nanosecond", async () => {
     await add({ reference: "A", updatedAt: LATER });
@@ -49,18 +60,16 @@ describe("waiting for an order", () => {
 
   it("is answered as soon as the order has changed", async () => {
     await add({ reference: "A", updatedAt: AT });
-    const waiting = get(`A?updatedAfter=${AT}&wait=20`);
-    await systemClock.sleep(100);
+    const { answer } = await getWaiting(`A?updatedAfter=${AT}&wait=20`);
     await report.database.pool.query(emptying("orders"));
     await add({ reference: "A", updatedAt: LATER });
-    expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
+    expect(await answer).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
   });
 
   it("works for an order that does not exist yet, by its externalOrderId", async () => {
-    const waiting = get(`shop-1?updatedAfter=1970-01-01T00:00:00Z&wait=20`);
-    await systemClock.sleep(100);
+    const { answer } = await getWaiting(`shop-1?updatedAfter=1970-01-01T00:00:00Z&wait=20`);
     await add({ reference: "A", externalOrderId: "shop-1" });
-    expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { reference: "A" } });
+    expect(await answer).toMatchObject({ status: 200, waited: "newer", body: { reference: "A" } });
   });
 
   it("ends with 404 when the order does not arrive", async () => {
