@@ -13,7 +13,7 @@
 -- Further rights, for features that need them:
 --
 --   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it forwarded
---   grant order_mirror_retention to mirror_worker;                   -- …_KEPT_FOR removes what is old
+--   grant order_mirror_retention to mirror_worker;                   -- removes what is old
 --   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
 --   call mirror.admit_reader('login');                                 -- a reporting tool
 --   call mirror.admit_reader('login', 'source');                       -- one that reads this source only
@@ -101,7 +101,7 @@ grant insert, update, delete on mirror.provider_requests to order_mirror_web, or
 
 -- Retention: remove old rows, and record that for the feed's readers.
 grant usage on schema mirror to order_mirror_retention;
-grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_retention;
+grant select, delete on mirror.inbox, mirror.quarantine, mirror.history, mirror.changes to order_mirror_retention;
 grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_retention;
 grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries to order_mirror_retention;
 

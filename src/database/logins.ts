@@ -49,7 +49,7 @@ export async function makeRolesStep({ always }: { always: boolean }): Promise<St
 /** The groups that a process must be a member of, given its configuration. */
 export function listNeededGroups(
   service: "up" | "web" | "worker" | "poller",
-  does: { readonly writesThrough: boolean; readonly removesOld: boolean },
+  does: { readonly writesThrough: boolean },
 ): readonly Group[] {
   const groups = new Set<Group>(
     service === "up"
@@ -57,7 +57,7 @@ export function listNeededGroups(
       : [`order_mirror_${service}`],
   );
   if (groups.has("order_mirror_web") && does.writesThrough) groups.add("order_mirror_worker");
-  if ((service === "up" || service === "worker") && does.removesOld) groups.add("order_mirror_retention");
+  if (service === "up" || service === "worker") groups.add("order_mirror_retention");
   return [...groups];
 }
 

@@ -51,9 +51,7 @@ function runRole(service: Role): Promise<void> {
     return config;
   };
   const config = readAll();
-  const { writeThrough, eventsKeptFor, historyKeptFor, changesKeptFor } = config;
-  const removesOld = [eventsKeptFor, historyKeptFor, changesKeptFor].some((period) => period !== null);
-  const groups = listNeededGroups(service, { writesThrough: writeThrough, removesOld });
+  const groups = listNeededGroups(service, { writesThrough: config.writeThrough });
   const start = (own: Service) => startMirror(own, parts);
   return runService({ service, config, migrates, groups, start, readAgain: readAll });
 }
