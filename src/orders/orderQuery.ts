@@ -68,6 +68,7 @@ export type AskedPage = AskedFilter &
 
 /** The parameters that select orders. Throws RefusedRequestError, 422. */
 export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
+  refuseWaiting(parameters);
   return readFilter(parseParameters(filterSchema, parameters));
 }
 
@@ -76,6 +77,7 @@ export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
  * `sort=firstSeenAt`, which is the default with `firstSeenSince`. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
+  refuseWaiting(parameters);
   const {
     cursor,
     offset,
@@ -95,6 +97,14 @@ export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
     throw refuseParameter("cursor must be one that an answer with the same sort gave.");
   }
   return { ...asked, sort, limit, offset: offset ?? 0, after, revisions: revisions === "1" };
+}
+
+/** Unknown parameters are ignored, but this one of a single order looks as if it selected orders. */
+function refuseWaiting(parameters: URLSearchParams): void {
+  if (!parameters.has("updatedAfter")) return;
+  throw refuseParameter(
+    "updatedAfter is only for a single order; of several, updatedSince and updatedUntil select a period.",
+  );
 }
 
 function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {

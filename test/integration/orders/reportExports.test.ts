@@ -38,7 +38,7 @@ afterAll(async () => {
   await exportPool.end();
   await database.drop();
 });
-beforeEach(() => database.pool.query(emptying("orders")));
+beforeEach(() => database.pool.query(emptying("orders poll_state sources")));
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
   insertOrder(database.pool, sourceId, orderText(fields));
@@ -63,6 +63,19 @@ async function lines(path: string): Promise<string[]> {
 
 const references = async (query: string) =>
   (await lines(`/orders.csv${query}`)).slice(1).map((line) => line.split(",")[NAMES.indexOf("reference")]);
+
+it.each(["/orders.csv", "/orders.ndjson"])("%s says up to when it is complete", async (path) => {
+  await database.pool.query(
+    "insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', '')",
+  );
+  await database.pool.query(
+    "insert into mirror.poll_state (source_id, safe_through) values ('live', 1763632800000000001)",
+  );
+  const { headers } = await get(path);
+  expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
+  expect(headers.get("x-safe-through-exceptions")).toBe("0");
+  expect((await get(`${path}?updatedAfter=2025-11-20T10:00:00Z`)).status).toBe(422);
+});
 
 describe("GET /v1/orders.csv", () => {
   it("is a file with the columns of reporting.orders", async () => {

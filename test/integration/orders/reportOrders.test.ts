@@ -244,6 +244,7 @@ describe("the list of orders", () => {
     ["NUL in a text", "status=%00", "status"],
     ["a cursor that is none", "cursor=abc", "cursor"],
     ["a cursor with an offset", "cursor=abc&offset=0", "cursor"],
+    ["what only a single order waits for", "limit=1&updatedAfter=2026-11-20T10:00:00Z", "updatedSince"],
   ])("refuses %s by name, without repeating the value", async (_, query, named) => {
     const answer = await refusal(`?${query}`);
     const code =
