@@ -133,8 +133,12 @@ export const POLL_CONDITIONS: readonly Condition[] = [
       pausedAt === null && (trouble === "rate_limited" || rateRefusals >= RATE_REFUSALS_MIN),
     since: ({ trouble, failingSince, firstRateRefusalAt }) =>
       trouble === "rate_limited" ? failingSince : firstRateRefusalAt,
-    cause: ({ sourceId }) =>
-      `The provider keeps answering 429 for ${sourceId}: another program uses up its rate, or the limit is lower than documented.`,
+    // The last error names what is waited for, and until when.
+    cause: ({ sourceId, trouble, lastError }) => {
+      const sentence = `The provider keeps answering 429 for ${sourceId}: another program uses up its rate, or the limit is lower than documented.`;
+      const waits = trouble === "rate_limited" && lastError !== null;
+      return waits ? `${sentence} Last: ${endSentence(lastError)}` : sentence;
+    },
   }),
   failing("other", {
     name: "OrderMirrorPollFailing",

@@ -170,9 +170,16 @@ export function makeRefusalError(refused: RefusedAnswer): ProviderError {
     });
   }
   const failure = judgeRefusal(refused);
-  const text = `${endpoint} was refused: ${named ?? "no code"} (${described})`;
+  const limited = status === 429 ? describeLimit(policy, retryAfterMs) : "";
+  const text = `${endpoint} was refused: ${named ?? "no code"}${limited} (${described})`;
   const fix = FIXES.get(failure === "key_refused" ? "invalid_api_key" : named);
   return new ProviderError(text, { ...facts, ...asked, failure, fix });
+}
+
+/** What is waited for, and how long. */
+function describeLimit(policy: string | null, retryAfterMs: number | null): string {
+  const name = policy === null ? "" : `, by "${policy}"`;
+  return retryAfterMs === null ? name : `${name}, for ${Math.ceil(retryAfterMs / 1_000)} s`;
 }
 
 function judgeRefusal({ status, namesOrder, refusal }: RefusedAnswer): SourceFailure {

@@ -130,6 +130,12 @@ it("tells a wrong clock from a wrong secret", () => {
   ]);
 });
 
+it("says of a rate limit which policy is waited for, and until when", () => {
+  const lastError = 'the provider allows no request of "orders.read" before 2026-11-24T12:00:00Z';
+  const [found] = judge(makeFacts({ ...failing("rate_limited", 60), lastError })).holding;
+  expect(found?.cause).toMatch(/429 for live.*\. Last: .*"orders\.read" before 2026-11-24T12:00:00Z\.$/);
+});
+
 it("notices at once that the queue is away, and reports it after a minute, which a restart does not take", () => {
   const queues = [{ name: "apply", problems: [{ problem: "x", fix: "y" }], newestDeadAt: null }];
   const firstSeen = new Map<string, bigint>();

@@ -57,6 +57,7 @@ describe("the typed error of a refusal", () => {
     });
     const limited = makeRefusalError({ ...answer, status: 429, policy: "order-list" });
     expect(limited).toMatchObject({ retry: { afterMs: 7_000 }, policy: "order-list" });
+    expect(limited.message).toBe('GET /v1/orders was refused: no code, by "order-list", for 7 s (HTTP 429)');
   });
 });
 
