@@ -528,8 +528,12 @@ describe("the guard in SQL", () => {
             const { key } = subject.observation;
             stored = part.wrongClock === "this" ? { ...key, horizon: null } : key;
           }
+          const readPlace = async () => (await pool.query("select ctid, xmin from mirror.orders")).rows;
+          const place = await readPlace();
           const [again] = await applyBatch(pool, toBatchRows([subject]));
           expect(["stale", "refuted", "duplicate"]).toContain(again!.verdict);
+          // A second pass writes nothing.
+          expect(await readPlace()).toEqual(place);
           const [row] = await readOrders();
           expect(row).toMatchObject({
             horizon: stored!.horizon === null ? null : stored!.horizon.toString(),
