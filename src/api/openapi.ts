@@ -14,9 +14,8 @@ import {
 import { envelopeSchema } from "../wire/envelope.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
-import { ENDPOINTS } from "./openapiEndpoints.ts";
+import { ENDPOINTS, INCOMING, OUTGOING } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
-import { INCOMING, OUTGOING } from "./openapiWebhooks.ts";
 
 type JsonSchema = Record<string, unknown>;
 
@@ -174,7 +173,6 @@ function describeOperation(endpoint: ApiEndpoint) {
 const PATH_MEANINGS: Readonly<Record<string, string>> = {
   reference: "The provider's reference, or the externalOrderId.",
   source: "Name of the source, such as live.",
-  day: "A day of UTC, such as 2026-11-21.",
 };
 
 function describeAnswer({ description, schema, type, events }: ApiAnswer): {

@@ -1,9 +1,9 @@
+import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
+import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { z } from "zod";
 import { feedParametersSchema } from "../changes/changeQuery.ts";
 import { completeSchema } from "../orders/freshness.ts";
 import type { SchemaName } from "./openapi.ts";
-import { NO_ORDER, READ_REFUSALS, refusal } from "./openapiRefusals.ts";
-import { WRITES } from "./openapiWrites.ts";
 import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
 import { waitSchema } from "../orders/orderRoutes.ts";
 
@@ -45,6 +45,18 @@ export function endpoint(
   return { id, method, path, tag, summary, ...rest };
 }
 
+export const refusal = (description: string): ApiAnswer => ({ description, schema: "Refusal" });
+
+const READ_REFUSALS = {
+  401: refusal("The token is missing or unknown: invalid_api_key."),
+  422: refusal("A parameter is invalid: invalid_request; or X-Source names another source: unknown_source."),
+  429: refusal(
+    "Too many wrong tokens came from this address: too_many_attempts; or this token has too many exports under way: too_many_exports. Both with Retry-After.",
+  ),
+  500: refusal("A mistake of the mirror: internal_error."),
+  503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
+};
+const NO_ORDER = refusal("No such order: order_not_found.");
 const READ_REFUSALS_OF_WAITS = {
   ...READ_REFUSALS,
   503: refusal(
@@ -138,7 +150,10 @@ function exported(
     ...rest,
     query: query.extend(completeSchema.shape),
     answers: {
-      200: { description: "All orders of the filter.", type },
+      200: {
+        description: "All orders of the filter; X-Safe-Through says up to when they are complete.",
+        type,
+      },
       412: NOT_COMPLETE,
       ...READ_REFUSALS_OF_WAITS,
     },
@@ -155,5 +170,137 @@ const EXPORTS: readonly ApiEndpoint[] = [
   }),
 ];
 
+const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";
+const WRITE_REFUSALS = {
+  400: refusal("The address or the body cannot be read: invalid_request."),
+  401: READ_REFUSALS[401],
+  402: refusal("The subscription is inactive: subscription_inactive."),
+  403: refusal(
+    "The token has no write access: write_not_allowed; or the plan lacks the feature: feature_not_available.",
+  ),
+  405: refusal("Writes are not forwarded here: method_not_allowed."),
+  413: refusal("The body is too large: payload_too_large."),
+  415: refusal("The content encoding of the body is not supported: invalid_request."),
+  422: refusal("The provider refuses it; its code says why."),
+  429: refusal(
+    "A rate limit of the provider is exceeded: rate_limit_exceeded; or too many wrong tokens came from this address: too_many_attempts. Retry-After says when to retry.",
+  ),
+  500: READ_REFUSALS[500],
+  502: refusal(
+    "The provider gave no usable answer: provider_unavailable; or the mirror's key is refused, or not the source's own: source_key_refused.",
+  ),
+  504: refusal(
+    "The provider did not answer in time: provider_timeout. Whether the write happened is unknown.",
+  ),
+  default: refusal("Any other refusal of the provider, unchanged."),
+};
+const MIRRORED = "The order is already in the mirror; X-Mirrored: later means that it is not there yet.";
+
+/** A write; a POST unless `rest` says otherwise. */
+function write(
+  [id, path]: readonly [id: string, path: string],
+  summary: string,
+  { method = "post", answers, ...rest }: Pick<ApiEndpoint, "answers"> & Partial<ApiEndpoint>,
+): ApiEndpoint {
+  return endpoint([id, method, path], "Writes", summary, {
+    description: THROUGH,
+    ...rest,
+    answers: { ...answers, ...WRITE_REFUSALS },
+  });
+}
+
+const changed = {
+  200: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },
+  404: NO_ORDER,
+} as const;
+
+/** The provider's writes. */
+const WRITES: readonly ApiEndpoint[] = [
+  write(["createOrder", "/v1/orders"], "Create an order", {
+    description: `${THROUGH} With an externalOrderId it is sent again after a timeout, once it is certain that it was not created.`,
+    body: "NewOrder",
+    answers: {
+      201: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },
+      409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
+    },
+  }),
+  write(["quoteOrder", "/v1/orders/quote"], "Preview an order", {
+    body: "NewOrder",
+    answers: { 200: { description: "What a creation would return.", schema: "Quote" } },
+  }),
+  write(["updateOrder", "/v1/orders/{reference}"], "Change an order", {
+    method: "patch",
+    description: `${THROUGH} Method and path are assumed, because the provider does not document them; other writes are forwarded as well.`,
+    body: "OrderChange",
+    answers: changed,
+  }),
+  write(["cancelOrder", "/v1/orders/{reference}/cancel"], "Cancel an order", { answers: changed }),
+  write(["advanceTestOrder", "/v1/test/orders/{reference}/advance"], "Advance a test order", {
+    answers: changed,
+  }),
+  write(["validateAddress", "/v1/addresses/validate"], "Check an address", {
+    body: "Address",
+    answers: { 200: { description: "Whether it is valid, and if not, why.", schema: "AddressCheck" } },
+  }),
+];
+
 /** All endpoints for programs, in the order in which people meet them. */
 export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES];
+
+const eventRefusal = (description: string): ApiAnswer => ({ description, schema: "EventRefusal" });
+
+const SIGNATURE = {
+  "webhook-timestamp": "Seconds since 1970.",
+  "webhook-signature": "Signatures of id, timestamp and body.",
+};
+
+/** The endpoint for events from the provider. */
+export const INCOMING: readonly ApiEndpoint[] = [
+  endpoint(["receiveEvent", "post", "/webhooks/{source}"], "Webhooks", "Receive an event from the provider", {
+    description:
+      "Signed according to WEBHOOK_SCHEME; the headers shown are those of Standard Webhooks. Answered once the event is stored.",
+    headers: { "webhook-id": "The event's id.", ...SIGNATURE },
+    body: "Event",
+    open: true,
+    answers: {
+      200: { description: "Stored, now or earlier; without a body." },
+      400: eventRefusal("An empty body, or contradictory headers."),
+      401: eventRefusal("No valid signature."),
+      404: eventRefusal("The source does not exist or has no secrets."),
+      413: eventRefusal("The body is too large."),
+      415: eventRefusal("Not JSON, or a content encoding."),
+      500: eventRefusal("A mistake of the mirror; send it again."),
+      503: eventRefusal("It cannot be stored now; send it again."),
+    },
+  }),
+];
+
+function outgoing(type: string, summary: string, body: SchemaName): ApiEndpoint {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  return endpoint([`on${words.join("")}`, "post", type], "Webhooks", summary, {
+    description:
+      "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`.",
+    headers: { "webhook-id": "The message's id, the same in each repetition.", ...SIGNATURE },
+    body,
+    open: true,
+    answers: {
+      "2XX": { description: "Accepted, within 15 s." },
+      410: { description: "The endpoint wants no further attempt of this message." },
+      default: { description: "The message is sent again later; Retry-After is respected." },
+    },
+  });
+}
+
+const MEANINGS: Readonly<Record<OutgoingType, string>> = {
+  "order.new": "An order that the mirror had not seen",
+  "order.status_changed": "An order has another status",
+  "order.gone": "The provider no longer has an order",
+  "order.changed": "Anything else of an order has changed",
+};
+
+/** The messages to the business's own endpoints, by type. */
+export const OUTGOING: readonly ApiEndpoint[] = [
+  ...OUTGOING_TYPES.map((type) => outgoing(type, MEANINGS[type], "OutgoingMessage")),
+  outgoing("test", "Somebody tries the endpoint", "TestMessage"),
+  outgoing("changes.missed", "Changes were removed before they could be sent", "MissedMessage"),
+];

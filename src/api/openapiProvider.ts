@@ -2,8 +2,7 @@ import { CONTRACT_ENDPOINTS } from "../wire/endpoints.ts";
 import type { EndpointName } from "../wire/endpoints.ts";
 import { listParametersSchema } from "../wire/listParameters.ts";
 import { describeDocument, SCHEMAS } from "./openapi.ts";
-import { refusal } from "./openapiRefusals.ts";
-import { endpoint } from "./openapiEndpoints.ts";
+import { endpoint, refusal } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 import { listOrdersResponseSchema } from "../wire/api.ts";
 
