@@ -367,7 +367,8 @@ create table mirror.poll_state (
   failing_since         timestamptz,
   trouble               text,
   margin_seconds        double precision,
-  list_doubted_at       timestamptz
+  list_doubted_at       timestamptz,
+  list_omitted          jsonb not null default '{}'
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
 comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
@@ -385,6 +386,7 @@ comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last 
 comment on column mirror.poll_state.source_id is 'The source; references sources.';
 comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
 comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
+comment on column mirror.poll_state.list_omitted    is 'Orders that the mirror has and the provider''s list omits, by reference: since when, by the database''s clock. One that was read singly and is omitted a margin later holds up no proof.';
 
 create table mirror.coverage (
   coverage_id bigint generated always as identity,

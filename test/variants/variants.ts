@@ -169,8 +169,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/coverage.sql.ts",
-        find: "  select * from waiting where omitted <> '{}'",
-        replace: "  select * from waiting where false",
+        find: "  select * from waiting w where exists (",
+        replace: "  select * from waiting w where false and exists (",
       },
     ],
     caughtBy: {

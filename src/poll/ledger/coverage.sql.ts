@@ -124,8 +124,10 @@ returning true as "isCurrent", history_since as "historySince", polled_through a
 /*
  * - ground: the source's row of poll_state, locked, so that no proof is withdrawn before the commit. The statement's other
  *   parts see the database as it was before it waited for that lock: a row that was changed meanwhile is not taken (xmin).
- * - waiting: the walked windows. One is in doubt if an order that its pages did not show is still in it, as far as the
- *   mirror knows after this head sweep. Then the list may have hidden others, too, in all of them.
+ * - waiting: the walked windows, with the orders that their pages did not show and that are still in them, as far as the
+ *   mirror knows after this head sweep.
+ * - doubted: the list may have hidden others, too, in all of them. Not so if it omits, a margin after it first did, only
+ *   orders that were read singly since, and shows others: such orders are never listed, and the mirror has them anyway.
  * - run: what is proved without a gap. This sweep must reach back to its end: an order that left a window while that was
  *   being read is beyond it.
  */
@@ -133,10 +135,11 @@ const CLOSING = `
 with ${HELD}, seen as materialized (
   select xmin as row_of from mirror.poll_state where source_id = $4
 ), ground as materialized (
-  select p.history_since, coalesce(p.safe_through, p.history_since) as reached
+  select p.history_since, coalesce(p.safe_through, p.history_since) as reached, p.list_omitted,
+    p.margin_seconds * interval '1 second' as margin
   from mirror.poll_state p, held, seen where p.source_id = $4 and p.xmin = seen.row_of for update of p
 ), waiting as materialized (
-  select c.coverage_id, c.since, c.until, array(
+  select c.coverage_id, c.since, c.until, c.orders, c.started_at, array(
     select o.reference from unnest(c.unlisted) as omitted (reference)
     join mirror.orders o on o.source_id = c.source_id and o.reference = omitted.reference
     where o.version >= c.since and o.version < c.until and o.gone_at is null and not exists (
@@ -146,10 +149,22 @@ with ${HELD}, seen as materialized (
       select from mirror.quarantine q where q.source_id = o.source_id and q.reference = o.reference
         and q.state = 'open' and q.inbox_seq is null)) as omitted
   from mirror.coverage c, ground where c.source_id = $4 and c.awaits_head
+), remembered as materialized (
+  select omitted.key as reference, omitted.value::timestamptz as since
+  from ground, jsonb_each_text(ground.list_omitted) omitted
 ), doubted as materialized (
-  select * from waiting where omitted <> '{}'
+  select * from waiting w where exists (
+    select from ground, unnest(w.omitted) as omitted (reference) left join remembered r using (reference)
+    where w.orders = 0 or r.since is null or w.started_at < r.since + ground.margin or exists (
+      select from mirror.refetches f where f.source_id = $4 and f.reference = omitted.reference))
 ), asked as (
-  ${insertUnlisted("$4", "select unnest(omitted) from doubted")}
+  ${insertUnlisted("$4", "select unnest(omitted) from waiting")}
+), to_remember as (
+  select distinct reference, coalesce(r.since, clock_timestamp()) as since
+  from (select unnest(omitted) as reference from waiting) omitted left join remembered r using (reference)
+  union all select r.reference, r.since
+  from remembered r join mirror.orders o on o.source_id = $4 and o.reference = r.reference and o.gone_at is null
+  where not exists (select from waiting w where o.version >= w.since and o.version < w.until)
 ), rejected as (
   delete from mirror.coverage c using waiting w
   where c.source_id = $4 and c.coverage_id = w.coverage_id and exists (select from doubted)
@@ -180,6 +195,7 @@ with ${HELD}, seen as materialized (
   update mirror.poll_state p set polled_through = $5::bigint,
     history_since = least(p.history_since, (select lower(span) from run)),
     safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),
+    list_omitted = (select coalesce(jsonb_object_agg(reference, since), '{}') from to_remember),
     list_doubted_at = case
       when exists (select from doubted) then coalesce(p.list_doubted_at, clock_timestamp())
       when not exists (select from waiting) then p.list_doubted_at
