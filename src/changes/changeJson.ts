@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { changedFields } from "../domain/order/changedFields.ts";
+import { changedFields } from "./changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { CHANGE_VERDICTS } from "./change.sql.ts";
 import type { Change } from "./change.sql.ts";

@@ -8,7 +8,7 @@ import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import type { SourceFailure } from "../domain/source/errors.ts";
 import { ProviderError } from "../provider/errors.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { addSeconds, parseInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { SendRequest } from "../provider/transport.ts";
@@ -166,7 +166,7 @@ export async function* streamChanges(
     const decoder = new TextDecoder();
     const reader = response.body.getReader();
     for (;;) {
-      const chunk = await unlessLate(reader.read(), silenceMaxMs).catch((error: unknown) => {
+      const chunk = await withTimeout(reader.read(), silenceMaxMs).catch((error: unknown) => {
         throw toUnavailable(request, { error, signal: abort.signal });
       });
       if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Queryable } from "./database.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
@@ -49,7 +49,7 @@ export function startListener(options: ListenerOptions): Listener {
         await clock.sleep(LISTEN_EVERY_MS, signal);
       }
     } finally {
-      await unlessLate(client.end(), END_DEADLINE_MS);
+      await withTimeout(client.end(), END_DEADLINE_MS);
     }
   }
 

@@ -266,7 +266,7 @@ function judgeSchema(found: readonly Run[] | undefined, known: readonly Migratio
     ({ oldestProgram }) => oldestProgram !== null && isOlder(VERSION, oldestProgram),
   );
   const findings = [
-    edited.length > 0 && tellEdited(edited),
+    edited.length > 0 && describeEdited(edited),
     missing.length > 0 && tellMissing(missing),
     tooNew !== undefined && tellTooNew(tooNew),
     pending.length > 0 && tellPending(pending),
@@ -281,7 +281,7 @@ const FOREIGN: SchemaFinding = {
   fix: `Run the version that made it, ${START_ANEW}`,
 };
 
-const tellEdited = (edited: readonly Run[]): SchemaFinding => ({
+const describeEdited = (edited: readonly Run[]): SchemaFinding => ({
   kind: "edited",
   sentence: `The database ran a different text of ${listNames(edited)} than this program has, so its schema is not the one that this program expects.`,
   fix: `Run the program version that migrated this database, ${START_ANEW}`,

@@ -4,7 +4,7 @@ import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -132,11 +132,11 @@ export async function openOutgoing(deps: OutgoingDeps) {
     /** Stops, after waiting some seconds for attempts under way; the rest is sent again. */
     async close() {
       await loop.stop();
-      const outcome = await unlessLate(opened.worker.close(), CLOSE_DEADLINE_MS);
+      const outcome = await withTimeout(opened.worker.close(), CLOSE_DEADLINE_MS);
       if (outcome === "late")
         logger.warn("outgoing webhooks under way did not end in time; they are sent again");
       await opened.cut();
-      await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
+      await withTimeout(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
   };

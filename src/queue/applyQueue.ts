@@ -6,7 +6,7 @@ import type { QueueOptions, Span, SpanKind, Telemetry, WorkerOptions } from "bul
 import { BullMQOtel } from "bullmq-otel";
 import { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
@@ -127,7 +127,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
       await sender.close();
-      await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
+      await withTimeout(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
   };
@@ -173,7 +173,7 @@ export function makeSender(deps: {
   async function sendOne(seqs: readonly number[], follows: readonly Context[]): Promise<void> {
     try {
       const sent = inSpan("enqueue", { follows }, () => send(seqs));
-      const outcome = await unlessLate(sent, SEND_DEADLINE_MS);
+      const outcome = await withTimeout(sent, SEND_DEADLINE_MS);
       if (outcome === "late") forget(seqs.length, "the queue does not answer");
     } catch (error) {
       forget(seqs.length, "the queue refused the job", error);
@@ -191,7 +191,7 @@ export function makeSender(deps: {
     },
     async close() {
       closed = true;
-      if (sending) await unlessLate(sending, SEND_DEADLINE_MS);
+      if (sending) await withTimeout(sending, SEND_DEADLINE_MS);
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { Processor, Queue, QueueOptions, Worker, WorkerOptions } from "bullmq";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
@@ -77,11 +77,11 @@ export async function endWorker<Content>(
   { worker, cut }: OpenWorker<Content>,
   logger: Logger,
 ): Promise<void> {
-  const outcome = await unlessLate(worker.close(), WORKER_CLOSE_DEADLINE_MS);
+  const outcome = await withTimeout(worker.close(), WORKER_CLOSE_DEADLINE_MS);
   if (outcome === "late") {
     logger.warn("the queue's worker did not end in time; its jobs will run again");
     // The connection on which it waits for jobs would reconnect for ever.
-    await unlessLate(worker.getBackend().disconnectBlocking(false), CUT_DEADLINE_MS);
+    await withTimeout(worker.getBackend().disconnectBlocking(false), CUT_DEADLINE_MS);
   }
   await cut();
 }

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import type { PgPool, PgQueryResult, Queue, Worker } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
 import { bullmq } from "./packages.ts";
@@ -163,5 +163,5 @@ async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
 
 /** A hanging connection would block `end`. */
 async function endPool(pool: pg.Pool): Promise<void> {
-  await unlessLate(pool.end(), POOL_END_DEADLINE_MS);
+  await withTimeout(pool.end(), POOL_END_DEADLINE_MS);
 }

@@ -1,5 +1,5 @@
 import type { Cluster, Redis, RedisOptions } from "ioredis";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { literalAddress } from "../runtime/http/privateAddress.ts";
 import type { BackendDeps, OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
 import { bullmq, ioredis } from "./packages.ts";
@@ -62,7 +62,7 @@ export function openRedisBackend<Content>(
 
 /** The problems of the Redis behind the queue. Reads INFO only: hosted servers often forbid CONFIG. */
 async function checkRedis(client: RedisClient): Promise<readonly QueueProblem[]> {
-  await unlessLate(waitUntilReady(client), ANSWER_DEADLINE_MS);
+  await withTimeout(waitUntilReady(client), ANSWER_DEADLINE_MS);
   const isCluster = client instanceof ioredis.Cluster;
   const nodes = isCluster ? client.nodes("master") : [client];
   const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
@@ -84,7 +84,7 @@ function waitUntilReady(client: Redis | Cluster): Promise<void> {
 }
 
 async function readAnswer(node: Redis): Promise<ReadonlyMap<string, string> | undefined> {
-  const answer = await unlessLate(
+  const answer = await withTimeout(
     node.info().catch(() => "late" as const),
     ANSWER_DEADLINE_MS,
   );

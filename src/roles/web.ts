@@ -22,7 +22,7 @@ import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
-import { unlessLate } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
@@ -134,7 +134,7 @@ function makeRunning() {
       },
     async end(): Promise<void> {
       if (running.size === 0) return;
-      await unlessLate(new Promise<void>((resolve) => (onEmpty = resolve)), END_DEADLINE_MS);
+      await withTimeout(new Promise<void>((resolve) => (onEmpty = resolve)), END_DEADLINE_MS);
     },
   };
 }

@@ -233,7 +233,7 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/window/scan.ts",
-        find: "if (scan.offset > 0 && !hangsTogether(scan, rows)) return stepFurtherBack(scan);",
+        find: "if (scan.offset > 0 && !overlapsPreviousPage(scan, rows)) return stepFurtherBack(scan);",
         replace: "",
       },
       {

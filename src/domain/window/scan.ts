@@ -68,7 +68,7 @@ export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): Sca
   if (scan.offset === 0 && !full) return { kind: "read" };
   const direction = readDirection(rows, scan.direction);
   if (direction === "unsorted") return { kind: "lost" };
-  if (scan.offset > 0 && !hangsTogether(scan, rows)) return stepFurtherBack(scan);
+  if (scan.offset > 0 && !overlapsPreviousPage(scan, rows)) return stepFurtherBack(scan);
   if (!full) return { kind: "read" };
   const end = scan.offset + rows.length;
   if (seenRows !== undefined && end > REPEATS_MAX * (seenRows + rows.length)) return { kind: "stalled" };
@@ -98,7 +98,7 @@ function readDirection(
  * may have left the window since, but not most: a few common rows prove little. For the first timestamp the expected
  * number is unknown, because its rows may change their order.
  */
-function hangsTogether({ tail, direction }: Scan, rows: readonly WalkRow[]): boolean {
+function overlapsPreviousPage({ tail, direction }: Scan, rows: readonly WalkRow[]): boolean {
   const last = lastVersion(tail);
   const first = rows.find(({ version }) => version !== undefined)?.version;
   if (last === undefined || first === undefined) return false;

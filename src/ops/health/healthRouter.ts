@@ -5,7 +5,7 @@ import { assertMigrated } from "../../database/migrations.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { probeWrite } from "../../health/readHealth.sql.ts";
 import type { FirstWrite } from "../../health/readHealth.sql.ts";
-import { unlessLate } from "../../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../../runtime/lifecycle/abort.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
@@ -57,7 +57,7 @@ export function makeHealthRouter(deps: HealthRouterDeps): Router {
     Promise.all(
       deciding.map(async ({ name, works }) => ({
         name,
-        ok: (await unlessLate(works(), PROBE_TIMEOUT_MS)) === true,
+        ok: (await withTimeout(works(), PROBE_TIMEOUT_MS)) === true,
       })),
     );
 

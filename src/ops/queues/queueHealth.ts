@@ -7,7 +7,7 @@ import { renderFacts } from "../../html/parts.ts";
 import { numberColumn, renderTable } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { unlessLate } from "../../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../../runtime/lifecycle/abort.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { refuse } from "../html/requests.ts";
@@ -119,7 +119,7 @@ function renderJob(job: { queue: string; jobId: string; events: readonly JobEven
 
 /** Waits for an answer of the queue's server. Throws UnavailableError. */
 async function askQueue<Answer>(asked: Promise<Answer>): Promise<Answer> {
-  const answer = await unlessLate(
+  const answer = await withTimeout(
     asked.catch((cause: unknown) => {
       throw new UnavailableError(AWAY, { cause });
     }),

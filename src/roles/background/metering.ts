@@ -8,7 +8,7 @@ import type { Standing } from "../../health/standing.sql.ts";
 import type { Budget } from "../../provider/budget.ts";
 import type { Answered } from "../../provider/transport.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { unlessLate } from "../../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../../runtime/lifecycle/abort.ts";
 import type { Receiver } from "../../receive/receiver.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
@@ -147,7 +147,7 @@ function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
 /** Shows the queue's jobs; if its server does not answer in time, they are omitted. */
 export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">): void {
   metrics.observe(async (observe) => {
-    const counts = await unlessLate(
+    const counts = await withTimeout(
       bull.getJobCounts().catch(() => "late" as const),
       QUEUE_DEADLINE_MS,
     );

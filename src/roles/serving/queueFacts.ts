@@ -1,7 +1,7 @@
 import { instantFromMillis } from "../../domain/order/instant.ts";
 import type { QueueFacts } from "../../health/condition.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { unlessLate } from "../../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../../runtime/lifecycle/abort.ts";
 
 /** Every reader of the mirror's state in a process that serves waits for this. */
 const ANSWER_DEADLINE_MS = 1_000;
@@ -18,8 +18,8 @@ export async function readQueueFacts(
 ): Promise<QueueFacts> {
   const late = () => "late" as const;
   const [problems, failed] = await Promise.all([
-    unlessLate(check().catch(late), deadlineMs),
-    unlessLate(bull.getFailed(0, 0).catch(late), deadlineMs),
+    withTimeout(check().catch(late), deadlineMs),
+    withTimeout(bull.getFailed(0, 0).catch(late), deadlineMs),
   ]);
   const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
   return {

@@ -177,7 +177,7 @@ export function listSourceProblems(
     ...(address === undefined ? [] : [`DELIVERY_BASE_URL ${address}.`]),
     ...checkScheme(values.WEBHOOK_SCHEME, []).map((problem) => `WEBHOOK_SCHEME: ${problem}`),
     ...sources.flatMap((source) => listOwnProblems(source, checkScheme, values.PUBLIC_URL ?? [])),
-    ...listTwins(sources),
+    ...findDuplicateSources(sources),
     ...listSharedSecrets(sources),
     ...listTokenProblems(sources, values),
     ...listIntervalProblems(sources, values),
@@ -215,7 +215,7 @@ function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefine
   return `${names.apiKey} belongs to ${mode} mode but holds a ${keyMode} key. Replace it with a ${mode} key.`;
 }
 
-function listTwins(sources: readonly NamedSource[]): string[] {
+function findDuplicateSources(sources: readonly NamedSource[]): string[] {
   return sources.flatMap(({ sourceId, apiKey, names }, index) => {
     const earlier = sources.slice(0, index);
     const isListed = earlier.some((other) => other.sourceId === sourceId);

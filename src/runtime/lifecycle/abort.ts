@@ -44,7 +44,7 @@ export async function withDeadline<Result>(
 }
 
 /** Resolves as `promise` does, or with "late" after `ms`. The promise then continues, and its failure is ignored. */
-export async function unlessLate<Result>(promise: Promise<Result>, ms: number): Promise<Result | "late"> {
+export async function withTimeout<Result>(promise: Promise<Result>, ms: number): Promise<Result | "late"> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"late">((resolve) => {
     timer = setTimeout(() => resolve("late"), ms);

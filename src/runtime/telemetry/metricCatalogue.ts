@@ -33,8 +33,7 @@ export const OBSERVED_COUNTERS = {
   order_mirror_webhooks_received_total: "Requests to the webhook endpoint, by how they ended.",
   order_mirror_webhook_refusals_total:
     "Webhook requests that did not verify, by what was wrong with their signature.",
-  order_mirror_coverage_breaches_total:
-    "Proofs that were taken back, since a change was found that they had missed.",
+  order_mirror_coverage_breaches_total: "Proofs withdrawn because a change was found that they had missed.",
   order_mirror_lost_events_total:
     "Changes that should have been announced by an event, and were found by a read only.",
   order_mirror_announced_changes_total: "Changes that an event announced, in time or late.",
@@ -68,10 +67,10 @@ export const OBSERVED_GAUGES = {
   order_mirror_refetches_waiting: "Orders that are to be read again one by one.",
   order_mirror_queue_jobs: "Jobs of the queue, by state.",
   order_mirror_dead_jobs: "Jobs that failed for good; their events are applied by the overdue check.",
-  order_mirror_outgoing_pending: "Outgoing webhooks that are still to be delivered.",
+  order_mirror_outgoing_pending: "Undelivered outgoing webhooks.",
   order_mirror_outgoing_dead: "Outgoing webhooks that were given up and wait for a person.",
   order_mirror_outgoing_oldest_pending_timestamp_seconds:
-    "When the oldest outgoing webhook was made that is still to be delivered; absent when none is.",
+    "Creation time of the oldest undelivered webhook; absent when there is none.",
   order_mirror_outgoing_missed_timestamp_seconds:
     "When changes were last removed before an endpoint was notified of them; absent when none were within a week.",
   order_mirror_provider_ratelimit_limit: "Requests that we allow ourselves within a policy's window.",
