@@ -9,6 +9,7 @@ import { nextRequest, receivePage, startWalk } from "../../domain/window/walk.ts
 import type { Walk } from "../../domain/window/walk.ts";
 import type { WalkRow } from "../../domain/window/scan.ts";
 import type { Window } from "../../domain/window/window.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { ListedOrder, Priority, WindowPage } from "../../domain/source/orderSource.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkStalledError, WalkTooLargeError } from "./errors.ts";
@@ -91,10 +92,16 @@ export function makeReadPage(
   return async function readPage(reading, { via, priority, signal }) {
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
-    await awaitTurn(signal);
-    // A read that fails is repeated in its own turn, not at once.
-    const attemptsMax = gapMs > 0 ? 1 : undefined;
-    const page = await client.listWindow(request, { priority, signal, attemptsMax });
+    // Where every read counts, one that fails is repeated in the next turn, once: the sweep would begin again.
+    const send = async (attemptsMax?: number) => {
+      await awaitTurn(signal);
+      return client.listWindow(request, { priority, signal, attemptsMax });
+    };
+    const sendAgain = (error: unknown) => {
+      if (!isPassing(error)) throw error;
+      return send(1);
+    };
+    const page = await (gapMs > 0 ? send(1).catch(sendAgain) : send());
     const walk = receivePage(reading.walk, {
       rows: page.elements.map(toRow),
       hasMore: page.hasMore,
@@ -103,6 +110,11 @@ export function makeReadPage(
     assertWalks(walk);
     return addPage(reading, walk, toReads(deps, { page, fresh: walk.fresh, via }));
   };
+}
+
+function isPassing(error: unknown): boolean {
+  const failure = failureOf(error);
+  return failure === "timeout" || failure === "unavailable";
 }
 
 function toReads(

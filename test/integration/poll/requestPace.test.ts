@@ -12,25 +12,30 @@ beforeAll(async () => {
 afterAll(() => provider.close());
 
 it.each([
-  ["request", 1],
-  ["cycle", 4],
-] as const)("a failing list read with the pace %s is sent %i times in its turn", async (pace, times) => {
-  provider.script(hangUp);
-  const before = provider.requests.length;
-  const source = { sourceId: "live", mode: "live" } as const;
-  const client = makeHastyClient({ baseUrl: provider.url });
-  const readPage = makeReadPage({
-    source,
-    client,
-    clock: systemClock,
-    pace,
-    intervalSeconds: 30,
-    marginSeconds: 300,
-  });
-  const window = { since: 0n, until: NANOS_PER_SECOND };
-  const reading = startReading(window, { limit: 200, nowMs: 0, open: false, pace: "request" });
-  const { signal } = new AbortController();
-  const read = readPage(reading, { via: "poll", priority: "poll", signal });
-  await expect(read).rejects.toMatchObject({ failure: "unavailable" });
-  expect(provider.requests.length - before).toBe(times);
-});
+  ["request", 2, 1],
+  ["cycle", 4, 0],
+] as const)(
+  "a failing list read with the pace %s is sent %i times, %i interval apart",
+  async (pace, times, waits) => {
+    provider.script(hangUp);
+    const slept: number[] = [];
+    const before = provider.requests.length;
+    const source = { sourceId: "live", mode: "live" } as const;
+    const client = makeHastyClient({ baseUrl: provider.url });
+    const readPage = makeReadPage({
+      source,
+      client,
+      clock: { ...systemClock, sleep: (ms) => Promise.resolve(void slept.push(Math.round(ms / 1_000))) },
+      pace,
+      intervalSeconds: 3_000,
+      marginSeconds: 300,
+    });
+    const window = { since: 0n, until: NANOS_PER_SECOND };
+    const reading = startReading(window, { limit: 200, nowMs: 0, open: false, pace: "request" });
+    const { signal } = new AbortController();
+    const read = readPage(reading, { via: "poll", priority: "poll", signal });
+    await expect(read).rejects.toMatchObject({ failure: "unavailable" });
+    expect(provider.requests.length - before).toBe(times);
+    expect(slept).toEqual(Array.from({ length: waits }, () => 3_000));
+  },
+);

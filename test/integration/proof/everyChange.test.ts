@@ -9,13 +9,18 @@ function secondOf(instant: bigint): number {
 }
 
 it.each([
-  ["cycle", 11, 120, 480],
+  ["cycle", 11, 120, 480, 0],
   // A page every half minute, and in the end two changes a second: a third of what can be read, and all is read twice.
-  ["request", 35, 26, 960],
+  ["request", 35, 26, 960, 0],
+  ["request", 35, 26, 1_320, 0.1],
 ] as const)(
-  "safe_through claims no change that the mirror lacks, also of orders that move on while they are read, at the pace %s",
-  async (pace, minutes, trafficPerMinute, lagMax) => {
-    const world = await startVirtualWorld({ speed: 1, trafficPerMinute });
+  "safe_through claims no change that the mirror lacks, also of orders that move on while they are read, at the pace %s (%#)",
+  async (pace, minutes, trafficPerMinute, lagMax, failShare) => {
+    const world = await startVirtualWorld({
+      speed: 1,
+      trafficPerMinute,
+      faults: { failShare },
+    });
     const { clock, pool, steer } = world;
     // Under way now: they change, and leave their windows, while the history is read.
     await steer("POST", "/seed", { orders: 500 });
