@@ -112,7 +112,7 @@ function printSource(source: ShownSource, paint: Paint): void {
     ...(standing.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
     ["  complete up to", describeMoment(standing.safeThrough, now)],
     ["  except for", describeExceptions(standing, paint)],
-    ["  taken back", describeBreaches(standing, paint)],
+    ["  proofs withdrawn", describeBreaches(standing, paint)],
     ["  polled up to", describeMoment(standing.polledThrough, now)],
     ["  last poll ended", describeMoment(standing.lastCycleEndedAt, now)],
     ["  last event", describeMoment(standing.lastEventAt, now)],

@@ -58,9 +58,8 @@ function renderFlow({ p50Seconds, p95Seconds, oldestWaitingSeconds, eventsInHour
   const time = (seconds: number | null) => (seconds === null ? "–" : describeDelay(seconds));
   return html`<h1>Queue</h1>
     <p>
-      Jobs wake the workers; what is to be done is in the database. Events whose job has failed or vanished
-      are found within seconds. The <a href="${DASHBOARD_PATH}">dashboard</a> shows each job, and what can be
-      done with it.
+      Losing a job loses no event: a worker finds the event in the database within seconds. The
+      <a href="${DASHBOARD_PATH}">dashboard</a> shows each job, and what can be done with it.
     </p>
     ${renderFacts({
       "Oldest waiting event": oldestWaitingSeconds === null ? "none" : describeAge(oldestWaitingSeconds),

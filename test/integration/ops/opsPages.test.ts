@@ -89,7 +89,7 @@ describe("the overview", () => {
 
 describe("the queues", () => {
   it("have a page, whose dashboard may load and run only what is here", async () => {
-    expect((await read("/ops/queue-health")).text).toContain("Queue Jobs wake the workers");
+    expect((await read("/ops/queue-health")).text).toContain("Queue Losing a job loses no event");
     const response = await fetch(`${server.url}/ops/queues`);
     expect(await response.text()).toContain('src="static/js/');
     const policy = response.headers.get("content-security-policy") ?? "";
