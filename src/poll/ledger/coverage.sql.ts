@@ -128,6 +128,7 @@ returning true as "isCurrent", history_since as "historySince", polled_through a
  *   mirror knows after this head sweep.
  * - doubted: the list may have hidden others, too, in all of them. Not so if it omits, a margin after it first did, only
  *   orders that were read singly since, and shows others: such orders are never listed, and the mirror has them anyway.
+ *   An order that was omitted and has moved on says nothing for an empty list: a single read may have moved it.
  * - run: what is proved without a gap. This sweep must reach back to its end: an order that left a window while that was
  *   being read is beyond it.
  */
@@ -152,19 +153,22 @@ with ${HELD}, seen as materialized (
 ), remembered as materialized (
   select omitted.key as reference, omitted.value::timestamptz as since
   from ground, jsonb_each_text(ground.list_omitted) omitted
+), moved_on as materialized (
+  select r.reference, r.since
+  from remembered r join mirror.orders o on o.source_id = $4 and o.reference = r.reference and o.gone_at is null
+  where not exists (select from waiting w where o.version >= w.since and o.version < w.until)
 ), doubted as materialized (
   select * from waiting w where exists (
     select from ground, unnest(w.omitted) as omitted (reference) left join remembered r using (reference)
     where w.orders = 0 or r.since is null or w.started_at < r.since + ground.margin or exists (
       select from mirror.refetches f where f.source_id = $4 and f.reference = omitted.reference))
+    or w.orders = 0 and exists (select from moved_on)
 ), asked as (
   ${insertUnlisted("$4", "select unnest(omitted) from waiting")}
 ), to_remember as (
   select distinct reference, coalesce(r.since, clock_timestamp()) as since
   from (select unnest(omitted) as reference from waiting) omitted left join remembered r using (reference)
-  union all select r.reference, r.since
-  from remembered r join mirror.orders o on o.source_id = $4 and o.reference = r.reference and o.gone_at is null
-  where not exists (select from waiting w where o.version >= w.since and o.version < w.until)
+  union all select reference, since from moved_on
 ), rejected as (
   delete from mirror.coverage c using waiting w
   where c.source_id = $4 and c.coverage_id = w.coverage_id and exists (select from doubted)

@@ -79,7 +79,7 @@ it("leaves it running at Ctrl-C and watches it to its end", async () => {
   const poller = startPoller();
   const watched = await run(["--watch", number]);
   await poller.close();
-  expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 orders with") });
+  expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 order with") });
   expect(watched.stdout).toContain("The mirror is complete from");
 });
 
