@@ -1,6 +1,6 @@
 /**
- * The mirror as a library, and the one place where its parts are put together: the commands `up`, `web`, `worker` and
- * `poller` use it as any other program does.
+ * The mirror as a library. It checks the options and calls `composeMirror`, the one place where the parts are put
+ * together; the commands `up`, `web`, `worker` and `poller` call that with their own checked configuration.
  *
  *     const mirror = await createMirror({ databaseUrl, sources: [{ sourceId: "live", … }], apiTokens, opsPassword });
  *     await mirror.migrate();
@@ -8,8 +8,7 @@
  *     await mirror.start({ worker: true, poller: true });
  *     await mirror.close();
  *
- * It takes values, never the environment, does not end the process and installs no signal handlers. `composeMirror` puts
- * the parts together.
+ * It takes values, never the environment, does not end the process and installs no signal handlers.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { forwardLog, silentLogger } from "../runtime/telemetry/logger.ts";
