@@ -1,5 +1,8 @@
 import { fork } from "node:child_process";
 import path from "node:path";
+import { canStartRedis, startRedis } from "../support/servers/redis.ts";
+import { WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
+import type { BenchDeps } from "./bench.ts";
 
 /** A process of the bench that answers one order at a time. */
 export interface Child {
@@ -62,4 +65,44 @@ export async function startChild(
       await ended;
     },
   };
+}
+
+/** The variables of a process of the product with the single source `live`. */
+function makeEnvironment(databaseUrl: string, redisUrl: string | undefined) {
+  return {
+    DATABASE_URL: databaseUrl,
+    ...(redisUrl === undefined ? {} : { REDIS_URL: redisUrl }),
+    // Nothing answers there, and nothing is requested.
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    PORT: "0",
+    // The read API answers without a token.
+    LOCAL_TRUST: "true",
+    LOG_LEVEL: "warn",
+  };
+}
+
+/**
+ * Starts a queue, and a web and a worker process that use it; they end with the section. Undefined, with a notice, if the
+ * queue cannot be started here.
+ */
+export async function startWithQueue(queue: "Redis" | "Postgres", { databaseUrl, onEnd }: BenchDeps) {
+  if (queue === "Redis" && !canStartRedis) {
+    process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
+    return undefined;
+  }
+  const redis = queue === "Redis" ? await startRedis() : undefined;
+  onEnd(async () => redis?.stop());
+  const env = makeEnvironment(databaseUrl, redis?.url);
+  const web = await startChild("roleProcess.ts", { args: ["web"], env });
+  onEnd(web.stop);
+  const worker = await startChild("roleProcess.ts", { args: ["worker"], env });
+  onEnd(worker.stop);
+  return { web, worker };
+}
+
+/** The webhook address of the source `live`. */
+export function webhookAddress(web: Child): string {
+  return `${String(web.greeting)}/webhooks/live`;
 }

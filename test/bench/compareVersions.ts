@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { ROOT } from "./buildProgram.ts";
 import { ROUNDS } from "./effort.ts";
 import { formatValue, median } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 
+const ROOT = path.resolve(import.meta.dirname, "../..");
 const run = promisify(execFile);
 
 /** One figure of both versions. */

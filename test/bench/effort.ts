@@ -7,9 +7,6 @@ export const RUNS = QUICK ? 1 : askedNumber("runs", 5);
 /** How often a comparison of two versions measures each. */
 export const ROUNDS = QUICK ? 1 : askedNumber("rounds", 3);
 
-/** How long a counted run of the section memory sends events to the roles in processes of their own. */
-export const MINUTES = QUICK ? 0.025 : askedNumber("minutes", 0.25);
-
 /** An amount of work, or its part with --quick. */
 export function amount(units: number): number {
   return QUICK ? Math.ceil(units / 10) : units;

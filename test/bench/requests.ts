@@ -8,12 +8,10 @@ export interface RequestsOrder {
   readonly requests: number;
   /** Makes the events of this round differ from those of every other. */
   readonly round: number;
-  /** Spreads the events over this many sources: `url` is the parent of their addresses, which end in org-0 and so on. */
-  readonly sources?: number;
   /** Changes per order, spread over the round so that few are in one batch; 4 by default. */
   readonly eventsPerOrder?: number;
   /** Whose events: the provider's, by default, or Stripe's, of customers. */
-  readonly sender?: "stripe";
+  readonly sender?: "provider" | "stripe";
 }
 
 const EVENTS_PER_ORDER = 4;
@@ -25,15 +23,20 @@ const SIGNERS = {
 };
 
 /** Distinct, correctly signed events of about 1 KB as the bytes of their requests, made before the clock starts. */
-export function makeRequests(order: RequestsOrder): Buffer[] {
-  const { requests, round, eventsPerOrder = EVENTS_PER_ORDER, sender = "provider" } = order;
+export function makeRequests({
+  url,
+  requests,
+  round,
+  eventsPerOrder = EVENTS_PER_ORDER,
+  sender = "provider",
+}: RequestsOrder): Buffer[] {
+  const { host, pathname } = new URL(url);
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const orders = Math.ceil(requests / eventsPerOrder);
   const makeBody = sender === "stripe" ? makeCustomerEvent : makeOrderEvent;
   return Array.from({ length: requests }, (_, index) => {
     const id = `evt_${round}_${index}`;
     const body = makeBody({ id, subject: `R${round}-${index % orders}`, index });
-    const { host, pathname } = addressOf(order, index);
     const headers = { host, "content-type": "application/json", "content-length": body.length };
     const lines = Object.entries({ ...headers, ...SIGNERS[sender]({ id, body, nowSeconds }) })
       .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -85,8 +88,4 @@ function makeCustomerEvent({ id, subject, index }: Sketch): Buffer {
   };
   const event = { id, object: "event", api_version: "2020-08-27", created, livemode: true };
   return Buffer.from(JSON.stringify({ ...event, type: "customer.updated", data: { object } }));
-}
-
-function addressOf({ url, sources }: RequestsOrder, index: number): URL {
-  return new URL(sources === undefined ? url : `${url}/org-${index % sources}`);
 }

@@ -1,15 +1,18 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import type { Pool } from "../../../src/database/database.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startChild } from "../children.ts";
+import { startChild, startWithQueue, webhookAddress } from "../children.ts";
 import type { Child } from "../children.ts";
 import { amount } from "../effort.ts";
 import { startGenerator } from "../generator.ts";
 import type { Generate } from "../generator.ts";
 import { compare } from "../measure.ts";
 import type { Sample, Subject } from "../measure.ts";
-import { startPeer } from "../peer.ts";
-import { readProcessorTime, readServerTime, requireProcessorTime } from "../processorTime.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
-import { startWithQueue, webhookAddress } from "../roles.ts";
 import { nextRound } from "../timeEvents.ts";
 
 const CONNECTIONS = 64;
@@ -19,9 +22,11 @@ const WARM_UP_ROUNDS = 2;
 
 /** `--peer` installs the peer and measures it in the same run. */
 const WITH_PEER = process.argv.includes("--peer");
+/** The nearest other program: it mirrors Stripe's objects into Postgres. */
+const PACKAGES = ["@supabase/stripe-sync-engine@0.48.5", "stripe@23.1.0"];
 
-/** The pause after which a bare handler answers events together: about as many per second as go through. */
-const PAUSE_MS = 12;
+/** The kernel shows it in hundredths of a second. */
+const MICROS_PER_TICK = 10_000;
 
 /** Processor time per event in microseconds, and the goal. */
 const COSTS = { web: "at most 60", worker: "at most 40", Postgres: "at most 80" } as const;
@@ -46,21 +51,13 @@ interface Running {
 export const benchCost: Bench = async (deps) => {
   requireProcessorTime();
   const generate = await startGenerator(deps.onEnd);
-  const bare = await startBare(deps);
-  const paused = await startBare(deps, [String(PAUSE_MS)]);
-  const peer = WITH_PEER
-    ? await startPeer({ databaseUrl: await deps.addDatabase("peer"), onEnd: deps.onEnd })
-    : undefined;
+  const bare = await startChild("bareReceiveProcess.ts");
+  deps.onEnd(bare.stop);
+  const peer = WITH_PEER ? await startPeer(deps) : undefined;
   const figures = await compare({
     section: "cost",
     unit: "µs CPU",
-    subjects: [
-      { name: "bare handler, for an event", run: () => measureBare(generate, bare) },
-      {
-        name: `bare handler that answers after ${PAUSE_MS} ms, for an event`,
-        run: () => measureBare(generate, paused),
-      },
-    ],
+    subjects: [{ name: "bare handler, for an event", run: () => measureBare(generate, bare) }],
   });
   for (const queue of ["Redis", "Postgres"] as const) {
     const roles = await startWithQueue(queue, deps);
@@ -74,7 +71,7 @@ export const benchCost: Bench = async (deps) => {
         subjects: listSubjects(deps, { running, peer, queue }),
         limit: {
           name: "limit: bare handler that verifies and parses",
-          run: () => send(generate, bareAddress(bare)),
+          run: () => send(generate, webhookAddress(bare)),
         },
       })),
     );
@@ -83,20 +80,10 @@ export const benchCost: Bench = async (deps) => {
   return figures;
 };
 
-async function startBare({ onEnd }: BenchDeps, args: readonly string[] = []): Promise<Child> {
-  const bare = await startChild("bareReceiveProcess.ts", { args });
-  onEnd(bare.stop);
-  return bare;
-}
-
-function bareAddress(bare: Child): string {
-  return `${String(bare.greeting)}/webhooks/live`;
-}
-
 /** What Node's HTTP, the signature and JSON cost alone: nothing of it can be saved in a web process. */
 async function measureBare(generate: Generate, bare: Child): Promise<Sample> {
   const before = await readProcessorTime(bare.pid);
-  const { errors } = await send(generate, bareAddress(bare));
+  const { errors } = await send(generate, webhookAddress(bare));
   return { value: ((await readProcessorTime(bare.pid)) - before) / EVENTS, errors };
 }
 
@@ -167,4 +154,57 @@ async function measure({ pool }: BenchDeps, { generate, web, worker }: Running):
     worker: forWorker,
     Postgres: forPostgres,
   };
+}
+
+/** Installs the peer into a folder of its own, removed at the end, and starts it on a database of its own. */
+async function startPeer({ addDatabase, onEnd }: BenchDeps): Promise<Child> {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-peer-"));
+  onEnd(() => rm(folder, { recursive: true, force: true }));
+  const options = ["--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts"];
+  await promisify(execFile)("npm", ["install", ...options, ...PACKAGES], { cwd: folder });
+  const peer = await startChild("peerProcess.ts", {
+    args: [folder],
+    env: { DATABASE_URL: await addDatabase("peer") },
+  });
+  onEnd(peer.stop);
+  return peer;
+}
+
+/** What /proc shows of a process; times in microseconds. */
+interface ProcessTime {
+  readonly parent: number;
+  readonly own: number;
+  /** Of children that have ended. */
+  readonly ended: number;
+}
+
+/** Throws where the processor time of other processes is not shown. */
+function requireProcessorTime(): void {
+  if (process.platform !== "linux")
+    throw new Error("Only Linux shows the processor time of a server's processes.");
+}
+
+/** Processor time of all threads of a process so far, in microseconds. Rejects where there is no /proc. */
+async function readProcessorTime(pid: number): Promise<number> {
+  return (await readProcess(pid)).own;
+}
+
+/** That of a Postgres server: all of its processes, including those that have ended. */
+async function readServerTime(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
+  const { parent: postmaster } = await readProcess(rows[0]?.pid ?? 0);
+  const { own, ended } = await readProcess(postmaster);
+  const pids = (await readdir("/proc")).map(Number).filter((pid) => pid > 0);
+  // One that has just ended is counted by its parent.
+  const processes = await Promise.all(pids.map((pid) => readProcess(pid).catch(() => undefined)));
+  const children = processes.filter((each) => each?.parent === postmaster);
+  return children.reduce((sum, child) => sum + (child?.own ?? 0), own + ended);
+}
+
+async function readProcess(pid: number): Promise<ProcessTime> {
+  const text = await readFile(`/proc/${pid}/stat`, "utf8");
+  // The name in parentheses may contain anything. After it: state, parent, and from the twelfth on the times.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const micros = (from: number) => (Number(fields[from]) + Number(fields[from + 1])) * MICROS_PER_TICK;
+  return { parent: Number(fields[1]), own: micros(11), ended: micros(13) };
 }

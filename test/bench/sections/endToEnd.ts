@@ -3,19 +3,13 @@ import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startLoad } from "../children.ts";
-import type { Child } from "../children.ts";
+import { startLoad, startWithQueue } from "../children.ts";
 import { amount } from "../effort.ts";
-import type { LoadAnswer } from "../processes/load.ts";
 import { compare, quantile } from "../measure.ts";
-import type { Figure, Sample, Subject } from "../measure.ts";
-import { startRole, startWithQueue, webhookAddress } from "../roles.ts";
+import type { Figure, Subject } from "../measure.ts";
 import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
-import type { UnderLoad } from "../timeEvents.ts";
 
-const CONNECTIONS = 64;
-/** About five seconds, so that the start and end of a run do not matter. */
-const SUSTAINED_EVENTS = amount(30_000);
+const WARM_UP_EVENTS = amount(30_000);
 const WARM_UP_ROUNDS = 3;
 const DIRECT_EVENTS = amount(1_000);
 const QUEUES = [
@@ -48,67 +42,29 @@ export const benchEndToEnd: Bench = async (deps) => {
     await deps.pool.query("checkpoint");
     const roles = await startWithQueue(queue, deps);
     if (roles === undefined) continue;
-    const { env, web, worker } = roles;
-    const receiver = await startReceiverAlone(deps, env);
-    deps.onEnd(receiver.stop);
+    const { web, worker } = roles;
     const under = { load, web, worker };
     // The state after a minute of work: until then Node compiles on the measured cores.
-    for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await countEvents(under);
-    const latency = await compare({
-      section: "end-to-end",
-      unit: "ms",
-      subjects: paces.map(({ perSecond, events, goal }) => ({
-        name: `queue in ${queue}, ${perSecond} events/s`,
-        goal,
-        run: () => timeEvents(under, { requests: events, perSecond }),
+    for (let round = 0; round < WARM_UP_ROUNDS; round += 1) {
+      await sendAndAwait(under, { requests: WARM_UP_EVENTS });
+    }
+    figures.push(
+      ...(await compare({
+        section: "end-to-end",
+        unit: "ms",
+        subjects: paces.map(({ perSecond, events, goal }) => ({
+          name: `queue in ${queue}, ${perSecond} events/s`,
+          goal,
+          run: () => timeEvents(under, { requests: events, perSecond }),
+        })),
+        limit: makeDirect(deps),
       })),
-      limit: makeDirect(deps),
-    });
-    // As at the start, so that no new file is created meanwhile; the warm-up run writes the full pages.
-    await deps.pool.query("checkpoint");
-    const sustained = await compare({
-      section: "end-to-end",
-      unit: "/s",
-      subjects: [
-        {
-          name: `queue in ${queue}, as many as go through`,
-          goal: "at least 0.45 of the limit",
-          run: () => countEvents(under),
-        },
-      ],
-      limit: {
-        name: "limit: the receiver alone, nobody applies",
-        run: () => sendEvents(load, receiver),
-      },
-    });
-    figures.push(...latency, ...sustained);
+    );
     // So that they take no time from the next queue's.
-    for (const child of [web, worker, receiver]) await child.stop();
+    for (const child of [web, worker]) await child.stop();
   }
   return figures;
 };
-
-async function startReceiverAlone({ addDatabase }: BenchDeps, env: Record<string, string>): Promise<Child> {
-  const databaseUrl = await addDatabase(`bench_${randomBytes(4).toString("hex")}`);
-  return startRole("receiver", { ...env, DATABASE_URL: databaseUrl });
-}
-
-function sendEvents(load: Child, web: Child): Promise<Sample> {
-  return load.ask<LoadAnswer>({
-    url: webhookAddress(web),
-    requests: SUSTAINED_EVENTS,
-    connections: CONNECTIONS,
-    round: nextRound(),
-  });
-}
-
-/** From the first event sent to the last one applied, so that no remaining backlog improves the figure. */
-async function countEvents(under: UnderLoad): Promise<Sample> {
-  const { sent, spansMs, lastAtMs, errors } = await sendAndAwait(under, { requests: SUSTAINED_EVENTS });
-  const seconds = (lastAtMs - (sent.sentAtMs[0] ?? 0)) / 1_000;
-  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
-  return { value: SUSTAINED_EVENTS / seconds, p50Ms, p99Ms, errors };
-}
 
 /** The two commits that every event needs, one event at a time, without network, queue or processes between. */
 function makeDirect({ pool }: BenchDeps): Subject {

@@ -1,12 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import type { Bench } from "../bench.ts";
-import { startChild, startLoad } from "../children.ts";
+import { startChild, startLoad, startWithQueue } from "../children.ts";
 import type { Child } from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare, quantile } from "../measure.ts";
 import type { Figure, Sample } from "../measure.ts";
-import { startWithQueue } from "../roles.ts";
 import type { StreamAnswer } from "../processes/streamReaders.ts";
 import { sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
