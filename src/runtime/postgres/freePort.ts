@@ -1,32 +1,35 @@
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** A TCP port on 127.0.0.1 that was free a moment ago. Another process may take it before the caller does. */
+/** Below the ports that systems give to outgoing connections, which would take a free port before its server listens. */
+const PORTS = { first: 10_000, end: 32_768 };
+
+/** A TCP port on 127.0.0.1 that was free a moment ago; another program that asks for this very port may still take it. */
 export async function findFreePort(): Promise<number> {
-  return listenBriefly("127.0.0.1", 0);
+  for (;;) {
+    const port = randomInt(PORTS.first, PORTS.end);
+    if (await isFree("127.0.0.1", port)) return port;
+  }
 }
 
-/** `wanted`, or a free port if it is one of `besides` or taken; other problems show when it is used. */
+/** `wanted`, or a free port if that is 0, one of `besides` or taken; other problems show when it is used. */
 export async function chooseFreePort(
   host: string,
   wanted: number,
   besides: readonly (number | null)[] = [],
 ): Promise<number> {
-  if (besides.includes(wanted)) return findFreePort();
-  try {
-    return await listenBriefly(host, wanted);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EADDRINUSE" ? findFreePort() : wanted;
-  }
+  return wanted === 0 || besides.includes(wanted) || !(await isFree(host, wanted)) ? findFreePort() : wanted;
 }
 
-async function listenBriefly(host: string, port: number): Promise<number> {
+async function isFree(host: string, port: number): Promise<boolean> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, resolve);
-  });
-  const address = server.address();
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  if (address === null || typeof address === "string") throw new TypeError("a TCP server has a numeric port");
-  return address.port;
+  try {
+    await once(server.listen(port, host), "listening");
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "EADDRINUSE";
+  } finally {
+    if (server.listening) await once(server.close(), "close");
+  }
 }

@@ -6,10 +6,12 @@ import type { Reporter, TestModule } from "vitest/node";
 interface RunReport {
   readonly passed: number;
   readonly skipped: number;
-  /** Everything that makes vitest's exit code non-zero, each with the first line of its error. */
+  /** Everything that makes vitest's exit code non-zero, each with its error in one line. */
   readonly failures: readonly string[];
   readonly files: readonly { readonly file: string; readonly ms: number }[];
 }
+
+const MESSAGE_MAX = 1_000;
 
 type Errors = Parameters<NonNullable<Reporter["onTestRunEnd"]>>[1];
 type TestError = Errors[number];
@@ -49,10 +51,10 @@ function listFailures(module: TestModule): string[] {
   const file = nameOf(module);
   const suites = [module, ...module.children.allSuites()].flatMap((suite) => {
     const at = suite.type === "module" ? "" : ` ${suite.fullName}:`;
-    return suite.errors().map((error) => `${file}:${at} outside its tests: ${firstLine(error)}`);
+    return suite.errors().map((error) => `${file}:${at} outside its tests: ${describe(error)}`);
   });
   const tests = [...module.children.allTests("failed")].map(
-    (test) => `${file}: ${test.fullName}: ${firstLine(test.result().errors?.[0])}`,
+    (test) => `${file}: ${test.fullName}: ${describe(test.result().errors?.[0])}`,
   );
   const failures = [...suites, ...tests];
   const state = module.state();
@@ -68,13 +70,19 @@ function describeUnhandled(error: TestError): string {
   const test = error["VITEST_TEST_NAME"];
   const during = typeof test === "string" ? `${running}: ${test}` : running;
   const frame = (error.stack ?? "").split("\n").find((line) => /^\s+at .*\/(?:src|test)\//.test(line));
-  const causes = error.cause === undefined ? "" : `; ${firstLine(error.cause)}`;
-  return `${during}: not handled: ${firstLine(error)}${causes}${frame === undefined ? "" : ` (${frame.trim()})`}`;
+  const causes = error.cause === undefined ? "" : `; ${describe(error.cause)}`;
+  return `${during}: not handled: ${describe(error)}${causes}${frame === undefined ? "" : ` (${frame.trim()})`}`;
 }
 
-function firstLine(error: TestError | undefined): string {
+/** In one line, because the last lines of a message often hold the cause: what a program wrote before it ended. */
+function describe(error: TestError | undefined): string {
   const text = `${error?.name ?? "Error"}: ${error?.message ?? ""}`;
-  return text.split("\n").find((line) => line.trim() !== "") ?? "no message";
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join(" | ")
+    .slice(0, MESSAGE_MAX);
 }
 
 function nameOf(module: TestModule): string {
