@@ -82,8 +82,9 @@ export type Finding = "extra" | "contradicted" | "differing" | null;
 
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
- * and adds the finding to the verifications of its time: they would not find any more what this read has repaired. If the request was to confirm a late event and the read `shown` has
- * exactly that version, the proof that had missed it is withdrawn.
+ * and adds the finding to the verifications of its time: they would not find any more what this read has repaired. If the
+ * request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed it is
+ * withdrawn, unless that has happened since the request: what is proved now was read after the event.
  */
 export async function completeRefetch(
   pool: Pool,
@@ -107,7 +108,9 @@ export async function completeRefetch(
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
        'An event brought the change late, and a single read confirmed it.')
-     from done where claim_version = $5::bigint`,
+     from done where claim_version = $5::bigint and not exists (
+       select from mirror.coverage_breaches b
+       where b.source_id = $1 and b.found_at >= $3::timestamptz and b.since <= claim_version and b.until > claim_version)`,
     [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, found],
   );
 }
