@@ -22,7 +22,7 @@ export interface HealthDeps {
    * The configured sources: others are not polled and not reported. Empty if the configuration is unknown, as next to a
    * demo; then every source of the database is judged.
    */
-  readonly sources: () => readonly WatchedSource[];
+  readonly sources: readonly WatchedSource[];
   readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
   readonly replicaPool?: Pool | undefined;
 }
@@ -64,10 +64,9 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues, replicaPool } = deps;
   const replica = replicaPool === undefined ? null : await readReplica(replicaPool);
   const standings = await readStandings(pool);
-  const watched = deps.sources();
   const sources = standings.flatMap((standing) => {
-    const source = watched.find(({ sourceId }) => sourceId === standing.sourceId);
-    if (watched.length > 0 && source === undefined) return [];
+    const source = deps.sources.find(({ sourceId }) => sourceId === standing.sourceId);
+    if (deps.sources.length > 0 && source === undefined) return [];
     const configured =
       source === undefined ? standing.lastEventAt !== null || null : source.webhookSecrets.length > 0;
     return [{ ...standing, configured }];

@@ -52,7 +52,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queues, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
-  const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
+  const { health = makeHealthReader({ pool, clock, sources: config.sources ?? [] }) } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(

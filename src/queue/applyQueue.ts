@@ -1,9 +1,6 @@
 import { hostname } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { context } from "@opentelemetry/api";
-import type { Context } from "@opentelemetry/api";
-import type { QueueOptions, Span, SpanKind, Telemetry, WorkerOptions } from "bullmq";
-import { BullMQOtel } from "bullmq-otel";
+import type { QueueOptions, WorkerOptions } from "bullmq";
 import { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
@@ -11,7 +8,6 @@ import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { inSpan } from "../runtime/telemetry/tracing.ts";
 import { endWorker, openBackend } from "./backend.ts";
 import type { JobProcessor, QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
@@ -82,13 +78,11 @@ export interface ApplyQueueDeps extends QueuePlace {
 /** Opens the queue. Throws as `openBackend`. */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
   const { redisUrls, logger, overrides = {} } = deps;
-  const traced = { telemetry: traceJobs() };
   const { backoff, removeOnComplete, ...jobOptions } = JOB_OPTIONS;
   const backend = await openBackend<ApplyJob>(deps, {
     name: APPLY_QUEUE,
     logger,
     options: {
-      ...traced,
       defaultJobOptions: {
         ...jobOptions,
         backoff: { ...backoff, delay: overrides.backoffMs ?? backoff.delay },
@@ -112,7 +106,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
      * is unavailable; an unavailable Redis is waited for.
      */
     async consume(apply: ApplySeqs) {
-      const options = { ...WORKER_OPTIONS, ...traced, ...overrides.workerOptions };
+      const options = { ...WORKER_OPTIONS, ...overrides.workerOptions };
       const opened = await backend.openWorker(makeProcessor(apply, logger), options);
       opened.worker.on("failed", (job, error) => {
         if (job?.finishedOn === undefined) return;
@@ -147,8 +141,6 @@ export function makeSender(deps: {
   const { send, isReachable, logger } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const waiting: number[] = [];
-  /** Trace positions of the callers; at most as many as waiting positions. */
-  const callers: Context[] = [];
   let sending: Promise<void> | undefined;
   let closed = false;
 
@@ -163,17 +155,15 @@ export function makeSender(deps: {
     // The events of one commit are notified one by one, in one turn, and belong in one job.
     await nextTurn();
     while (waiting.length > 0) {
-      const follows = callers.splice(0);
-      if (isReachable()) await sendOne(waiting.splice(0, JOB_SEQS_MAX), follows);
+      if (isReachable()) await sendOne(waiting.splice(0, JOB_SEQS_MAX));
       else forget(waiting.splice(0).length, "the queue cannot be reached");
     }
     sending = undefined;
   }
 
-  async function sendOne(seqs: readonly number[], follows: readonly Context[]): Promise<void> {
+  async function sendOne(seqs: readonly number[]): Promise<void> {
     try {
-      const sent = inSpan("enqueue", { follows }, () => send(seqs));
-      const outcome = await withTimeout(sent, SEND_DEADLINE_MS);
+      const outcome = await withTimeout(send(seqs), SEND_DEADLINE_MS);
       if (outcome === "late") forget(seqs.length, "the queue does not answer");
     } catch (error) {
       forget(seqs.length, "the queue refused the job", error);
@@ -186,7 +176,6 @@ export function makeSender(deps: {
       if (waiting.length + seqs.length > WAITING_SEQS_MAX)
         return forget(seqs.length, "too many wait to be enqueued");
       for (const seq of seqs) waiting.push(seq);
-      callers.push(context.active());
       sending ??= sendAll();
     },
     async close() {
@@ -223,27 +212,4 @@ function toJobError(error: unknown): Error {
   const ours = error instanceof OrderMirrorError;
   const text = ours ? message : [type, code].filter(Boolean).join(" ");
   return ours && error.retry === "never" ? new bullmq.UnrecoverableError(text) : new Error(text);
-}
-
-const NO_SPAN: Span = {
-  setSpanOnContext: (context: unknown) => context,
-  setAttribute: () => undefined,
-  setAttributes: () => undefined,
-  addEvent: () => undefined,
-  recordException: () => undefined,
-  end: () => undefined,
-};
-
-/**
- * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes.
- *
- * BullMQ's internal operations get none: a worker that waits for jobs would send a trace every few seconds.
- */
-function traceJobs(): Telemetry {
-  const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
-  const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
-    const carriesOn = options.kind === bullmq.SpanKind.PRODUCER || options.kind === bullmq.SpanKind.CONSUMER;
-    return carriesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
-  };
-  return { tracer: { startSpan }, contextManager };
 }

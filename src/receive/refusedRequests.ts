@@ -2,10 +2,15 @@ import { randomUUID } from "node:crypto";
 import { readdir, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { millisFromInstant } from "../domain/order/instant.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { openDataFolder } from "../runtime/dataFolder.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
+const PRUNE_EVERY_MS = 600_000;
 const KEPT_FOR_MS = 86_400_000;
 /** Events are a few kilobytes. */
 const BODY_BYTES_MAX = 65_536;
@@ -47,7 +52,7 @@ export async function removeRefusedRequests(folder: string): Promise<number> {
   return names.length;
 }
 
-export interface RefusedRequests {
+interface RefusedRequests {
   /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
   readonly keep: (request: RefusedRequest) => void;
   /** Removes requests older than a day, and the oldest beyond `limit`. */
@@ -102,6 +107,39 @@ export function makeRefusedRequests(deps: {
         .finally(() => (isWriting = false));
     },
   };
+}
+
+/**
+ * Keeps refused webhook requests for `identify-signature` while CAPTURE_REFUSED is set; without it removes what was kept, and
+ * returns undefined. Throws ConfigurationError when the folder cannot be written to.
+ */
+export async function captureRefused({
+  config,
+  clock,
+  logger,
+  shutdown,
+}: {
+  readonly config: Pick<Config, "dataDir" | "captureRefused">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly shutdown: Pick<Shutdown, "onShutdown">;
+}): Promise<RefusedRequests["keep"] | undefined> {
+  const folder = refusedFolder(config.dataDir);
+  if (config.captureRefused === 0) {
+    await rm(folder, { recursive: true, force: true });
+    return undefined;
+  }
+  await openDataFolder(folder);
+  const refused = makeRefusedRequests({ folder, limit: config.captureRefused, clock, logger });
+  const onError = (error: unknown) => logger.warn({ err: error }, "refused requests could not be removed");
+  const loop = makeLoop({ run: refused.prune, everyMs: PRUNE_EVERY_MS, onError, clock });
+  loop.start();
+  shutdown.onShutdown("refused requests", loop.stop);
+  logger.warn(
+    { folder, limit: config.captureRefused },
+    "refused webhook requests are kept, bodies and all; unset CAPTURE_REFUSED when the scheme is found",
+  );
+  return refused.keep;
 }
 
 function maySign({ headers, target }: RefusedRequest): boolean {

@@ -9,54 +9,40 @@ import { openBackend } from "../queue/backend.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
-import { keepRunning } from "./start/reloadableConfig.ts";
-import type { Reloaded } from "./start/reloadableConfig.ts";
 
 /** Statements are short, and no connection is held while an endpoint answers. */
 const OUTGOING_POOL = { purpose: "outgoing", max: 3, statementTimeoutMs: 20_000 };
 
 const QUEUE_CONNECTIONS = { queue: 2, worker: 3 };
 
-/** Keeps a queue for each configured endpoint. */
+/** Keeps a queue for each configured endpoint; forgets those that are no longer listed. */
 export async function startOutgoing(deps: RoleDeps): Promise<void> {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, OUTGOING_POOL);
-  const open = (endpointId: string) => openEndpointQueue(deps, endpointId);
-  const queues = keepRunning((webhook: OutgoingWebhook) => {
+  const retired = await recordListed(pool, config.outgoingWebhooks);
+  const opening = config.outgoingWebhooks.map(async (webhook) => {
     const { endpointId, url, secrets, allowPrivate, sourceIds, types, statuses } = webhook;
     const send = makeSend({ url, sign: makeStandardSigner(secrets), clock, allowPrivate });
     const subscriptions = sourceIds.map((sourceId) => ({ endpointId, sourceId, types, statuses }));
-    const opened = open(endpointId).then((backend) =>
-      openOutgoing({ pool, backend, endpoint: { ...webhook, send }, subscriptions, clock, logger }),
-    );
-    opened.catch((error: unknown) => logger.error({ err: error }, "an outgoing queue could not be opened"));
-    return { close: async () => (await opened).close() };
+    const backend = await openEndpointQueue(deps, endpointId);
+    const endpoint = { ...webhook, send };
+    return openOutgoing({ pool, backend, endpoint, subscriptions, clock, logger });
   });
-
-  async function use({ outgoingWebhooks }: Pick<Reloaded, "outgoingWebhooks">): Promise<void> {
-    const retired = await recordListed(pool, outgoingWebhooks);
-    await queues.use(outgoingWebhooks);
-    for (const endpointId of retired) await forget(endpointId);
-  }
-
-  /** Its jobs would stand in the dashboard for ever. */
-  async function forget(endpointId: string): Promise<void> {
+  const opened = await Promise.all(opening);
+  shutdown.onShutdown("outgoing webhooks", async () => {
+    await Promise.all(opened.map((outgoing) => outgoing.close()));
+  });
+  for (const endpointId of retired) {
     logger.info({ endpoint: endpointId }, "an endpoint is no longer listed and is retired");
-    const backend = await open(endpointId);
-    try {
-      await backend.queue.obliterate({ force: true });
-    } finally {
-      await backend.queue.close();
-      await backend.cut();
-    }
+    // Its jobs would stand in the dashboard for ever.
+    const { queue, cut } = await openEndpointQueue(deps, endpointId);
+    await queue.obliterate({ force: true }).finally(async () => {
+      await queue.close();
+      await cut();
+    });
   }
-
-  await use(config);
-  deps.reloadable.follow(use);
-  shutdown.onShutdown("outgoing webhooks", queues.close);
 }
 
 function openEndpointQueue({ config, databaseUrl, logger }: RoleDeps, endpointId: string) {

@@ -1,6 +1,7 @@
 import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import { makePoller } from "../poll/leader/poller.ts";
+import type { PollDeps } from "../poll/cycle/deps.ts";
 import type { Poller } from "../poll/leader/poller.ts";
 import { makeTicks } from "../poll/leader/ticks.ts";
 import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
@@ -8,96 +9,75 @@ import type { Budget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
-import { keepRunning } from "./start/reloadableConfig.ts";
-import { meterAnswers, meterBudget } from "./background/metering.ts";
-import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
-import { HOLDER, modesOf, openApplyPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
-import { composeOnDecisions } from "./background/onDecisions.ts";
-import { makeTrackUsage } from "./background/requestUsage.ts";
 import { deliveryEvents } from "../wire/events.ts";
+import { makeTrackUsage } from "./counting.ts";
+import { meterAnswers, meterBudget } from "./metering.ts";
+import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
+import { composeOnDecisions, HOLDER, modesOf, openApplyPool } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
-  const { config, logger, shutdown } = deps;
+  const { config, clock, logger, shutdown, metrics } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const pollers = keepRunning(makeStart(deps, pool));
-  await pollers.use(config.sources);
-  deps.reloadable.follow(async ({ sources }) => {
-    await recordConfiguredSources(pool, { sources });
-    await pollers.use(sources);
+  const trackUsage = makeTrackUsage(deps, pool);
+  const onDecisions = composeOnDecisions(deps, pool);
+  const apply = makeApply({ events: deliveryEvents, pool, logger, modes: modesOf(config), onDecisions });
+  const budgetOf = makeBudgets(deps);
+  const onAnswer = meterAnswers(metrics);
+  const shared = { apply, ticks: makeTicks(), eventGraceSeconds: deps.eventGraceSeconds };
+  const pollers = config.sources.map((source) => {
+    const { sourceId, baseUrl } = source;
+    const budget = trackUsage({ budget: budgetOf(source), sourceId });
+    const client = makeProviderClient({ baseUrl, apiKey: keyOf(source), budget, clock, logger, onAnswer });
+    const poller = makePoller({
+      ...shared,
+      ...ofSource({ ...deps, pool }, source),
+      client,
+      logger: logger.child({ source: sourceId }),
+    });
+    poller.start();
+    return poller;
   });
-  shutdown.onShutdown("pollers", pollers.close);
+  shutdown.onShutdown("pollers", async () => {
+    await Promise.all(pollers.map((poller) => poller.close()));
+  });
   logger.info({ sources: config.sources.map(({ sourceId }) => sourceId) }, "poller is ready");
 }
+
+type CommandDeps = Pick<RoleDeps, "config" | "clock" | "logger"> & { readonly pool: Pool };
 
 /**
  * A poller for a command that waits for a request: while no other process leads the source, it does the work, and
  * otherwise it does nothing. The caller starts and closes it.
  */
-export function makeCommandPoller(
-  { config, pool, clock, logger }: Pick<RoleDeps, "config" | "clock" | "logger"> & { pool: Pool },
-  source: SourceConfig,
-): Poller {
-  const modes = new Map(modesOf(config));
-  const apiKey = keyOf(source);
+export function makeCommandPoller(deps: CommandDeps, source: SourceConfig): Poller {
+  const { config, pool, clock, logger } = deps;
   const budget = makeBudget({ clock, share: config.rateShare });
-  const { baseUrl, webhookSecrets } = source;
+  const { baseUrl } = source;
   return makePoller({
-    pool,
-    source,
-    holder: HOLDER,
-    client: makeProviderClient({ baseUrl, apiKey, budget, clock, logger }),
-    apply: makeApply({ events: deliveryEvents, pool, logger, modes }),
-    clock,
-    logger,
-    ...paceOf(config),
-    webhooksConfigured: webhookSecrets.length > 0,
-    assertOurs: () => assertOurs(pool, source),
+    ...ofSource(deps, source),
+    client: makeProviderClient({ baseUrl, apiKey: keyOf(source), budget, clock, logger }),
+    apply: makeApply({ events: deliveryEvents, pool, logger, modes: modesOf(config) }),
   });
 }
 
-function paceOf(config: RoleDeps["config"]) {
+/** What every poller of a source has. */
+function ofSource({ config, pool, clock, logger }: CommandDeps, source: SourceConfig) {
   return {
+    pool,
+    source,
+    holder: HOLDER,
+    clock,
+    logger,
     intervalSeconds: config.pollIntervalSeconds,
     marginSeconds: config.pollMarginSeconds,
     backfillSince: config.backfillSince,
     pace: config.pollPace,
-  };
-}
-
-function makeStart(deps: RoleDeps, pool: Pool): (source: SourceConfig) => Poller {
-  const { config, clock, logger, metrics } = deps;
-  const trackUsage = makeTrackUsage(deps, pool);
-  const onDecisions = composeOnDecisions(deps, pool);
-  // Never shortened: a source that was removed may still have a page under way.
-  const modes = new Map(modesOf(config));
-  const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
-  const budgetOf = makeBudgets(deps);
-  const onAnswer = meterAnswers(metrics);
-  const shared = { pool, ticks: makeTicks(), holder: HOLDER };
-  return (source) => {
-    const { sourceId, mode, baseUrl, webhookSecrets } = source;
-    const apiKey = keyOf(source);
-    modes.set(sourceId, mode);
-    const budget = trackUsage({ budget: budgetOf(source), sourceId });
-    const ownLogger = logger.child({ source: sourceId });
-    const poller = makePoller({
-      ...shared,
-      source,
-      client: makeProviderClient({ baseUrl, apiKey, budget, clock, logger, onAnswer }),
-      apply,
-      clock,
-      logger: ownLogger,
-      ...paceOf(config),
-      eventGraceSeconds: deps.eventGraceSeconds,
-      webhooksConfigured: webhookSecrets.length > 0,
-      assertOurs: () => assertOurs(pool, source),
-    });
-    poller.start();
-    return poller;
-  };
+    webhooksConfigured: source.webhookSecrets.length > 0,
+    assertOurs: () => assertOurs(pool, source),
+  } satisfies Partial<PollDeps>;
 }
 
 /** Limits apply to an organization and mode, all keys together (spec, "Limits"). */

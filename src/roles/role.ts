@@ -1,14 +1,16 @@
 import type { Mode } from "../domain/source/orderSource.ts";
 import { hostname } from "node:os";
 import type { Decision } from "../apply/applySubjects.ts";
+import { makeAnnouncer } from "../changes/announcements.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
+import { meterDecisions } from "./metering.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
-import type { ReloadableConfig } from "./start/reloadableConfig.ts";
 
 /** The dependencies of every role at its start. */
 export interface RoleDeps {
@@ -19,8 +21,6 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
-  /** Sources and endpoints may change while the process runs. */
-  readonly reloadable: ReloadableConfig;
   /** How long an event may arrive after the read that found its change; default: the poller's. */
   readonly eventGraceSeconds?: number | undefined;
   /** Called with every decision of this process. */
@@ -76,4 +76,33 @@ export function openApplyPool(deps: PoolDeps): Pool {
 /** Mode of each configured source. */
 export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, Mode> {
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
+}
+
+/** What a process does with each committed batch of decisions: count, announce, forward. */
+export function composeOnDecisions(
+  { metrics, clock, shutdown, onDecisions }: RoleDeps,
+  pool: Pool,
+): (decisions: readonly Decision[]) => void {
+  const announcer = makeAnnouncer({ pool, clock });
+  shutdown.onShutdown("announcements", () => announcer.close());
+  const meter = meterDecisions(metrics, clock, onDecisions);
+  return (decisions) => {
+    announcer.announce(decisions);
+    meter(decisions);
+  };
+}
+
+/** The queues of a process. */
+export interface Queues {
+  readonly queue: ApplyQueue;
+}
+
+/** Opens the queues that the configuration asks for; they end with the process. */
+export async function openQueues(deps: RoleDeps): Promise<Queues> {
+  const { config, databaseUrl, logger, shutdown } = deps;
+  // Only here: a poller never needs BullMQ, which is a third of its memory.
+  const { makeApplyQueue } = await import("../queue/applyQueue.ts");
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+  shutdown.onShutdown("queue", () => queue.close());
+  return { queue };
 }

@@ -1,5 +1,7 @@
 import type { RequestListener } from "node:http";
+import helmet from "helmet";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
+import type { Middleware } from "../http/route.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { listen } from "../runtime/http/httpServer.ts";
@@ -7,7 +9,29 @@ import type { ListeningServer } from "../runtime/http/httpServer.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Handler, Mirror } from "./createMirror.ts";
-import { setAnswerHeaders } from "./serving/answerHeaders.ts";
+
+const HSTS_SECONDS = 180 * 86_400;
+
+/**
+ * Sets the headers of every answer, except to webhooks. Anything but a page may load, run and frame nothing; pages override
+ * this with their own policy.
+ *
+ * HSTS excludes subdomains: they are not ours to decide about. Over plain http browsers ignore it.
+ */
+export const setAnswerHeaders: Middleware = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      "default-src": ["'none'"],
+      "base-uri": ["'none'"],
+      "form-action": ["'none'"],
+      "frame-ancestors": ["'none'"],
+    },
+  },
+  referrerPolicy: { policy: "same-origin" },
+  strictTransportSecurity: { maxAge: HSTS_SECONDS, includeSubDomains: false },
+  xFrameOptions: { action: "deny" },
+});
 
 /** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
 export interface WebAddress {

@@ -12,6 +12,7 @@ import { SPEC_LIMITS } from "../provider/budget.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";
+import { captureRefused } from "../receive/refusedRequests.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
 import { makeChangeHub } from "../changes/changeHub.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
@@ -20,7 +21,7 @@ import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
-import type { Config, SourceConfig } from "../runtime/config/config.ts";
+import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -28,15 +29,13 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
-import { setAnswerHeaders } from "./serving/answerHeaders.ts";
-import { meterHealth, meterQueue, meterReceiver, traceReceiver } from "./background/metering.ts";
+import { makeCallCounter } from "./counting.ts";
+import { meterHealth, meterQueue, meterReceiver } from "./metering.ts";
 import { showOutgoingQueues } from "./outgoing.ts";
-import type { Queues } from "./queues.ts";
-import { recordConfiguredSources } from "./start/recordSources.ts";
+import { recordConfiguredSources } from "./recordSources.ts";
 import { openPool, openReplicaPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
-import { captureRefused } from "./background/captureRefused.ts";
-import { makeCallCounter } from "./background/webhookCalls.ts";
+import type { Queues, RoleDeps } from "./role.ts";
+import { setAnswerHeaders } from "./serve.ts";
 import { composeWrites } from "./writes.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
@@ -86,7 +85,7 @@ export async function openWeb(
     logger,
   });
   shutdown.onShutdown("change announcements", () => announcements.close());
-  const receive = traceReceiver(meterReceiver(metrics, clock, receiver));
+  const receive = meterReceiver(metrics, clock, receiver);
   meterQueue(metrics, deps.queue);
   meterHealth(metrics, health);
   const opsPool = openPool(deps, OPS_POOL);
@@ -142,16 +141,9 @@ function makeRunning() {
 async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Receiver> {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
-  const sources = new Map(loadVerifiers(config.sources, config, logger));
-  deps.reloadable.follow(async ({ sources: changed }) => {
-    await recordConfiguredSources(pool, { sources: changed });
-    const verifiers = loadVerifiers(changed, config, logger);
-    sources.clear();
-    for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
-  });
   return makeReceiver({
     events: deliveryEvents,
-    sources,
+    sources: loadVerifiers(config, logger),
     store: commit.store,
     notify: queue.notify,
     onEnd: makeCallCounter(deps, openPool(deps, CALLS_POOL)),
@@ -162,15 +154,17 @@ async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Rec
 }
 
 /** A source without secrets is polled only: calls to it are counted, and answered as those to no source. */
-function loadVerifiers(sources: readonly SourceConfig[], { publicUrls }: Config, logger: Logger) {
-  type Receiving = readonly [sourceId: string, { readonly verifier: Verifier | null }];
-  return sources.map(({ sourceId, webhookScheme, webhookSecrets: secrets }): Receiving => {
-    if (secrets.length === 0) return [sourceId, { verifier: null }];
+function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
+  const loaded = new Map<string, { readonly verifier: Verifier | null }>();
+  for (const { sourceId, webhookScheme, webhookSecrets: secrets } of sources) {
+    loaded.set(sourceId, { verifier: null });
+    if (secrets.length === 0) continue;
     const url = webhookUrl(publicUrls, sourceId);
     const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
     for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
-    return [sourceId, { verifier }];
-  });
+    loaded.set(sourceId, { verifier });
+  }
+  return loaded;
 }
 
 function composeApi(
@@ -179,9 +173,7 @@ function composeApi(
 ): Handler {
   const { config, clock, logger } = deps;
   const { readPool, replicaPool, exportPool, hub, orderWait } = readers;
-  const { apiTokens, localTrust } = config;
-  const sources = [...config.sources];
-  deps.reloadable.follow(({ sources: changed }) => void sources.splice(0, sources.length, ...changed));
+  const { apiTokens, localTrust, sources } = config;
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   const report = makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger });

@@ -2,15 +2,12 @@ import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
 import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
-import { inSpan } from "../runtime/telemetry/tracing.ts";
-import { meterJob } from "./background/metering.ts";
-import { startRetention } from "./background/retentionLoop.ts";
+import { meterJob } from "./metering.ts";
+import { startRetention } from "./retention.ts";
 import { startOutgoing } from "./outgoing.ts";
-import type { Queues } from "./queues.ts";
-import { recordConfiguredSources } from "./start/recordSources.ts";
-import { modesOf, openApplyPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
-import { composeOnDecisions } from "./background/onDecisions.ts";
+import { recordConfiguredSources } from "./recordSources.ts";
+import { composeOnDecisions, modesOf, openApplyPool } from "./role.ts";
+import type { Queues, RoleDeps } from "./role.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
@@ -19,12 +16,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const pool = openApplyPool(deps);
   const onDecisions = composeOnDecisions(deps, pool);
   await recordConfiguredSources(pool, config);
-  const modes = new Map(modesOf(config));
-  deps.reloadable.follow(async ({ sources }) => {
-    await recordConfiguredSources(pool, { sources });
-    modes.clear();
-    for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
-  });
+  const modes = modesOf(config);
   const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
   const overdueCheck = makeOverdueCheck({
     takeOverdue: (query) =>
@@ -36,11 +28,9 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   overdueCheck.start();
   shutdown.onShutdown("overdue check", () => overdueCheck.close());
   const applyJob = makeGroupApply(apply);
-  const consumer = await queue.consume((seqs) => {
-    const attributes = { "order_mirror.events": seqs.length };
-    const work = () => inSpan("apply", { attributes }, () => applyJob(seqs));
-    return meterJob({ metrics, clock, queue: queue.bull.name }, work);
-  });
+  const consumer = await queue.consume((seqs) =>
+    meterJob({ metrics, clock, queue: queue.bull.name }, () => applyJob(seqs)),
+  );
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
   startRetention(deps);

@@ -1,15 +1,13 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeBudget, WRITER_SHARES } from "../provider/budget.ts";
-import { makeProviderClient } from "../provider/client.ts";
 import { makeForward } from "../provider/forward.ts";
 import type { Forward } from "../provider/forward.ts";
 import type { ReportDeps } from "../api/router.ts";
-import { meterAnswers } from "./background/metering.ts";
-import { makeOwnerCheck } from "./background/ownerCheck.ts";
-import { makeTrackUsage } from "./background/requestUsage.ts";
-import { modesOf, openPool } from "./role.ts";
+import { makeTrackUsage } from "./counting.ts";
+import { meterAnswers } from "./metering.ts";
+import { assertOwnKey } from "./recordSources.ts";
+import { composeOnDecisions, modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
-import { composeOnDecisions } from "./background/onDecisions.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
@@ -33,10 +31,9 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     budgets.set(owner, shared);
     const budget = trackUsage({ budget: shared, sourceId, purpose: "write" });
     const provider = { baseUrl, apiKey, budget, clock, logger, onAnswer: meterAnswers(metrics) };
-    const checkOwner = makeOwnerCheck({ source, client: makeProviderClient(provider), pool, logger });
     const forward = makeForward(provider);
     senders.set(sourceId, async (request) => {
-      await checkOwner();
+      await assertOwnKey(pool, source, logger);
       return forward(request);
     });
   }

@@ -194,10 +194,12 @@ export const VARIANTS: readonly Variant[] = [
   },
   {
     name: "a write that goes to another organization",
-    edits: [{ file: "roles/writes.ts", find: "      await checkOwner();\n", replace: "" }],
+    edits: [
+      { file: "roles/writes.ts", find: "      await assertOwnKey(pool, source, logger);\n", replace: "" },
+    ],
     caughtBy: {
       file: "test/integration/poll/otherOrganization.test.ts",
-      test: "forwards no write with the key of another organization",
+      test: "forwards no write with a key that the poller found to be of another organization",
     },
   },
   {

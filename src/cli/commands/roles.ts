@@ -45,13 +45,9 @@ type Role = keyof typeof ROLES;
 function runRole(service: Role): Promise<void> {
   const { parts, keysFor } = ROLES[service];
   const migrates = service === "up";
-  const readAll = () => {
-    const config = readConfig();
-    requireSources(config, keysFor);
-    return config;
-  };
-  const config = readAll();
+  const config = readConfig();
+  requireSources(config, keysFor);
   const groups = listNeededGroups(service, { writesThrough: config.writeThrough });
   const start = (own: Service) => startMirror(own, parts);
-  return runService({ service, config, migrates, groups, start, readAgain: readAll });
+  return runService({ service, config, migrates, groups, start });
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
-import { openDatabase } from "../../roles/start/openDatabase.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";

@@ -4,8 +4,8 @@ import { describeConfig } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { alignColumns, printJson, printLine, printNotice } from "../output/terminal.ts";
-import { migrateAll } from "../../roles/start/migrateAll.ts";
-import { withDatabase } from "../../roles/start/openDatabase.ts";
+import { migrateAll } from "../../roles/createMirror.ts";
+import { withDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 

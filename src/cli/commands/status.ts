@@ -24,7 +24,7 @@ import {
 import type { Paint } from "../output/terminal.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
-import { readQueueFacts } from "../../roles/serving/queueFacts.ts";
+import { readQueueFacts } from "../../roles/health.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../runtime/telemetry/logger.ts";
@@ -230,7 +230,7 @@ export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl
   const { config, pool, databaseUrl } = deps;
   const replicaPool = openReplica(config);
   const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
-  const sources = () => config.sources;
+  const { sources } = config;
   try {
     return await readHealthOnce({ pool, replicaPool, clock: systemClock, sources, readQueues });
   } finally {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/overview/phrases.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
-import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
+import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
 import type { WebAddress } from "../../roles/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";

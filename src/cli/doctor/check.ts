@@ -1,4 +1,4 @@
-import type { OpenDatabase } from "../../roles/start/openDatabase.ts";
+import type { OpenDatabase } from "../../roles/openDatabase.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { explainFailure } from "../output/terminal.ts";

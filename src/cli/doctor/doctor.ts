@@ -13,7 +13,7 @@ import {
 } from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
 import { readConfig } from "../input/session.ts";
-import { openDatabase } from "../../roles/start/openDatabase.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { describeConfig } from "../../runtime/config/config.ts";

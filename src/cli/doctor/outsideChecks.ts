@@ -7,7 +7,7 @@ import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
 import { ProviderError } from "../../provider/errors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
-import { assertOurs } from "../../roles/start/recordSources.ts";
+import { assertOurs } from "../../roles/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";

@@ -1,11 +1,10 @@
-import { migrateAll } from "../../roles/start/migrateAll.ts";
-import { openDatabase } from "../../roles/start/openDatabase.ts";
-import { composeMirror } from "../../roles/composeMirror.ts";
-import type { MirrorDeps } from "../../roles/composeMirror.ts";
+import { migrateAll } from "../../roles/createMirror.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
+import { composeMirror } from "../../roles/createMirror.ts";
+import type { MirrorDeps } from "../../roles/createMirror.ts";
 import type { Parts } from "../../roles/createMirror.ts";
 import { answerOnly, serve } from "../../roles/serve.ts";
 import type { WebAddress } from "../../roles/serve.ts";
-import type { Reloaded } from "../../roles/start/reloadableConfig.ts";
 import { provideCredentials } from "../../runtime/config/credentials.ts";
 import type { MadeCredentials } from "../../runtime/config/credentials.ts";
 import { checkAddress } from "../../runtime/http/checkAddress.ts";
@@ -36,7 +35,6 @@ export interface Service extends MirrorDeps {
   /** The same database for its owner. */
   readonly ownerUrl: string;
   readonly shutdown: Shutdown;
-  readonly readAgain: (() => Reloaded) | undefined;
 }
 
 /**
@@ -56,8 +54,6 @@ export async function runService(options: {
   groups?: readonly Group[];
   /** Inspects the database before anything changes; an error ends the start. */
   examine?: (databaseUrl: string) => Promise<void>;
-  /** Called again on SIGHUP; without it, SIGHUP ends the process, as usual. */
-  readAgain?: () => Reloaded;
   start: (service: Service) => Promise<unknown>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
@@ -87,8 +83,7 @@ export async function runService(options: {
     const groups = options.groups ?? ALL_GROUPS;
     const databaseUrl = await database.enterAs(service, groups);
     await tellOfRights({ groups, databaseUrl, logger });
-    const { readAgain } = options;
-    await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown, readAgain });
+    await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
     // own.
@@ -122,7 +117,7 @@ async function tellOfRights(deps: {
  * start. Serves what it answers at HOST and PORT, or the health of another process at HEALTH_PORT. It ends with the process.
  */
 export async function startMirror(service: Service, parts: Parts): Promise<WebAddress | undefined> {
-  const { logger, shutdown, readAgain } = service;
+  const { logger, shutdown } = service;
   const isWeb = parts.web !== false;
   const credentials = isWeb ? await provideCredentials(service.config) : undefined;
   const config = credentials?.config ?? service.config;
@@ -130,7 +125,6 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   let server: { close: () => Promise<void> } | undefined;
   // Together: the server takes no new connections while requests under way end.
   shutdown.onShutdown("mirror", async () => void (await Promise.all([mirror.close(), server?.close()])));
-  if (readAgain) listenForChanges((changed) => mirror.reload(changed), readAgain, logger);
   // The ports first: one that is taken ends the start before anything runs. Until the mirror has started, it answers 503.
   const web = isWeb ? await serve(mirror, config, logger) : undefined;
   const { host, healthPort: port, connectionsMax } = config;
@@ -145,20 +139,6 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   if (health) logger.info({ url: health.url }, "health and metrics are served");
   if (credentials?.made) printCredentials(credentials.made, credentials.file);
   return web;
-}
-
-function listenForChanges(
-  reload: (changed: Reloaded) => Promise<void>,
-  readAgain: () => Reloaded,
-  logger: Logger,
-): void {
-  process.on("SIGHUP", () => {
-    try {
-      void reload(readAgain());
-    } catch (error) {
-      logger.error({ err: error }, "the configuration was not read again; the earlier one stays in force");
-    }
-  });
 }
 
 const TOKENS_SHOWN = 5;

@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { createInterface } from "node:readline/promises";
 import { assertMigrated } from "../../database/migrations.ts";
-import { withDatabase } from "../../roles/start/openDatabase.ts";
+import { withDatabase } from "../../roles/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";

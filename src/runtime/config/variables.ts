@@ -72,7 +72,7 @@ export const VARIABLES = {
   },
   SOURCES_FILE: {
     schema: text,
-    meaning: "JSON file that lists sources, for several organizations; read again on SIGHUP",
+    meaning: "JSON file that lists sources, for several organizations",
   },
   DATABASE_URL: {
     schema: databaseUrl,
@@ -231,7 +231,7 @@ export const VARIABLES = {
     schema: text,
     unset: "no webhooks are sent",
     meaning:
-      "JSON file that lists your own endpoints that are notified of changes, read again on SIGHUP; none: no webhooks are sent",
+      "JSON file that lists your own endpoints that are notified of changes; none: no webhooks are sent",
   },
   SANDBOX_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),

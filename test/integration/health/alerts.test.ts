@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { makeSender } from "../../../src/roles/background/alertingLoop.ts";
+import { makeSender } from "../../../src/roles/health.ts";
 import type { Facts } from "../../../src/health/condition.ts";
 import { judge } from "../../../src/health/judge.ts";
 import type { FirstSeen } from "../../../src/health/judge.ts";

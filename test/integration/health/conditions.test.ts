@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { readQueueFacts } from "../../../src/roles/serving/queueFacts.ts";
+import { readQueueFacts } from "../../../src/roles/health.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";

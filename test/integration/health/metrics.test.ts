@@ -6,7 +6,7 @@ import {
   meterHealth,
   meterJob,
   meterQueue,
-} from "../../../src/roles/background/metering.ts";
+} from "../../../src/roles/metering.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 
 const read = async () => (await metrics.render()).split("\n");
-const readerOf = (pool: Pool) => makeHealthReader({ pool, clock: systemClock, sources: () => [] });
+const readerOf = (pool: Pool) => makeHealthReader({ pool, clock: systemClock, sources: [] });
 const decision: Decision = {
   sourceId: "live",
   reference: "DO-SECRET",

@@ -202,7 +202,7 @@ describe("readiness", () => {
   it("lists current conditions by name and severity, and stays ready", async () => {
     await addSource(database.pool, "live");
     await database.pool.query("update mirror.sources set paused_at = now()");
-    const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: () => [] }) });
+    const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: [] }) });
     expect(await get("/readyz?verbose")).toMatchObject({
       status: 200,
       body: { ready: true, conditions: [{ name: "OrderMirrorPaused", severity: "warning" }] },

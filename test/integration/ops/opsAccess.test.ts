@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
+import { setAnswerHeaders } from "../../../src/roles/serve.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";

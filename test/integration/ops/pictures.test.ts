@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
+import { setAnswerHeaders } from "../../../src/roles/serve.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";

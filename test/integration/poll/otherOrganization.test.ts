@@ -6,8 +6,7 @@ import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
-import { makeReloadableConfig } from "../../../src/roles/start/reloadableConfig.ts";
+import { recordConfiguredSources } from "../../../src/roles/recordSources.ts";
 import { composeWrites } from "../../../src/roles/writes.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
@@ -170,7 +169,6 @@ async function startForwarding(baseUrl: string, apiKey: string) {
     config,
     shutdown,
     metrics,
-    reloadable: makeReloadableConfig({ config, logger: silentLogger }),
   });
   const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
   const server = await serve(makeTestReport({ pool, apiTokens, writes }));
@@ -196,12 +194,13 @@ async function countOrders(baseUrl: string, apiKey: string): Promise<number> {
   return ((await response.json()) as { data: unknown[] }).data.length;
 }
 
-it("forwards no write with the key of another organization", async () => {
+it("forwards no write with a key that the poller found to be of another organization", async () => {
   const sandbox = await makeTestSandbox();
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
   await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
   const before = await countOrders(sandbox.url, OTHER);
+  expect(await lead(startPoller(clientWith(sandbox.url, OTHER)))).toMatchObject({ outcome: "failed" });
 
   const writeToOther = await startForwarding(sandbox.url, OTHER);
   for (const [method, path] of [
@@ -219,6 +218,7 @@ it("forwards no write with the key of another organization", async () => {
   }
   expect(await countOrders(sandbox.url, OTHER)).toBe(before);
 
+  await lead(startPoller(clientWith(sandbox.url, LIVE)));
   const write = await startForwarding(sandbox.url, LIVE);
   expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
 });

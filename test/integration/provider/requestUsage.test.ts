@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { trackRequestUsage } from "../../../src/roles/background/requestUsage.ts";
+import { trackRequestUsage } from "../../../src/roles/counting.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { readRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";

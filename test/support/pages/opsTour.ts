@@ -1,4 +1,4 @@
-import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
+import { setAnswerHeaders } from "../../../src/roles/serve.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";

@@ -1,7 +1,7 @@
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Pool } from "../../database/database.ts";
-import { acquireLease, renewLease } from "../../database/leases.sql.ts";
-import { endLongReads } from "../../database/longReads.sql.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Pool } from "../database/database.ts";
+import { acquireLease, renewLease } from "../database/leases.sql.ts";
+import { endLongReads } from "../database/longReads.sql.ts";
 import {
   makeRemoveChanges,
   removeCoverage,
@@ -14,15 +14,15 @@ import {
   removeUnnamedEvents,
   removeUnnamedEventsThatStayed,
   removeUnnamedReads,
-} from "../../retention/retention.sql.ts";
-import type { RetentionRule } from "../../retention/retention.sql.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../../runtime/lifecycle/loop.ts";
-import type { Config } from "../../runtime/config/config.ts";
-import { resolveSince } from "../../runtime/config/duration.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { HOLDER, openPool } from "../role.ts";
-import type { RoleDeps } from "../role.ts";
+} from "../retention/retention.sql.ts";
+import type { RetentionRule } from "../retention/retention.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { resolveSince } from "../runtime/config/duration.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { HOLDER, openPool } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
 /**

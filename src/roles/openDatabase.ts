@@ -1,13 +1,13 @@
 import type pg from "pg";
-import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { withClient } from "../../database/database.ts";
-import { sqlState } from "../../database/databaseErrors.ts";
-import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { prepareLogin } from "../../database/logins.ts";
-import type { Group } from "../../database/logins.ts";
-import type { Config } from "../../runtime/config/config.ts";
-import { startEmbeddedPostgres } from "../../runtime/postgres/embeddedPostgres.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { withClient } from "../database/database.ts";
+import { sqlState } from "../database/databaseErrors.ts";
+import { explainDatabaseError } from "../database/explainDatabaseError.ts";
+import { prepareLogin } from "../database/logins.ts";
+import type { Group } from "../database/logins.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Name of the mirror's database in the embedded server. */
 const DATABASE = "order_mirror";

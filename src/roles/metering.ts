@@ -1,19 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Decision } from "../../apply/applySubjects.ts";
-import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
-import type { Health, HealthReader } from "../../health/health.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import type { Budget } from "../../provider/budget.ts";
-import type { Answered } from "../../provider/transport.ts";
-import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { withTimeout } from "../../runtime/lifecycle/abort.ts";
-import type { Receiver } from "../../receive/receiver.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { SourceConfig } from "../../runtime/config/config.ts";
-import type { Metrics, Observe } from "../../runtime/telemetry/metrics.ts";
-import { inRequestSpan } from "../../runtime/telemetry/tracing.ts";
+import type { Decision } from "../apply/applySubjects.ts";
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
+import type { Health, HealthReader } from "../health/health.ts";
+import type { Standing } from "../health/standing.sql.ts";
+import type { Budget } from "../provider/budget.ts";
+import type { Answered } from "../provider/transport.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
+import type { Receiver } from "../receive/receiver.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { SourceConfig } from "../runtime/config/config.ts";
+import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
 
@@ -33,21 +32,6 @@ export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver
       metrics.record("order_mirror_webhook_ack_seconds", (clock.monotonicMs() - startedMs) / 1_000);
     });
     receiver(req, res);
-  };
-}
-
-/** Traces each webhook request: its event's job and the apply belong to its trace. */
-export function traceReceiver(
-  receive: (req: IncomingMessage, res: ServerResponse) => void,
-): (req: IncomingMessage, res: ServerResponse) => void {
-  return (req, res) => {
-    const attributes = { "http.request.method": req.method ?? "", "http.route": "/webhooks/:source" };
-    void inRequestSpan("receive", attributes, async (span) => {
-      const closed = new Promise((resolve) => res.once("close", resolve));
-      receive(req, res);
-      await closed;
-      span.setAttribute("http.response.status_code", res.statusCode);
-    });
   };
 }
 

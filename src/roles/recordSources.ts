@@ -1,10 +1,11 @@
-import { beginFeedEpoch } from "../../changes/changeFeed.sql.ts";
-import type { Pool } from "../../database/database.ts";
-import { ConfigurationError } from "../../domain/errors.ts";
-import { spellAddress } from "../../runtime/config/providerAddress.ts";
-import type { Config, SourceConfig } from "../../runtime/config/config.ts";
-import { findOtherSources, recordSources } from "../../sources/sources.sql.ts";
-import type { SourceRow, StoredSource } from "../../sources/sources.sql.ts";
+import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { spellAddress } from "../runtime/config/providerAddress.ts";
+import type { Config, SourceConfig } from "../runtime/config/config.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { findOtherSources, readSource, recordSources } from "../sources/sources.sql.ts";
+import type { SourceRow, StoredSource } from "../sources/sources.sql.ts";
 
 /** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
 export const DEMO_PROVIDER = "the sandbox of order-mirror demo";
@@ -14,7 +15,7 @@ export function nameProvider({ provider, baseUrl }: SourceConfig): string {
   return provider ?? spellAddress(baseUrl);
 }
 
-export function toSourceRow(source: SourceConfig): SourceRow {
+function toSourceRow(source: SourceConfig): SourceRow {
   const { sourceId, mode, baseUrl } = source;
   return { sourceId, mode, baseUrl, provider: nameProvider(source) };
 }
@@ -36,8 +37,26 @@ export async function assertOurs(pool: Pool, source: SourceConfig): Promise<void
   refuseOthers([source], await findOtherSources(pool, [toSourceRow(source)]));
 }
 
+/**
+ * Before a write to the provider: throws ConfigurationError when the source has gone to another provider, or when the
+ * poller found the key to be of another organization. If the database cannot be read, the write goes on.
+ */
+export async function assertOwnKey(pool: Pool, source: SourceConfig, logger: Logger): Promise<void> {
+  const { sourceId } = source;
+  const known = await readSource(pool, sourceId).catch((error: unknown) => {
+    logger.info({ err: error, source: sourceId }, "whose key it is could not be checked before a write");
+  });
+  if (!known) return;
+  refuseOthers([source], [known]);
+  if (known.refusedBranches !== null)
+    throw new ConfigurationError(
+      `The key of source ${sourceId} is of another organization, with the branches ${known.refusedBranches}.`,
+      { fix: "Configure the key of the source's own organization." },
+    );
+}
+
 /** Throws ConfigurationError if one of `sources` has another mode or provider in `stored`. */
-export function refuseOthers(sources: readonly SourceConfig[], stored: readonly StoredSource[]): void {
+function refuseOthers(sources: readonly SourceConfig[], stored: readonly StoredSource[]): void {
   const problems: string[] = [];
   const fixes = new Set<string>();
   for (const source of sources) {

@@ -1,0 +1,107 @@
+import { UnavailableError } from "../domain/errors.ts";
+import { instantFromMillis, millisFromInstant } from "../domain/order/instant.ts";
+import { acquireLease } from "../database/leases.sql.ts";
+import { makeAlerter } from "../health/alerter.ts";
+import type { AlertMessage } from "../health/alerter.ts";
+import type { QueueFacts } from "../health/condition.ts";
+import { makeHealthReader } from "../health/health.ts";
+import type { HealthReader } from "../health/health.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { makeSigner } from "../signature/sign.ts";
+import { HOLDER, openPool, openReplicaPool } from "./role.ts";
+import type { Queues, RoleDeps } from "./role.ts";
+
+const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
+
+/** The process's reader of the mirror's state: one for page, metrics, readiness and alerts. */
+export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
+  const { config, clock, queue } = deps;
+  return makeHealthReader({
+    pool: openPool(deps, HEALTH_POOL),
+    replicaPool: openReplicaPool(deps, HEALTH_POOL),
+    clock,
+    sources: config.sources,
+    readQueues: queue && (async () => [await readQueueFacts(queue)]),
+  });
+}
+
+/** Every reader of the mirror's state in a process that serves waits for this. */
+const ANSWER_DEADLINE_MS = 1_000;
+
+const NO_ANSWER = {
+  problem: "The queue's server does not answer; workers find events without it, some seconds later.",
+  fix: "Start Redis, see REDIS_URL.",
+};
+
+/** The facts about a queue that its conditions need; never rejects and takes at most `deadlineMs`. */
+export async function readQueueFacts(
+  { bull, check }: Pick<ApplyQueue, "bull" | "check">,
+  deadlineMs = ANSWER_DEADLINE_MS,
+): Promise<QueueFacts> {
+  const late = () => "late" as const;
+  const [problems, failed] = await Promise.all([
+    withTimeout(check().catch(late), deadlineMs),
+    withTimeout(bull.getFailed(0, 0).catch(late), deadlineMs),
+  ]);
+  const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
+  return {
+    name: bull.name,
+    problems: problems === "late" ? [NO_ANSWER] : problems,
+    newestDeadAt: finishedOn === undefined ? null : instantFromMillis(finishedOn),
+  };
+}
+
+const LOOK_INTERVAL_MS = 10_000;
+/** Nobody renews or gives back the lease, so one process does the work, once in this time. */
+const TURN_MS = 30_000;
+const SEND_TIMEOUT_MS = 5_000;
+type AlertWebhook = NonNullable<Config["alertWebhook"]>;
+
+const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 };
+
+/**
+ * Sends alerts to ALERT_WEBHOOK_URL; without it does nothing. Every process may do it and one takes the turn, so that
+ * the others notice a dead poller or worker.
+ */
+export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
+  const { config, clock, logger, shutdown } = deps;
+  if (config.alertWebhook === null) return;
+  const pool = openPool(deps, ALERTING_POOL);
+  const { health = openHealth(deps) } = deps;
+  const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
+
+  const loop = makeLoop({
+    async run() {
+      const lease = await acquireLease(pool, { name: "alerting", holder: HOLDER, ttlMs: TURN_MS });
+      if (lease !== undefined) await alert(await health.read());
+    },
+    everyMs: LOOK_INTERVAL_MS,
+    onError: (error) => logger.warn({ err: error }, "alerting failed; it is tried again"),
+    clock,
+  });
+  shutdown.onShutdown("alerting", loop.stop);
+  loop.start();
+}
+
+/** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */
+export function makeSender({ url, secret }: AlertWebhook, clock: Clock) {
+  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
+  return async (message: AlertMessage): Promise<void> => {
+    const body = Buffer.from(JSON.stringify(message));
+    const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
+    const answer = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...sign({ id: message.id, body, nowSeconds }) },
+      body,
+      redirect: "error",
+      signal: AbortSignal.timeout(SEND_TIMEOUT_MS),
+    });
+    await answer.body?.cancel();
+    if (!answer.ok) throw new UnavailableError(`The alert webhook answered ${answer.status}.`);
+  };
+}
