@@ -38,10 +38,12 @@ export async function startOutgoing(deps: RoleDeps): Promise<void> {
     logger.info({ endpoint: endpointId }, "an endpoint is no longer listed and is retired");
     // Its jobs would stand in the dashboard for ever.
     const { queue, cut } = await openEndpointQueue(deps, endpointId);
-    await queue.obliterate({ force: true }).finally(async () => {
+    try {
+      await queue.obliterate({ force: true });
+    } finally {
       await queue.close();
       await cut();
-    });
+    }
   }
 }
 
