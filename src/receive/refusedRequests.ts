@@ -64,7 +64,7 @@ interface RefusedRequests {
  * second, none with a body of more than 64 KiB, each for at most a day.
  *
  * A body is personal data, and finding the scheme needs every byte of it. So only this process's account may read the
- * files. They are not in the database, which nothing unauthenticated reaches, nor in its backups.
+ * files. They are not in the database, which nothing unauthenticated reaches, nor in its backups. @internal
  */
 export function makeRefusedRequests(deps: {
   folder: string;
