@@ -2,8 +2,7 @@
 -- order) or reporting.daily (its totals per day); docs/reporting.md explains both. Run them in psql, or paste them into
 -- Metabase, Grafana or a notebook. A test checks each answer.
 --
--- Days of reporting.daily are those of UTC until the owner of the database sets the zone of the business, once for all
--- readers: call mirror.set_reporting_zone('Europe/Amsterdam'). For the others it is the session's: set timezone = '...'.
+-- Days are those of the session's time zone: set timezone = 'Europe/Amsterdam'.
 
 -- How many orders per day and branch did we have in the last 30 days?
 select day, branch_name, sum(orders) as orders, bool_and(is_final) as is_final

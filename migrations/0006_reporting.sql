@@ -635,134 +635,19 @@ create index order_facts_by_delivery on mirror.order_facts (source_id, delivery_
 
 create table mirror.facts_progress (
   source_id     text primary key references mirror.sources,
-  step          bigint not null default 0,
   position      bigint not null,
-  late_state    bigint not null default 0,
-  walked_to     text default '',
-  walked_at     timestamptz,
+  late_state    bigint not null,
   history_since bigint,
   safe_through  bigint,
   breach_id     bigint not null default 0
 );
 comment on table  mirror.facts_progress               is 'How far order_facts has been kept up to date, one row per source.';
 comment on column mirror.facts_progress.source_id     is 'The source; references sources.';
-comment on column mirror.facts_progress.step          is 'Number of batches so far. A batch is committed only if this is what its writer expects.';
 comment on column mirror.facts_progress.position      is 'The last change of the feed that is included.';
 comment on column mirror.facts_progress.late_state    is 'The last observation up to which older states, which arrived after younger ones and are not in the feed, are included.';
-comment on column mirror.facts_progress.walked_to     is 'The last reference up to which missing rows have been computed; null: all orders have a row.';
-comment on column mirror.facts_progress.walked_at     is 'When all orders were last examined for missing rows, by the database''s clock.';
 comment on column mirror.facts_progress.history_since is 'Start of the proved period at that time, as in poll_state.';
 comment on column mirror.facts_progress.safe_through  is 'order_facts has every change with updatedAt before this instant that the mirror has; nanoseconds since 1970. Null until all rows were computed and something was proved.';
 comment on column mirror.facts_progress.breach_id     is 'The last breach that was known then; a later one withdraws the claim for its period.';
-
--- Totals per day, which triggers keep equal to the rows of order_facts: a statement about a year adds up some thousands
--- of them instead of millions of orders. A stored day needs one time zone for all readers.
-create table mirror.reporting_zone (
-  name text primary key
-);
-comment on table  mirror.reporting_zone      is 'One row: the time zone of the days of reporting.daily. The procedure mirror.set_reporting_zone changes it.';
-comment on column mirror.reporting_zone.name is 'Name of the time zone, as in pg_timezone_names.';
-insert into mirror.reporting_zone (name) values ('UTC');
-
-create table mirror.facts_daily (
-  source_id         text not null,
-  day               date not null,
-  branch_id         text not null,
-  fleet_name        text not null,
-  orders            bigint not null,
-  open_orders       bigint not null,
-  cancelled_orders  bigint not null,
-  delivered_orders  bigint not null,
-  late_deliveries   bigint not null,
-  late_seconds      numeric not null,
-  timed_deliveries  bigint not null,
-  delivery_seconds  numeric not null,
-  statuses_by_event bigint not null,
-  statuses_by_read  bigint not null,
-  corrections       bigint not null,
-  primary key (source_id, day, branch_id, fleet_name)
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-comment on table  mirror.facts_daily                   is 'Totals of the orders of a day, branch and fleet: always the sum of the rows of order_facts. Rows without orders are left over from orders that moved to another day, branch or fleet.';
-comment on column mirror.facts_daily.source_id         is 'The source; references sources.';
-comment on column mirror.facts_daily.day               is 'Day of the planned pickup in the time zone of reporting_zone.';
-comment on column mirror.facts_daily.branch_id         is 'Branch of the orders; empty for orders without a known branch.';
-comment on column mirror.facts_daily.fleet_name        is 'Fleet of the orders; empty for orders without one.';
-comment on column mirror.facts_daily.orders            is 'How many orders.';
-comment on column mirror.facts_daily.open_orders       is 'How many of them are open.';
-comment on column mirror.facts_daily.cancelled_orders  is 'How many of them are cancelled.';
-comment on column mirror.facts_daily.delivered_orders  is 'How many of them have an actual delivery time.';
-comment on column mirror.facts_daily.late_deliveries   is 'How many of those were delivered after the planned time.';
-comment on column mirror.facts_daily.late_seconds      is 'By how much in total, in seconds. Exact, so that what is subtracted leaves nothing.';
-comment on column mirror.facts_daily.timed_deliveries  is 'How many delivered orders have a known creation time.';
-comment on column mirror.facts_daily.delivery_seconds  is 'Seconds from creation to delivery of those, in total. Exact.';
-comment on column mirror.facts_daily.statuses_by_event is 'Statuses, except created, that an event brought first.';
-comment on column mirror.facts_daily.statuses_by_read  is 'Statuses, except created, that a read brought first.';
-comment on column mirror.facts_daily.corrections       is 'How often a read corrected one of the orders.';
-
--- The statement that adds rows to the totals stands once. A trigger sees only the transition tables that it names, so there
--- is one function for each way to change rows; a sign of -1 takes a row out of its total. The functions have the owner's
--- rights, so that nobody writes totals except by changing rows.
-do $$
-declare
-  add_up constant text := $add_up$
-  insert into mirror.facts_daily as t
-  select source_id, (pickup_time at time zone z.name)::date, coalesce(branch_id, ''), coalesce(fleet_name, ''),
-    sum(sign),
-    coalesce(sum(sign) filter (where status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery')), 0),
-    coalesce(sum(sign) filter (where status = 'cancelled'), 0),
-    coalesce(sum(sign) filter (where real_delivery_time is not null), 0),
-    coalesce(sum(sign) filter (where real_delivery_time > delivery_time), 0),
-    coalesce(sum(sign * extract(epoch from real_delivery_time - delivery_time)::numeric)
-      filter (where real_delivery_time > delivery_time), 0),
-    coalesce(sum(sign) filter (where real_delivery_time is not null and created_at is not null), 0),
-    coalesce(sum(sign * extract(epoch from real_delivery_time - created_at)::numeric), 0),
-    sum(sign * statuses_by_event), sum(sign * statuses_by_read), sum(sign * corrections)
-  from (%s) changed, mirror.reporting_zone z
-  where gone_at is null and pickup_time is not null
-  group by 1, 2, 3, 4
-  order by 1, 2, 3, 4
-  on conflict (source_id, day, branch_id, fleet_name) do update set
-    orders = t.orders + excluded.orders,
-    open_orders = t.open_orders + excluded.open_orders,
-    cancelled_orders = t.cancelled_orders + excluded.cancelled_orders,
-    delivered_orders = t.delivered_orders + excluded.delivered_orders,
-    late_deliveries = t.late_deliveries + excluded.late_deliveries,
-    late_seconds = t.late_seconds + excluded.late_seconds,
-    timed_deliveries = t.timed_deliveries + excluded.timed_deliveries,
-    delivery_seconds = t.delivery_seconds + excluded.delivery_seconds,
-    statuses_by_event = t.statuses_by_event + excluded.statuses_by_event,
-    statuses_by_read = t.statuses_by_read + excluded.statuses_by_read,
-    corrections = t.corrections + excluded.corrections$add_up$;
-  way record;
-begin
-  for way in select * from (values
-    ('insert', 'new table as added', 'select 1 as sign, a.* from added a'),
-    ('update', 'new table as added old table as removed',
-      'select 1 as sign, a.* from added a union all select -1, r.* from removed r'),
-    ('delete', 'old table as removed', 'select -1 as sign, r.* from removed r')) as ways (name, tables, rows)
-  loop
-    execute format($function$
-      create function mirror.add_up_after_%1$s() returns trigger language plpgsql
-      security definer set search_path = pg_catalog, pg_temp as $body$
-      begin %2$s;
-        return null;
-      end $body$;
-      comment on function mirror.add_up_after_%1$s is 'Adds to facts_daily what changed in order_facts.';
-      create trigger add_up_after_%1$s after %1$s on mirror.order_facts referencing %3$s
-        for each statement execute function mirror.add_up_after_%1$s()$function$,
-      way.name, format(add_up, way.rows), way.tables);
-  end loop;
-  execute format($procedure$
-    create procedure mirror.set_reporting_zone(zone text) language plpgsql as $body$
-    begin
-      perform now() at time zone zone;
-      lock table mirror.order_facts in share row exclusive mode;
-      update mirror.reporting_zone set name = zone;
-      delete from mirror.facts_daily; %s;
-    end $body$ $procedure$, format(add_up, 'select 1 as sign, f.* from mirror.order_facts f'));
-end $$;
-comment on procedure mirror.set_reporting_zone is 'Sets the time zone of the days of reporting.daily, and computes its rows again. Raises an error if Postgres does not know the zone.';
-revoke execute on procedure mirror.set_reporting_zone from public;
 
 create view mirror.facts_known as
 select f.source_id, f.history_since as since,
@@ -845,18 +730,26 @@ comment on column reporting.order_facts.updated_at                   is 'When th
 
 create view reporting.daily with (security_barrier) as
 select
-  d.source_id, d.day, nullif(d.branch_id, '') as branch_id, b.reference as branch_reference, b.name as branch_name,
-  nullif(d.fleet_name, '') as fleet_name, d.orders, d.open_orders, d.cancelled_orders, d.delivered_orders, d.late_deliveries,
-  d.late_seconds::double precision as late_seconds, d.timed_deliveries, d.delivery_seconds::double precision as delivery_seconds,
-  d.statuses_by_event, d.statuses_by_read, d.corrections,
-  coalesce(mirror.nanos_of((d.day + 1)::timestamp at time zone z.name) <= k.through
-    and mirror.nanos_of(d.day::timestamp at time zone z.name) >= k.since, false) as is_final
-from mirror.facts_daily d
-cross join mirror.reporting_zone z
-left join mirror.branches b on b.source_id = d.source_id and b.branch_id = d.branch_id
-left join mirror.facts_known k on k.source_id = d.source_id
-where d.orders > 0 and ((select every_source from mirror.reader) or d.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.daily                   is 'One row per day of the planned pickup, branch and fleet, kept equal to the rows of order_facts. Days are those of UTC, or of the time zone that mirror.set_reporting_zone has set. Columns can be summed over days, branches and fleets. Filter by source_id and day.';
+  d.*,
+  coalesce(mirror.nanos_of((d.day + 1)::timestamptz) <= k.through and mirror.nanos_of(d.day::timestamptz) >= k.since, false)
+    as is_final
+from (
+  select source_id, pickup_time::date as day, branch_id, branch_reference, branch_name, fleet_name,
+    count(*) as orders,
+    count(*) filter (where is_open) as open_orders,
+    count(*) filter (where status = 'cancelled') as cancelled_orders,
+    count(real_delivery_time) as delivered_orders,
+    count(*) filter (where is_late) as late_deliveries,
+    coalesce(sum(delivery_delay_seconds) filter (where is_late), 0) as late_seconds,
+    count(created_to_delivery_seconds) as timed_deliveries,
+    coalesce(sum(created_to_delivery_seconds), 0) as delivery_seconds,
+    sum(statuses_by_event) as statuses_by_event, sum(statuses_by_read) as statuses_by_read, sum(corrections) as corrections
+  from reporting.order_facts
+  where pickup_time is not null
+  group by 1, 2, 3, 4, 5, 6
+) d
+left join mirror.facts_known k on k.source_id = d.source_id;
+comment on view   reporting.daily                   is 'The rows of order_facts, added up: one row per day of the planned pickup, branch and fleet. Days are those of the session''s time zone. Columns can be summed over days, branches and fleets. Filter by source_id and day.';
 comment on column reporting.daily.source_id         is 'Source of the orders.';
 comment on column reporting.daily.day               is 'Day of the planned pickup. Orders without a planned pickup are left out.';
 comment on column reporting.daily.branch_id         is 'Branch of the orders; null for orders without a known branch.';

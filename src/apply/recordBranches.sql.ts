@@ -73,7 +73,7 @@ const RECORD_BRANCHES = `with ${HELD}, ${readListed("$5")}, ours as materialized
    where b.source_id = ours.source_id and closed_at is null and branch_id not in (select branch_id from listed)
    returning 1
  ), identified as (
-   update mirror.sources s set branch_ids = ours.branch_ids, refused_branches = null, branches_read_at = $6
+   update mirror.sources s set branch_ids = ours.branch_ids, refused_branches = null, branches_read_at = clock_timestamp() - $6 * interval '1 millisecond'
    from ours
    where s.source_id = ours.source_id
  ), refused as (
@@ -90,8 +90,8 @@ const COMPARE_BRANCHES = `with ${readListed("$2")}
  from mirror.sources s, shown where s.source_id = $1`;
 
 /**
- * Records all branches that the provider lists, as their exact JSON texts and as of `readAt`, and closes those that are no
- * longer listed.
+ * Records all branches that the provider lists, as their exact JSON texts and as they were `ageMs` ago, and closes those that are
+ * no longer listed.
  * Throws LeaseLostError.
  *
  * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the source,
@@ -100,7 +100,7 @@ const COMPARE_BRANCHES = `with ${readListed("$2")}
 export async function recordBranches(
   pool: Pool,
   lease: Lease,
-  { sourceId, raws, readAt }: { sourceId: string; raws: readonly string[]; readAt: string },
+  { sourceId, raws, ageMs }: { sourceId: string; raws: readonly string[]; ageMs: number },
 ): Promise<RecordedBranches> {
   const { rows } = await pool.query<{
     held: boolean;
@@ -108,7 +108,7 @@ export async function recordBranches(
     closed: number;
     known: string;
     listed: string;
-  }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws, readAt]);
+  }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws, ageMs]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const { ours, closed, known, listed } = row;

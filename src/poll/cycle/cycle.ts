@@ -75,12 +75,8 @@ export function makeCycle(deps: PollDeps): Cycle {
     // Not before it is due by the database's clock, which has counted from a moment before this one.
     const dueMs = clock.monotonicMs() + intervalMs;
     const counts = await runSweeps({ term, signal, state: begun.state, dueMs });
-    const end = await endCycle(pool, term.lease, {
-      sourceId,
-      failure: null,
-      clockErrorSeconds: clockError(),
-    });
-    await tasks.run({ term, signal }, end);
+    await endCycle(pool, term.lease, { sourceId, failure: null, clockErrorSeconds: clockError() });
+    await tasks.run({ term, signal });
     return { kind: "polled", counts, dueMs };
   }
 

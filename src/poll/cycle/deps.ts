@@ -4,7 +4,6 @@ import type { OrderSource } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { Ticks } from "../leader/ticks.ts";
-import type { LeaderTask } from "../tasks/leaderTasks.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
@@ -35,8 +34,6 @@ export interface PollDeps {
   readonly webhooksConfigured?: boolean | undefined;
   /** How long an event may arrive after the read that found its change before it counts as lost. Default 5 min. */
   readonly eventGraceSeconds?: number | undefined;
-  /** What the leader does after its own tasks. */
-  readonly moreTasks?: readonly LeaderTask[] | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;
   /** The pollers of a process share it; a poller alone has its own. */

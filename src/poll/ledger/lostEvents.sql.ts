@@ -61,15 +61,14 @@ on conflict (source_id, hour, status, outcome, up_to_seconds) do update set
 where (w.changes, w.waited, w.waited_max_seconds)
   is distinct from (excluded.changes, excluded.waited, excluded.waited_max_seconds)`;
 
-/** Counts which changes of a source its events announced, late or not at all; may be repeated, and writes what is new. */
-export async function countAnnouncements(pool: Pool, sourceId: string): Promise<void> {
+/**
+ * Counts which changes of a source its events announced, late or not at all; may be repeated, and writes what is new.
+ * `graceSeconds` sets how long an event may arrive after the read that found its change before it counts as lost.
+ */
+export async function countAnnouncements(pool: Pool, sourceId: string, graceSeconds?: number): Promise<void> {
+  if (graceSeconds !== undefined) {
+    const grace = "update mirror.sources set event_grace = make_interval(secs => $2) where source_id = $1";
+    await pool.query(grace, [sourceId, graceSeconds]);
+  }
   await pool.query({ name: "count-announcements", text: STATEMENT, values: [sourceId, DELAY_BOUNDS] });
-}
-
-/** Sets how long an event of the source may arrive after the read that found its change. */
-export async function setEventGrace(pool: Pool, sourceId: string, seconds: number): Promise<void> {
-  await pool.query("update mirror.sources set event_grace = make_interval(secs => $2) where source_id = $1", [
-    sourceId,
-    seconds,
-  ]);
 }

@@ -1,78 +1,43 @@
 import type { Pool } from "../../database/database.ts";
-
-/** What a pass begins with. Positions, versions and numbers are decimal text, forwarded unchanged. */
-export interface FactsPass {
-  /** Batches so far; the next one is committed only if this is still so. */
-  readonly step: string;
-  /** Nothing has changed since the last pass: the row of progress says what is proved now, and there is no batch to write. */
-  readonly done: boolean;
-  /** The change feed can be read up to this position; null if `done`. */
-  readonly fence: string | null;
-  /** The last position that was given out when the pass began. */
-  readonly newest: string;
-  /** The last number of an observation that was given out. */
-  readonly newestObservation: string;
-  readonly historySince: string | null;
-  /** What was proved when the pass began; null: nothing. */
-  readonly safeThrough: string | null;
-  readonly breachId: string;
-}
-
-export interface FactsBatch {
-  /** False: another process has written a batch meanwhile, and this one wrote nothing. */
-  readonly written: boolean;
-  /** Changes, late states and orders that were examined. */
-  readonly read: number;
-  /** True when order_facts has everything that was proved when the pass began. */
-  readonly done: boolean;
-  /** For the next batch. */
-  readonly fence: string;
-}
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
 
 /** As in retention: what has a smaller number than such an observation is committed, or never will be. */
 const SETTLED = "h.seen_at < now() - interval '10 minutes'";
 
-/** Late states `h` of source $1 behind the place `after` that its rows do not include, or that are settled. */
-const lateStates = (after: string) => `h.source_id = $1 and h.verdict = 'stale' and h.history_id > ${after}
+/** Late states `h` of source $4 behind the place `after` that its rows do not include, or that are settled. */
+const lateStates = (after: string) => `h.source_id = $4 and h.verdict = 'stale' and h.history_id > ${after}
     and (${SETTLED} or not exists (
       select from mirror.order_facts f
-      where f.source_id = $1 and f.reference = h.reference and f.history_id >= h.history_id))`;
+      where f.source_id = $4 and f.reference = h.reference and f.history_id >= h.history_id))`;
 
 /*
- * Without new changes, late states and missing rows, the rows have everything that is proved: its changes were committed
- * before the proof moved, so this statement would see them. Then it also records the proof, and reads no fence, which
- * costs more than all the rest. Otherwise the proof is read before the fence and the newest position: its changes have
- * positions up to these.
+ * Without news, the rows have everything that is proved: its changes were committed before the proof moved, so this
+ * statement would see them. Then it also records the proof, and reads no fence, which costs more than all the rest.
+ * Otherwise the proof is read before the fence and the newest position: its changes have positions up to these.
  */
 const BEGIN = `
-with known as materialized (
-  select p.*, coalesce(p.walked_to is null and p.walked_at >= now() - interval '1 day', false)
-    and not exists (select from mirror.feed_removals r where r.source_id = $1 and r.position > p.position)
-    and not exists (select from mirror.changes c where c.source_id = $1 and c.position > p.position)
-    and not exists (select from mirror.history h where ${lateStates("p.late_state")}) as done
-  from mirror.facts_progress p where p.source_id = $1
-), begun as (
-  insert into mirror.facts_progress (source_id, position)
-  select $1, mirror.feed_fence() where not exists (select from known)
-  on conflict do nothing returning step
+with ${HELD}, known as materialized (
+  select p.*,
+    not exists (select from mirror.feed_removals r where r.source_id = $4 and r.position > p.position)
+    and not exists (select from mirror.changes c where c.source_id = $4 and c.position > p.position)
+    and not exists (select from mirror.history h where ${lateStates("p.late_state")}) as is_current
+  from mirror.facts_progress p where p.source_id = $4
 ), proof as materialized (
   select p.history_since, p.safe_through,
-    (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $1) as breach_id
-  from (select) as one left join mirror.poll_state p on p.source_id = $1
+    (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as breach_id
+  from (select) as one left join mirror.poll_state p on p.source_id = $4
 ), recorded as (
-  update mirror.facts_progress p set step = p.step + 1,
+  update mirror.facts_progress p set
     history_since = proof.history_since, safe_through = proof.safe_through, breach_id = proof.breach_id
-  from known k, proof
-  where p.source_id = $1 and p.step = k.step and k.done
+  from held, known, proof
+  where p.source_id = $4 and known.is_current
     and (p.history_since, p.safe_through, p.breach_id)
       is distinct from (proof.history_since, proof.safe_through, proof.breach_id)
 )
-select coalesce((select done from known), false) as done,
-  coalesce((select step from known), (select step from begun), 0)::text as step,
-  history_since::text as "historySince", safe_through::text as "safeThrough", breach_id::text as "breachId",
-  coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0)::text as newest,
-  coalesce(pg_sequence_last_value('mirror.history_id'), 0)::text as "newestObservation",
-  case when (select done from known) then null else mirror.feed_fence() end::text as fence
+select exists (select from held) as held, history_since as "historySince", safe_through as "safeThrough",
+  breach_id as "breachId", coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as newest,
+  case when (select is_current from known) then null else mirror.feed_fence() end as fence
 from proof`;
 
 /** Times of statuses that retention has removed from the history stay, unless a later read went back behind them. */
@@ -99,71 +64,61 @@ const COLUMNS = [
 
 /*
  * The orders of a batch come from three places: the next changes of the feed (fresh); states that arrived after younger
- * ones and are therefore not in the feed (late); and, when a source is new, when retention removed changes that had not
- * been read, and once a day, all orders, of which those without a current row are computed (visited).
+ * ones and are therefore not in the feed (late); and, when a source is new or retention removed changes that had not been
+ * read, all orders whose row is not current (behind).
  *
  * Numbers of observations are not committed in their order. So late states are taken as soon as they are seen, but the
  * place up to which they are done moves only behind observations that are so old that no smaller number can follow.
  *
  * Each row is computed from the whole history of its order. Of an order whose old observations retention has removed
- * (kept), what they showed is taken from the present row, and only younger observations are counted. The batch writes
- * only if nobody else has written one since its step was read: an older snapshot never overwrites a younger one.
+ * (kept), what they showed is taken from the present row, and only younger observations are counted. A former leader
+ * writes nothing, and a new one begins its statements after those of the former: an older snapshot never overwrites a
+ * younger one.
  */
 const ADVANCE = `
-with state as materialized (
-  select p.*, coalesce(r.position, 0) as removed, coalesce(r.position > p.position, false) as missed,
-    case
-      when r.position > p.position then ''
-      when p.walked_to is null and p.walked_at < now() - interval '1 day' then ''
-      else p.walked_to
-    end as walk_after
-  from mirror.facts_progress p left join mirror.feed_removals r using (source_id)
-  where p.source_id = $1 and p.step = $2::bigint
+with ${HELD}, state as materialized (
+  select coalesce(p.position, 0) as position, coalesce(p.late_state, 0) as late_state,
+    p.position is null or r.position > p.position is true as is_behind
+  from held left join mirror.facts_progress p on p.source_id = $4 left join mirror.feed_removals r on r.source_id = $4
 ), fresh as materialized (
   select c.position, c.reference from mirror.changes c
-  where c.source_id = $1 and c.position > (select position from state) and c.position <= $4::bigint
-  order by c.position limit $3
+  where c.source_id = $4 and c.position > (select position from state) and c.position <= $6::bigint
+    and not (select is_behind from state)
+  order by c.position limit $5
 ), late as materialized (
   select h.history_id, h.reference, ${SETTLED} as settled from mirror.history h
   where ${lateStates("(select late_state from state)")}
-  order by h.history_id limit $3
+  order by h.history_id limit $5
 ), settled as (
   select coalesce((
       select min(h.history_id) - 1 from mirror.history h
-      where h.source_id = $1 and h.verdict = 'stale' and h.history_id > (select late_state from state)
+      where h.source_id = $4 and h.verdict = 'stale' and h.history_id > (select late_state from state)
         and h.history_id < latest and not ${SETTLED}),
     latest) as through
   from (select max(history_id) as latest from late where settled) found
-), visited as materialized (
-  select o.reference, o.revision from mirror.orders o
-  where o.source_id = $1 and o.reference > (select walk_after from state)
-  order by o.reference limit $3
+), behind as materialized (
+  select o.reference from mirror.orders o
+  left join mirror.order_facts f on f.source_id = $4 and f.reference = o.reference
+  where o.source_id = $4 and (select is_behind from state) and f.revision is distinct from o.revision
+  limit $5
 ), concerned as materialized (
-  select reference from fresh
-  union select reference from late
-  union
-  select v.reference from visited v
-  where not exists (
-    select from mirror.order_facts f
-    where f.source_id = $1 and f.reference = v.reference and f.revision = v.revision)
+  select reference from fresh union select reference from late union select reference from behind
 ), examined as (
-  select (select count(*) from fresh) as fresh, (select count(*) from late) as late,
-    (select count(*) from visited) as visited
+  select greatest((select count(*) from fresh), (select count(*) from late), (select count(*) from behind)) < $5 as is_last
 ), moved as (
-  update mirror.facts_progress p set
-    step = p.step + 1,
-    position = greatest(p.position, s.removed, (select max(position) from fresh)),
-    late_state = coalesce((select through from settled), p.late_state),
-    walked_to = case when e.visited < $3 then null else (select max(reference) from visited) end,
-    walked_at = case when s.walk_after is not null and e.visited < $3 then now() when not s.missed then p.walked_at end,
-    history_since = case when done.so then $6::bigint else p.history_since end,
-    safe_through = case when done.so then $7::bigint else p.safe_through end,
-    breach_id = case when done.so then $8::bigint else p.breach_id end
-  from state s, examined e, lateral (
-    select $4::bigint >= $5::bigint and greatest(e.fresh, e.late) < $3
-      and (e.visited < $3 or (s.walked_at is not null and not s.missed)) as so) done
-  where p.source_id = s.source_id and p.step = s.step
-  returning done.so as done
+  insert into mirror.facts_progress as p (source_id, position, late_state, history_since, safe_through, breach_id)
+  select $4,
+    case when s.is_behind then $6::bigint else greatest(s.position, (select max(position) from fresh)) end,
+    coalesce((select through from settled), s.late_state),
+    proof.history_since, proof.safe_through, coalesce(proof.breach_id, 0)
+  from state s cross join examined e left join (
+    select $8::bigint as history_since, $9::bigint as safe_through, $10::bigint as breach_id
+    where $6::bigint >= $7::bigint) proof on e.is_last
+  where e.is_last or not s.is_behind
+  on conflict (source_id) do update set position = excluded.position, late_state = excluded.late_state,
+    history_since = coalesce(excluded.history_since, p.history_since),
+    safe_through = coalesce(excluded.safe_through, p.safe_through),
+    breach_id = greatest(p.breach_id, excluded.breach_id)
 ), computed as (
   select o.source_id, o.reference, o.revision, o.status,
     coalesce(o.branch_id, (
@@ -183,9 +138,9 @@ with state as materialized (
     ).join(",\n    ")}
   from concerned
   cross join lateral (
-    select * from mirror.orders where source_id = $1 and reference = concerned.reference limit 1) o
+    select * from mirror.orders where source_id = $4 and reference = concerned.reference limit 1) o
   left join lateral (
-    select * from mirror.order_facts where source_id = $1 and reference = concerned.reference limit 1) f on true
+    select * from mirror.order_facts where source_id = $4 and reference = concerned.reference limit 1) f on true
   cross join lateral (
     select max(last) as last, coalesce(sum(n), 0) as observations, coalesce(sum(n_unknown), 0) as unknown,
       coalesce(sum(corrected), 0) as corrections, coalesce(sum(corrected_unknown), 0) as corrections_unknown,
@@ -204,14 +159,14 @@ with state as materialized (
           count(*) filter (where i.verdict = 'corrected') as corrected,
           count(*) filter (where i.verdict = 'corrected' and i.history_id > f.history_id) as corrected_unknown
         from mirror.history i
-        where i.source_id = $1 and i.reference = concerned.reference
+        where i.source_id = $4 and i.reference = concerned.reference
           and i.verdict in ('applied', 'corrected', 'stale', 'gone')
         group by 1, 2) t) s
   ) h
   cross join lateral (select h.observations - h.unknown < f.observations is true as kept) k
 ), written as (
   insert into mirror.order_facts as f (${COLUMNS.join(", ")})
-  select ${COLUMNS.join(", ")} from computed where exists (select from moved) order by reference
+  select ${COLUMNS.join(", ")} from computed order by reference
   on conflict (source_id, reference) do update set
     ${COLUMNS.slice(2)
       .map((column) => `${column} = excluded.${column}`)
@@ -219,33 +174,43 @@ with state as materialized (
   where (${COLUMNS.map((column) => `f.${column}`).join(", ")})
     is distinct from (${COLUMNS.map((column) => `excluded.${column}`).join(", ")})
 )
-select exists (select from moved) as written, coalesce((select done from moved), false) as done,
-  (select (fresh + late + visited)::integer from examined) as read, mirror.feed_fence()::text as fence`;
+select exists (select from held) as held, (select is_last from examined) as "isLast"`;
 
-/**
- * Begins a pass, which includes what has changed since the last one, and also ends it if nothing has. The first pass of a
- * source makes its progress.
- */
-export async function beginFacts(pool: Pool, sourceId: string): Promise<FactsPass> {
-  const { rows } = await pool.query<FactsPass>(BEGIN, [sourceId]);
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("a statement without a condition returns a row");
-  return row;
+interface Pass {
+  readonly held: boolean;
+  /** The change feed can be read up to this position; null if there is nothing new. */
+  readonly fence: string | null;
+  /** The last position that was given out when the pass began. */
+  readonly newest: string;
+  /** What was proved when the pass began. */
+  readonly historySince: string | null;
+  readonly safeThrough: string | null;
+  readonly breachId: string;
 }
 
 /**
- * Computes the rows of the next orders, at most `limit` from each place where they are found. May be repeated, killed or
- * run by two processes at once: each batch is committed with its progress, or not at all.
+ * Computes the rows of the next orders, at most `limit` from each place where they are found; resolves with whether more
+ * can be read now. What a writer holds that is still open is read by a later call. Throws LeaseLostError.
  */
-export async function advanceFacts(
+export async function keepFacts(
   pool: Pool,
-  sourceId: string,
-  pass: Omit<FactsPass, "done" | "newestObservation"> & { readonly limit: number },
-): Promise<FactsBatch> {
-  const { step, fence, newest, historySince, safeThrough, breachId, limit } = pass;
-  const values = [sourceId, step, limit, fence, newest, historySince, safeThrough, breachId];
-  const { rows } = await pool.query<FactsBatch>(ADVANCE, values);
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("a statement without a condition returns a row");
-  return row;
+  lease: Lease,
+  { sourceId, limit }: { sourceId: string; limit: number },
+): Promise<boolean> {
+  const values = [...leaseValues(lease), sourceId];
+  const [pass] = (await pool.query<Pass>(BEGIN, values)).rows;
+  if (pass?.held !== true) throw makeLeaseLostError(lease);
+  if (pass.fence === null) return false;
+  const { fence, newest, historySince, safeThrough, breachId } = pass;
+  const { rows } = await pool.query<{ held: boolean; isLast: boolean }>(ADVANCE, [
+    ...values,
+    limit,
+    fence,
+    newest,
+    historySince,
+    safeThrough,
+    breachId,
+  ]);
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+  return !rows[0].isLast;
 }

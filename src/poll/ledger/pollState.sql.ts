@@ -169,18 +169,6 @@ export interface CycleFailure {
   readonly trouble: PollTrouble;
 }
 
-/** How far everything was when a cycle ended. Numbers of 64 bits are decimal text. */
-export interface CycleEnd {
-  readonly historySince: string | null;
-  readonly safeThrough: string | null;
-  readonly lastBreach: string;
-  /** Number of the last requested read or comparison. */
-  readonly lastRequest: string;
-  /** The last position of the feed, and the last number of an observation, that were given out. */
-  readonly newestChange: string;
-  readonly newestObservation: string;
-}
-
 /**
  * Records the end of a cycle, even before polling could start: with its failure, with null if it did not fail, or with
  * `cut_short` if it was aborted, which leaves earlier trouble unchanged. Throws LeaseLostError.
@@ -193,9 +181,9 @@ export async function endCycle(
     failure,
     clockErrorSeconds = null,
   }: { sourceId: string; failure: CycleFailure | "cut_short" | null; clockErrorSeconds?: number | null },
-): Promise<CycleEnd> {
+): Promise<void> {
   const { sentence = null, trouble = null } = failure === "cut_short" ? {} : (failure ?? {});
-  const { rows } = await pool.query<CycleEnd>(
+  const { rows } = await pool.query(
     `with ${HELD}, ended as (
        -- Each cycle has one end: two looks at the clock would differ by chance.
        select clock_timestamp() as at, $5::text as error, $6::text as trouble from held
@@ -217,14 +205,8 @@ export async function endCycle(
          when $7 then state.failing_since
          when excluded.last_error is not null then coalesce(state.failing_since, excluded.failing_since)
        end
-     returning history_since as "historySince", safe_through as "safeThrough",
-       (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as "lastBreach",
-       (select coalesce(max(request_id), 0) from mirror.period_requests where source_id = $4) as "lastRequest",
-       coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) as "newestChange",
-       coalesce(pg_sequence_last_value('mirror.history_id'), 0) as "newestObservation"`,
+     returning true`,
     [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short", clockErrorSeconds],
   );
-  const [end] = rows;
-  if (end === undefined) throw makeLeaseLostError(lease);
-  return end;
+  if (rows.length === 0) throw makeLeaseLostError(lease);
 }

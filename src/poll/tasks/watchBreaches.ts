@@ -19,7 +19,6 @@ export function makeWatchBreaches({
   return {
     name: "watch breaches",
     everyMs: 0,
-    concerns: ({ lastBreach }) => [lastBreach],
     async run() {
       const found = await readBreaches(pool, { sourceId, after: logged ?? 0n, limit: LOGGED_MAX });
       for (const { kind, reference, since, until, reprovedAt } of found.toReversed()) {

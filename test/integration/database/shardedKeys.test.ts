@@ -13,7 +13,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   ops_actions: SMALL,
   ops_sessions: "of people, who see all sources",
   outgoing_deliveries: "also unique by endpoint, source and position; jobs refer to its number",
-  reporting_zone: "one row, about all reports",
   retention_walks: "one row per table: where retention goes on",
   outgoing_endpoints: "an endpoint is notified of all its sources",
 };

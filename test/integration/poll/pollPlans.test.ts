@@ -1,7 +1,5 @@
 import { beforeAll, expect, it } from "vitest";
-import { selectBranchesDue } from "../../../src/poll/ledger/branches.sql.ts";
 import { recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
-import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
@@ -16,34 +14,21 @@ import type { PlanNode } from "../../support/mirror/planNodes.ts";
  * server takes ten rows for the size of each array.
  */
 const ORDERS = 3000;
-const BRANCHES = 200;
 /** Each row is touched by a few nodes of a plan; a comparison of each with each would take a hundred times as many. */
 const VISITS_PER_ROW_MAX = 10;
 
 const references = Array.from({ length: ORDERS }, (_, number) => `R${number}`);
-const branchOf = (number: number) => ({
-  id: `b-${number % BRANCHES}`,
-  reference: `ref-${number % BRANCHES}`,
-});
 
 const { pool, apply } = await openAppliedMirror();
 
 let lease: Lease;
 beforeAll(async () => {
-  for (const table of ["orders", "branches"])
-    await pool.query(`alter table mirror.${table} set (autovacuum_enabled = off)`);
+  await pool.query("alter table mirror.orders set (autovacuum_enabled = off)");
   const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
   if (taken === undefined) throw new Error("the lease is free");
   lease = taken;
-  const raws = Array.from({ length: BRANCHES }, (_, number) =>
-    JSON.stringify({ ...branchOf(number), name: "Branch", connectedZones: [] }),
-  );
-  const readAt = formatInstant(secondsAgo(600));
-  await recordBranches(pool, lease, { sourceId: "live", raws, readAt });
   const updatedAt = formatInstant(secondsAgo(60));
-  const snapshots = references.map((reference, number) =>
-    makeSnapshot({ reference, updatedAt, more: { branch: branchOf(number) } }),
-  );
+  const snapshots = references.map((reference) => makeSnapshot({ reference, updatedAt }));
   const time = { requestedAt: secondsAgo(0), marginSeconds: 900 };
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time });
 });
@@ -90,11 +75,4 @@ it("a walked window looks each order of the mirror up once in what was listed", 
   ];
   const visits = await countVisits("unnest($12::text[])", given);
   expect(visits).toBeLessThan(VISITS_PER_ROW_MAX * ORDERS);
-});
-
-it("the branches that orders name are looked up once each", async () => {
-  const pace = { everySeconds: 3_600, pauseSeconds: 3_600 };
-  expect(await selectBranchesDue(pool, { sourceId: "live", ...pace })).toMatchObject({ waits: false });
-  const visits = await countVisits("with source as", ["live", "3600", "3600"]);
-  expect(visits).toBeLessThan(VISITS_PER_ROW_MAX * ORDERS + BRANCHES * BRANCHES);
 });

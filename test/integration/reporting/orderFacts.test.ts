@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { advanceFacts, beginFacts } from "../../../src/poll/ledger/orderFacts.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { makeRemoveChanges, removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -18,7 +17,7 @@ const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
   pool.query(
     emptying(
-      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_daily facts_progress",
+      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_progress leases",
       { restartsIdentity: true },
     ),
   );
@@ -273,47 +272,18 @@ describe("the progress of order_facts", () => {
     await keepFacts(pool, { limit: 1 });
     const rows = await read("select f.*, xmin from mirror.order_facts f order by reference");
     expect(rows).toHaveLength(3);
-    await pool.query("update mirror.facts_progress set position = 0, late_state = 0, walked_to = ''");
+    await pool.query("update mirror.facts_progress set position = 0, late_state = 0");
     await keepFacts(pool, { limit: 2 });
     expect(await read("select f.*, xmin from mirror.order_facts f order by reference")).toEqual(rows);
   });
 
-  it("computes missing rows again, once a day", async () => {
-    await deliver("A");
-    await deliver("B");
-    await keepFacts(pool);
-    await read("delete from mirror.order_facts where reference = 'A'");
-    await keepFacts(pool);
-    expect(await facts()).toHaveLength(1);
-    await read("update mirror.facts_progress set walked_at = now() - interval '25 hours'");
-    await keepFacts(pool);
-    expect(await facts()).toHaveLength(2);
-  });
-
-  it("does not move when another process was faster", async () => {
+  it("follows a proof that moves without changes", async () => {
     await deliver();
-    const pass = await beginFacts(pool, "live");
-    const [one, two] = await Promise.all([
-      advanceFacts(pool, "live", { ...pass, limit: 10 }),
-      advanceFacts(pool, "live", { ...pass, limit: 10 }),
-    ]);
-    expect([one.written, two.written].filter(Boolean)).toHaveLength(1);
-    expect(await read("select step::int from mirror.facts_progress")).toEqual([{ step: 1 }]);
-  });
-
-  it("follows a proof that moves without changes when a pass begins, which then needs no batch", async () => {
-    await deliver();
-    await prove(10);
-    await keepFacts(pool);
-    await prove(20);
-    expect(await beginFacts(pool, "live")).toMatchObject({ done: true, fence: null });
-    expect(await known()).toBe(utc(20));
-    const steps = await read("select step from mirror.facts_progress");
-    expect(await beginFacts(pool, "live")).toMatchObject({ done: true });
-    expect(await read("select step from mirror.facts_progress")).toEqual(steps);
-    await seeByEvent({ reference: "another", status: "created", updatedAt: at(5) });
-    expect(await beginFacts(pool, "live")).toMatchObject({ done: false });
-    expect(await known()).toBe(utc(20));
+    for (const seconds of [10, 20]) {
+      await prove(seconds);
+      await keepFacts(pool);
+      expect(await known()).toBe(utc(seconds));
+    }
   });
 
   it("shows how far it is current, and not beyond a writer that is still open", async () => {
@@ -329,7 +299,7 @@ describe("the progress of order_facts", () => {
     );
     await seeByEvent({ reference: "B", updatedAt: at(15) });
     await prove(20);
-    expect(await keepFacts(pool)).toMatchObject({ done: false });
+    await keepFacts(pool);
     expect(await known()).toBe(utc(10));
     await writer.query("commit");
     writer.release();
@@ -353,14 +323,14 @@ describe("the progress of order_facts", () => {
 });
 
 describe("daily", () => {
-  const setZone = (zone: string) => pool.query("call mirror.set_reporting_zone($1)", [zone]);
-  beforeEach(() => setZone("UTC"));
-  const daily = () =>
-    read("select d.*, d.day::text as day from reporting.daily d order by d.day, d.branch_id, d.fleet_name");
+  const daily = async (zone = "UTC") => {
+    const results: unknown = await pool.query(`set local timezone = '${zone}';
+      select d.*, d.day::text as day from reporting.daily d order by d.day, d.branch_id`);
+    return (results as { rows: Record<string, unknown>[] }[])[1]!.rows;
+  };
   const plan = (pickupTime: string) => ({ pickupTime, deliveryTime: pickupTime });
 
-  it("counts the orders of each day in the zone that was set, by branch and fleet", async () => {
-    await setZone("Europe/Amsterdam");
+  it("counts the orders of each day in the zone of the session, by branch and fleet", async () => {
     await read(
       "insert into mirror.branches (source_id, branch_id, reference, name, raw) values ('live', 'b1', 'C', 'Centre', '{}')",
     );
@@ -383,7 +353,7 @@ describe("daily", () => {
         await seeByPoll({ reference, updatedAt: "2026-03-01T22:40:00Z", status, more }, 99_999);
     }
     await keepFacts(pool);
-    const [other, centre, next] = await daily();
+    const [other, centre, next] = await daily("Europe/Amsterdam");
     expect([other, centre, next]).toMatchObject([
       { day: "2026-03-01", branch_id: "b1" },
       { day: "2026-03-01", branch_id: null, orders: "1", open_orders: "1", delivered_orders: "0" },
@@ -406,7 +376,6 @@ describe("daily", () => {
       statuses_by_read: "3",
       corrections: "0",
     });
-    await setZone("Etc/UTC");
     expect((await daily()).map(({ day, orders }) => [day, orders])).toEqual([
       ["2026-03-01", "3"],
       ["2026-03-01", "2"],
@@ -414,10 +383,7 @@ describe("daily", () => {
   });
 
   it("are final once the proof has passed the end of the day, until a breach withdraws it", async () => {
-    const final = async (zone: string) => {
-      await setZone(zone);
-      return (await daily()).map(({ is_final }) => is_final);
-    };
+    const final = async (zone: string) => (await daily(zone)).map(({ is_final }) => is_final);
     const prove = async (through: string) => {
       await read(
         `insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', $1, $2)
@@ -445,76 +411,7 @@ describe("daily", () => {
     await prove("2026-03-03T00:00:00Z");
     expect(await final("Europe/Amsterdam")).toEqual([false, true, true]);
   });
-
-  it("keep their zone and rows when another one is unknown", async () => {
-    await deliver();
-    await keepFacts(pool);
-    const rows = await daily();
-    await expect(setZone("Europe/Atlantis")).rejects.toThrow('time zone "Europe/Atlantis" not recognized');
-    expect(rows).toHaveLength(1);
-    expect(await daily()).toEqual(rows);
-  });
-
-  it("are the sums of the orders' rows, however these are changed", async () => {
-    const state = fc.record({
-      branch: fc.constantFrom(null, "b1", "b2"),
-      fleet: fc.constantFrom(null, "North", "South"),
-      status: fc.constantFrom("created", "picked_up", "cancelled", "returned"),
-      pickup: fc.option(fc.integer({ min: 0, max: 60 })),
-      late: fc.option(fc.integer({ min: -1_000_000, max: 1_000_000 })),
-      gone: fc.boolean(),
-      count: fc.integer({ min: 0, max: 3 }),
-    });
-    const step = fc.record({
-      how: fc.constantFrom("insert", "insert", "update", "delete"),
-      references: fc.uniqueArray(fc.constantFrom("A", "B", "C", "D"), { minLength: 1 }),
-      state,
-    });
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
-        await empty();
-        for (const { how, references, state: to } of steps) {
-          const values = [references, to.branch, to.fleet, to.status, to.pickup, to.late, to.gone, to.count];
-          await pool.query(WAYS[how], how === "delete" ? [references] : values);
-        }
-        expect(await read(TOTALS)).toEqual(await read(SUMS));
-        const kept = await daily();
-        await setZone("UTC");
-        expect(await daily()).toEqual(kept);
-      }),
-      { numRuns: 60 },
-    );
-  });
 });
-
-/** Changes of rows of order_facts: $1 references, $2 branch, $3 fleet, $4 status, $5 hour of pickup, $6 delay in microseconds. */
-const ROW = `insert into mirror.order_facts (source_id, reference, history_id, observations, revision, status, branch_id, fleet_name,
-    pickup_time, delivery_time, real_delivery_time, updated_at, created_at, gone_at, first_seen_via, first_seen_at,
-    statuses_by_event, statuses_by_read, corrections)
-  select 'live', reference, 1, 1, 1, $4, $2, $3, pickup, pickup, pickup + $6 * interval '1 microsecond', now(),
-    pickup - interval '1 hour', case when $7 then now() end, 'poll', now(), $8, $8, $8
-  from unnest($1::text[]) reference, lateral (select timestamptz '2026-03-01' + $5 * interval '1 hour' as pickup) planned
-  on conflict (source_id, reference) do`;
-const WAYS = {
-  insert: `${ROW} nothing`,
-  update: `${ROW} update set branch_id = excluded.branch_id, fleet_name = excluded.fleet_name, status = excluded.status,
-    pickup_time = excluded.pickup_time, delivery_time = excluded.delivery_time, gone_at = excluded.gone_at,
-    real_delivery_time = excluded.real_delivery_time, created_at = excluded.created_at, corrections = excluded.corrections,
-    statuses_by_event = excluded.statuses_by_event, statuses_by_read = excluded.statuses_by_read`,
-  delete: "delete from mirror.order_facts where reference = any ($1)",
-};
-const TOTAL_COLUMNS = `orders, open_orders, cancelled_orders, delivered_orders, late_deliveries, late_seconds, timed_deliveries,
-  delivery_seconds, statuses_by_event, statuses_by_read, corrections`;
-const TOTALS = `select day::text, branch_id, fleet_name, ${TOTAL_COLUMNS} from reporting.daily order by 1, 2, 3`;
-/** The same, added up from what reports see of the orders. */
-const SUMS = `select (pickup_time at time zone 'UTC')::date::text as day, branch_id, fleet_name, count(*) as orders,
-    count(*) filter (where is_open) as open_orders, count(*) filter (where status = 'cancelled') as cancelled_orders,
-    count(real_delivery_time) as delivered_orders, count(*) filter (where is_late) as late_deliveries,
-    coalesce(sum(delivery_delay_seconds::numeric) filter (where is_late), 0)::double precision as late_seconds,
-    count(created_to_delivery_seconds) as timed_deliveries,
-    coalesce(sum(created_to_delivery_seconds::numeric), 0)::double precision as delivery_seconds,
-    sum(statuses_by_event) as statuses_by_event, sum(statuses_by_read) as statuses_by_read, sum(corrections) as corrections
-  from reporting.order_facts where pickup_time is not null group by 1, 2, 3 order by 1, 2, 3`;
 
 it("is kept up to date by the leading poller", async () => {
   const provider = makeMemoryProvider();

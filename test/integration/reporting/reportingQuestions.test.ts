@@ -113,7 +113,6 @@ async function correctOne(): Promise<void> {
 
 beforeAll(async () => {
   database = await makeTestDatabase();
-  await database.pool.query("call mirror.set_reporting_zone('Europe/Amsterdam')");
   await addSource(database.pool, "live");
   await addSource(database.pool, "test", "test");
   apply = makeLiveApply(database.pool);

@@ -132,7 +132,6 @@ async function readBranches(
   { pool }: TestDatabase,
   { sourceId, client }: { sourceId: string; client: ProviderClient },
 ): Promise<void> {
-  const readAt = new Date().toISOString();
   // A plan without the API has no list of branches either.
   const listed = await client.listBranches().catch(() => undefined);
   if (listed === undefined) return;
@@ -143,7 +142,7 @@ async function readBranches(
     ttlMs: 60_000,
   });
   if (lease === undefined) throw new Error("nobody else takes this lease");
-  await recordBranches(pool, lease, { sourceId, raws: listed.raws, readAt });
+  await recordBranches(pool, lease, { sourceId, raws: listed.raws, ageMs: 0 });
 }
 
 /** Every function of `control`, and `then` after it. */

@@ -1,17 +1,47 @@
-import { compareBranches } from "../../apply/recordBranches.sql.ts";
+import { compareBranches, recordBranches } from "../../apply/recordBranches.sql.ts";
 import type { BothOrganizations } from "../../apply/recordBranches.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { OrderSource } from "../../domain/source/orderSource.ts";
+import type { PollDeps } from "../cycle/deps.ts";
 import { WalkStalledError } from "../cycle/errors.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 
+/** A name, an address or a connection may change without an order that shows it. */
+const EVERY_MS = 180_000;
 const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 type BranchSource = Pick<OrderSource, "listBranches">;
 
+/**
+ * Mirrors the branches that the provider lists: at the start of each term and every three minutes. Costs nothing of the
+ * list rate. Throws ConfigurationError if they belong to another organization.
+ */
+export function makeMirrorBranches({
+  source: { sourceId },
+  client,
+  pool,
+  clock,
+  logger,
+}: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">): LeaderTask {
+  return {
+    name: "mirror branches",
+    everyMs: EVERY_MS,
+    async run({ term, signal }) {
+      const startedMs = clock.monotonicMs();
+      const raws = await listAllBranches(client, signal);
+      const ageMs = clock.monotonicMs() - startedMs;
+      const recorded = await recordBranches(pool, term.lease, { sourceId, raws, ageMs });
+      if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
+      const { closed } = recorded;
+      if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
+    },
+  };
+}
+
 /** All branches of the key's organization, as JSON texts. Throws WalkStalledError if the list has no end. */
-export async function listAllBranches(client: BranchSource, signal: AbortSignal): Promise<string[]> {
+async function listAllBranches(client: BranchSource, signal: AbortSignal): Promise<string[]> {
   const raws: string[] = [];
   for (let pages = 0; pages < PAGES_MAX; pages += 1) {
     const page = await client.listBranches(
@@ -40,10 +70,7 @@ export async function checkOrganization(
 }
 
 /** The refusal of a key, in one sentence with both organizations, and the ways on. */
-export function refuseOrganization(
-  sourceId: string,
-  { known, listed }: BothOrganizations,
-): ConfigurationError {
+function refuseOrganization(sourceId: string, { known, listed }: BothOrganizations): ConfigurationError {
   return new ConfigurationError(
     `Source ${sourceId} belongs to the organization with the branches ${known}, and the configured key is of the one with the branches ${listed}.`,
     {
