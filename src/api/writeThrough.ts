@@ -4,7 +4,7 @@ import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { RawAnswer } from "../provider/errors.ts";
-import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/forward.ts";
+import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
 import { makePathGate } from "../runtime/http/forwardedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";

@@ -161,7 +161,7 @@ function makeReading(connection: Connection, options: ChangesOptions, signal: Ab
     if (!(error instanceof ProviderError) || error.retry === "never" || error.failure === "unreadable")
       throw error;
     const askedMs = typeof error.retry === "object" ? error.retry.afterMs : 0;
-    const retryMs = Math.max(askedMs, backoffMs(attempt, Math.random));
+    const retryMs = Math.max(askedMs, backoffMs(attempt));
     options.onState?.({ state: "waiting", error, retryMs });
     await systemClock.sleep(retryMs, signal);
   }

@@ -3,19 +3,12 @@ import { tryParseJson } from "../domain/parseJson.ts";
 import { ProviderError } from "../provider/errors.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import {
-  makePrepare,
-  makeUnreadable,
-  parseAnswer,
-  readRefused,
-  readRetryAfterMs,
-  toUnavailable,
-} from "../provider/exchange.ts";
+import { makeExchange, makePrepare, makeUnreadable, parseAnswer } from "../provider/exchange.ts";
 import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
 import { DEADLINE_MS, makeRetrying, makeTransport } from "../provider/transport.ts";
 import type { SendRequest } from "../provider/transport.ts";
-import { makeBudget } from "../provider/budget.ts";
-import { makeProviderClock } from "../provider/rate/providerClock.ts";
+import { UNLIMITED } from "../provider/budget.ts";
+import { makeProviderClock } from "../provider/providerClock.ts";
 import { millisFromInstant, parseInstant } from "../domain/order/instant.ts";
 import type { WireOrder } from "../wire/order.ts";
 
@@ -48,25 +41,21 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
   const headers = source === undefined ? {} : { "x-source": source };
   const target = { baseUrl, apiKey: token ?? null, headers };
   const prepare = makePrepare(target);
-  const budget = makeBudget({ clock, limits: null });
   const logger = { debug: () => undefined };
-  const sendOnce = makeTransport({ ...target, budget, clock, providerClock, logger, deadlineMs });
+  const { open: openOnce } = makeExchange({ clock, providerClock });
+  const sendOnce = makeTransport({ ...target, budget: UNLIMITED, clock, providerClock, logger, deadlineMs });
 
   async function open(request: ProviderRequest, abort: AbortController): Promise<Response> {
-    const { url, init } = prepare(request);
+    const prepared = prepare(request);
+    const permit = await UNLIMITED.acquire({ policy: request.policy, priority: "poll" });
     const late = setTimeout(() => abort.abort(new DeadlineReached("deadline reached")), deadlineMs);
     try {
-      const response = await fetch(url, { ...init, signal: abort.signal });
-      if (response.ok) return response;
-      const retryAfterMs = readRetryAfterMs(response, providerClock);
-      throw await readRefused(request, response, { retryAfterMs, refused: [] });
-    } catch (error) {
-      throw toUnavailable(request, { error, signal: abort.signal });
+      return (await openOnce({ request, prepared, permit, signal: abort.signal })).response;
     } finally {
       clearTimeout(late);
     }
   }
-  return { send: makeRetrying({ send: sendOnce, clock, random: Math.random }), sendOnce, open, deadlineMs };
+  return { send: makeRetrying({ send: sendOnce, clock }), sendOnce, open, deadlineMs };
 }
 
 /** A read of the mirror. */

@@ -72,21 +72,6 @@ export interface Permit {
   release(): void;
 }
 
-export interface PolicyReport {
-  readonly policy: PolicyName;
-  /** Our limit: the provider's minus the headroom. */
-  readonly requestsMax: number;
-  readonly windowMs: number;
-  /** What the provider said to be left, less what was sent since; our limit if it said nothing about the present. */
-  readonly remaining: number;
-  /** Time until its window ends, as the provider last said; null once it has ended, or if it said nothing. */
-  readonly resetInMs: number | null;
-  /** Requests sent since this process started, by purpose. */
-  readonly spent: Readonly<Record<Priority, number>>;
-  /** Requests that wait for permission, by purpose. */
-  readonly waiting: Readonly<Record<Priority, number>>;
-}
-
 /** Keeps all requests of this process for one organization and mode within the provider's rates. */
 export interface Budget {
   /**
@@ -94,25 +79,24 @@ export interface Budget {
    * ProviderError that names the time if the provider allows no request for longer than 30 s.
    */
   acquire(request: PermitRequest): Promise<Permit>;
-  /** How long a request that joins now would wait, at the known rates; at least 0. */
-  expectDelayMs(policy: PolicyName): number;
-  /** One report per policy, for ops. */
-  spent(): PolicyReport[];
 }
 
 export interface BudgetOptions {
   readonly clock: Clock;
-  /** Null: unlimited, for a mirror, whose reads have no rate limits; a 429 is respected anyway. */
-  readonly limits?: Readonly<Record<PolicyName, RateRule>> | null;
+  readonly limits?: Readonly<Record<PolicyName, RateRule>>;
   /** Our part of every limit, 0 to 1. */
   readonly share?: number;
   readonly shares?: Shares;
 }
 
+/** For a mirror, whose reads have no limits. */
+export const UNLIMITED: Budget = {
+  acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
+};
+
 export function makeBudget({ clock, limits = SPEC_LIMITS, share, shares = SHARES }: BudgetOptions): Budget {
-  const policies = mapPolicies((policy) => new PolicyState(limits === null ? null : limits[policy], share));
+  const policies = mapPolicies((policy) => new PolicyState(limits[policy], share));
   const paceOf = (lane: PolicyName): Pace => {
-    if (limits === null) return { slots: Number.POSITIVE_INFINITY, intervalMs: 0 };
     const spacing = Math.max(policies[lane].intervalMs, policies.sustained.intervalMs / shares[lane]);
     const slots = Math.min(SLOTS_MAX, Math.max(1, Math.floor(SLOT_INTERVAL_MS / spacing)));
     return { slots, intervalMs: Math.ceil(spacing * slots) };
@@ -125,8 +109,8 @@ export function makeBudget({ clock, limits = SPEC_LIMITS, share, shares = SHARES
     for (const lane of Object.values(lanes)) lane.wake();
   };
 
-  function start(lane: PolicyName, priority: Priority): Permit {
-    const counted = policiesOf(lane).map((policy) => [policy, policies[policy].start(priority)] as const);
+  function start(lane: PolicyName): Permit {
+    const counted = policiesOf(lane).map((policy) => [policy, policies[policy].start()] as const);
     const numbers = Object.fromEntries(counted) as Partial<Record<PolicyName, number>>;
     const endSlot = lanes[lane].takeSlot();
     let released = false;
@@ -144,14 +128,7 @@ export function makeBudget({ clock, limits = SPEC_LIMITS, share, shares = SHARES
 
   return {
     acquire: ({ policy, priority, signal }) =>
-      lanes[policy].join({ priority, signal, start: () => start(policy, priority) }),
-    expectDelayMs: (policy) => lanes[policy].expectDelayMs(),
-    spent: () =>
-      POLICIES.map((policy) => ({
-        policy,
-        ...policies[policy].report(clock.monotonicMs()),
-        waiting: { ...lanes[policy].waiting },
-      })),
+      lanes[policy].join({ priority, signal, start: () => start(policy) }),
   };
 }
 
@@ -189,7 +166,6 @@ function learn(
 class PolicyState {
   readonly #rule: RateRule;
   readonly #share: number;
-  readonly #spent = zeroCounts();
   /** Our share of what the provider's headers declare; relevant only if it is stricter. */
   #declared: RateRule | null = null;
   #blockedUntilMs = Number.NEGATIVE_INFINITY;
@@ -199,9 +175,9 @@ class PolicyState {
   #started = 0;
   #underWay = 0;
 
-  constructor(limit: RateRule | null, share = SHARE_DEFAULT) {
+  constructor(limit: RateRule, share = SHARE_DEFAULT) {
     this.#share = share;
-    this.#rule = limit === null ? { requestsMax: 1_000_000, windowMs: 1_000 } : takeShare(limit, share);
+    this.#rule = takeShare(limit, share);
   }
 
   get intervalMs(): number {
@@ -214,10 +190,9 @@ class PolicyState {
     return Math.max(this.#blockedUntilMs, this.#left <= 0 ? this.#resetsAtMs : Number.NEGATIVE_INFINITY);
   }
 
-  start(priority: Priority): number {
+  start(): number {
     this.#left -= 1;
     this.#underWay += 1;
-    this.#spent[priority] += 1;
     return (this.#started += 1);
   }
 
@@ -240,19 +215,6 @@ class PolicyState {
     this.#left = remaining - (this.#started - number) - (this.#underWay - 1);
     this.#resetsAtMs = resetsAtMs;
   }
-
-  report(nowMs: number) {
-    const { requestsMax, windowMs } = this.#rule;
-    const said = this.#resetsAtMs > nowMs ? Math.max(0, this.#left) : requestsMax;
-    const endsAtMs = Math.max(this.#resetsAtMs, this.#blockedUntilMs);
-    return {
-      requestsMax,
-      windowMs,
-      remaining: this.#blockedUntilMs > nowMs ? 0 : Math.min(requestsMax, said),
-      resetInMs: endsAtMs > nowMs ? endsAtMs - nowMs : null,
-      spent: { ...this.#spent },
-    };
-  }
 }
 
 interface Pace {
@@ -270,7 +232,6 @@ interface LaneOptions {
 
 /** The requests of one policy, the most urgent first. */
 class Lane {
-  readonly waiting = zeroCounts();
   readonly #queue = new PriorityQueue();
   readonly #options: LaneOptions;
   /** When the last request of each slot in use was answered; infinite while one is under way. */
@@ -290,26 +251,20 @@ class Lane {
   }: Pick<PermitRequest, "priority" | "signal"> & { start: () => Permit }) {
     signal?.throwIfAborted();
     return new Promise<Permit>((resolve, reject) => {
-      const leave = () => {
-        this.waiting[priority] -= 1;
-        signal?.removeEventListener("abort", abort);
-      };
       const turn = () => {
-        leave();
+        signal?.removeEventListener("abort", abort);
         const blockedMs = this.#blockedMs();
         if (blockedMs > 0) reject(this.#makeBlockedError(blockedMs));
         else resolve(start());
         return Promise.resolve();
       };
       const abort = () => {
-        leave();
         this.#queue.remove(turn);
         this.wake();
         reject(signal?.reason as Error);
       };
       this.#queue.enqueue(turn, { priority: -PRIORITIES.indexOf(priority) });
-      this.waiting[priority] += 1;
-      signal?.addEventListener("abort", abort);
+      signal?.addEventListener("abort", abort, { once: true });
       if (this.#running) this.wake();
       else void this.#grantAll();
     });
@@ -326,14 +281,6 @@ class Lane {
 
   wake(): void {
     this.#wake();
-  }
-
-  expectDelayMs(): number {
-    const { slots, intervalMs } = this.#options.pace();
-    const intervals = Math.floor(this.#queue.size / slots) * intervalMs;
-    const readyInMs = this.#readyAtMs() - this.#options.clock.monotonicMs();
-    // Unknown while it depends on a request under way.
-    return Math.max(0, this.#blockedMs(), Number.isFinite(readyInMs) ? readyInMs : 0) + intervals;
   }
 
   async #grantAll(): Promise<void> {
@@ -400,8 +347,4 @@ function isPolicy(name: string): name is PolicyName {
 
 function mapPolicies<Value>(make: (policy: PolicyName) => Value): Record<PolicyName, Value> {
   return { sustained: make("sustained"), "order-list": make("order-list"), geocoding: make("geocoding") };
-}
-
-function zeroCounts(): Record<Priority, number> {
-  return { poll: 0, refetch: 0, backfill: 0, verify: 0 };
 }

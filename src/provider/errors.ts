@@ -50,32 +50,20 @@ export class ProviderError extends SourceError {
 
   constructor(message: string, facts: ProviderErrorFacts) {
     super(message, facts);
+    const isOutcomeUnknown = ["timeout", "unavailable", "unreadable"].includes(facts.failure);
     this.failure = facts.failure;
     this.status = facts.status ?? null;
     this.code = facts.code ?? null;
     this.requestId = facts.requestId ?? null;
     this.policy = facts.policy ?? null;
-    this.retry = facts.retry ?? (this.isOutcomeUnknown() ? "later" : "never");
+    this.retry = facts.retry ?? (isOutcomeUnknown ? "later" : "never");
     this.#answer = facts.answer;
-  }
-
-  /** Nobody knows whether the provider did what was asked. */
-  isOutcomeUnknown(): boolean {
-    return ["timeout", "unavailable", "unreadable"].includes(this.failure);
   }
 
   /** The provider's refusal, including personal data: forward it to the caller, but never log it. */
   readAnswer(): RawAnswer | undefined {
     return this.#answer;
   }
-}
-
-/** The parts of an error body that are read; null if missing or invalid. */
-export interface ProviderRefusal {
-  readonly code: string | null;
-  /** Identifies the policy of a 429 (spec, "Limits"); never shown. */
-  readonly message: string | null;
-  readonly requestId: string | null;
 }
 
 /** A refused request: its answer, and the endpoint in words, for example `POST /v1/orders`. */
@@ -91,20 +79,16 @@ export interface RefusedAnswer {
   readonly answer?: RawAnswer | undefined;
 }
 
+/** The parts of an error body that are read; `message` names the policy of a 429 (spec, "Limits"), and is never shown. */
+export type ProviderRefusal = Readonly<Record<"code" | "message" | "requestId", string | null>>;
+
 /** The body was missing or unreadable. */
 export const NO_REFUSAL: ProviderRefusal = { code: null, message: null, requestId: null };
 
 // Short plain words only: they are shown, and other text might be personal data.
-const code = z
-  .string()
-  .regex(/^[a-z0-9_]{1,64}$/)
-  .nullable()
-  .catch(null);
-const requestId = z
-  .string()
-  .regex(/^[\w.:-]{1,128}$/)
-  .nullable()
-  .catch(null);
+const word = (shape: RegExp) => z.string().regex(shape).nullable().catch(null);
+const code = word(/^[a-z0-9_]{1,64}$/);
+const requestId = word(/^[\w.:-]{1,128}$/);
 const message = z.string().nullable().catch(null);
 
 /** Assumed format `{ error: { code, message }, request_id }`; code and message are also read at the top level. */
@@ -129,12 +113,12 @@ const FIXES: ReadonlyMap<string | null, string> = new Map([
 
 /** Reads the body of a refused request; `value` is its JSON, or undefined if it was not JSON. */
 export function readRefusal(value: unknown): ProviderRefusal {
-  const result = refusalBody.safeParse(value);
-  if (!result.success) return NO_REFUSAL;
-  const body = result.data;
+  const { data: body } = refusalBody.safeParse(value);
+  if (body === undefined) return NO_REFUSAL;
+  const { error } = body;
   return {
-    code: body.error.code ?? body.code,
-    message: body.error.message ?? body.message,
+    code: error.code ?? body.code,
+    message: error.message ?? body.message,
     requestId: body.request_id,
   };
 }
@@ -153,8 +137,8 @@ export function makeRefusalError(refused: RefusedAnswer): ProviderError {
   const { endpoint, status, refusal, retryAfterMs, policy, answer } = refused;
   const { code: named, requestId: id } = refusal;
   const described = id === null ? `HTTP ${status}` : `HTTP ${status}, request ${id}`;
-  const facts = { status, code: named, requestId: id, policy, answer };
   const asked: { retry?: Retry } = retryAfterMs === null ? {} : { retry: { afterMs: retryAfterMs } };
+  const facts = { status, code: named, requestId: id, policy, answer, ...asked };
   if (status < 400) {
     return new ProviderError(`${endpoint} was redirected (${described})`, {
       ...facts,
@@ -162,18 +146,13 @@ export function makeRefusalError(refused: RefusedAnswer): ProviderError {
       fix: "set the base address (the provider's is in DELIVERY_BASE_URL) to the one that answers by itself",
     });
   }
-  if (status >= 500) {
-    return new ProviderError(`${endpoint} failed (${described})`, {
-      ...facts,
-      ...asked,
-      failure: "unavailable",
-    });
-  }
+  if (status >= 500)
+    return new ProviderError(`${endpoint} failed (${described})`, { ...facts, failure: "unavailable" });
   const failure = judgeRefusal(refused);
   const limited = status === 429 ? describeLimit(policy, retryAfterMs) : "";
   const text = `${endpoint} was refused: ${named ?? "no code"}${limited} (${described})`;
   const fix = FIXES.get(failure === "key_refused" ? "invalid_api_key" : named);
-  return new ProviderError(text, { ...facts, ...asked, failure, fix });
+  return new ProviderError(text, { ...facts, failure, fix });
 }
 
 /** What is waited for, and how long. */

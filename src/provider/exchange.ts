@@ -12,8 +12,7 @@ import { describeMistakes } from "../wire/order.ts";
 import { policiesOf } from "./budget.ts";
 import type { Permit, PolicyName } from "./budget.ts";
 import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";
-import type { ProviderRefusal } from "./errors.ts";
-import type { ProviderClock } from "./rate/providerClock.ts";
+import type { ProviderClock } from "./providerClock.ts";
 import { parseRetryAfter, readRateHeaders } from "./rateHeaders.ts";
 import type { RateAnswer } from "./rateHeaders.ts";
 
@@ -76,11 +75,8 @@ export interface PreparedRequest {
  * ProviderError if the reference cannot be part of a path. Throws ConfigurationError for an unusable base address or
  * key; the message shows neither.
  */
-export function makePrepare({
-  baseUrl,
-  apiKey,
-  headers: more,
-}: Target): (request: ProviderRequest) => PreparedRequest {
+export function makePrepare(target: Target): (request: ProviderRequest) => PreparedRequest {
+  const { baseUrl, apiKey } = target;
   if (apiKey !== null && !SENDABLE_KEY.test(apiKey)) {
     throw new ConfigurationError("the API key is empty or holds characters that no key has", {
       fix: "look for spaces or a line break in the value of the key",
@@ -88,25 +84,23 @@ export function makePrepare({
   }
   const base = parseBaseUrl(baseUrl);
   const prefix = base.origin + base.pathname.replace(/\/+$/, "");
+  const common = {
+    ...target.headers,
+    ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+    accept: "application/json",
+    "user-agent": `order-mirror/${VERSION}`,
+  };
   return ({ method, route, reference, path, query, body, bytes }) => {
     const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
     const url = new URL(prefix + (path ?? own));
     // Dot segments, even encoded, would let a foreign path leave the API.
     if (!url.href.startsWith(`${prefix}/v1/`)) throw makeUnsendable("leads out of the provider's interface");
     if (query !== undefined) url.search = query.toString();
-    const headers = {
-      ...more,
-      ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
-      accept: "application/json",
-      "user-agent": `order-mirror/${VERSION}`,
-    };
-    // The key must never follow a redirect to another address, so redirects are not followed.
-    const init = { method, headers, redirect: "manual" } as const;
     const text = body === undefined ? undefined : JSON.stringify(body);
     const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
-    if (sent === undefined) return { url, init };
-    const typed = { ...headers, "content-type": "application/json" };
-    return { url, init: { ...init, headers: typed, body: sent } };
+    const headers = sent === undefined ? common : { ...common, "content-type": "application/json" };
+    // The key must never follow a redirect to another address, so redirects are not followed.
+    return { url, init: { method, headers, redirect: "manual", body: sent ?? null } };
   };
 }
 
@@ -133,10 +127,8 @@ function encodeReference(reference: string): string {
 export const UNSENDABLE = "unsendable_path";
 
 function makeUnsendable(why: string): ProviderError {
-  return new ProviderError(`nothing was sent: this reference ${why}`, {
-    failure: "refused",
-    code: UNSENDABLE,
-  });
+  const text = `nothing was sent: this reference ${why}`;
+  return new ProviderError(text, { failure: "refused", code: UNSENDABLE });
 }
 
 export interface ExchangeRequest {
@@ -146,117 +138,94 @@ export interface ExchangeRequest {
   readonly signal: AbortSignal;
 }
 
-/** Makes the function that sends a request once. It throws a ProviderError. */
-export function makeExchange(deps: {
-  clock: Clock;
-  providerClock: ProviderClock;
-}): (exchange: ExchangeRequest) => Promise<ProviderAnswer> {
-  const { clock, providerClock } = deps;
+/** The head of a success, whose body was not read. */
+export interface Opened extends Pick<ProviderAnswer, "rates" | "requestedAt"> {
+  readonly response: Response;
+}
 
-  async function exchange({ request, prepared, permit, signal }: ExchangeRequest): Promise<ProviderAnswer> {
+/** Sends a request once, up to the head or to the end of its answer. Both throw a ProviderError. */
+export function makeExchange({ clock, providerClock }: { clock: Clock; providerClock: ProviderClock }) {
+  async function openOnce({ request, prepared, permit, signal }: ExchangeRequest): Promise<Opened> {
     const startedAtMs = clock.monotonicMs();
     const response = await fetch(prepared.url, { ...prepared.init, signal });
     const { headers, status } = response;
     providerClock.observe({ date: headers.get("date"), startedAtMs, receivedAtMs: clock.monotonicMs() });
-    const requestedAt = providerClock.instantAt(startedAtMs);
     const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
     const rate = readRateHeaders(headers);
-    const refused = permit.learn({
-      ...rate,
-      refusedForMs: status === TOO_MANY_REQUESTS ? retryAfterMs : null,
-    });
+    const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
+    const refused = permit.learn({ ...rate, refusedForMs });
     // Before the body, which may be slow: others wait for the end of this request.
     permit.release();
     if (!response.ok) throw await readRefused(request, response, { retryAfterMs, refused });
-    const { text, value } = await readJsonBody(response);
-    return {
-      status,
-      headers,
-      text,
-      value,
-      requestId: readRequestId(value),
-      rates: rate.declared,
-      requestedAt,
-    };
+    return { response, rates: rate.declared, requestedAt: providerClock.instantAt(startedAtMs) };
   }
 
-  return async (parts) => {
+  async function open(parts: ExchangeRequest): Promise<Opened> {
+    return openOnce(parts).catch((error: unknown) => {
+      throw toUnavailable(parts.request, { error, signal: parts.signal });
+    });
+  }
+
+  async function exchange(parts: ExchangeRequest): Promise<ProviderAnswer> {
+    const { response, rates, requestedAt } = await open(parts);
+    const { headers, status } = response;
     try {
-      return await exchange(parts);
+      const { text, value } = await readJsonBody(describeEndpoint(parts.request), response);
+      return { status, headers, text, value, requestId: readRequestId(value), rates, requestedAt };
     } catch (error) {
       throw toUnavailable(parts.request, { error, signal: parts.signal });
     }
-  };
+  }
+  return { open, exchange };
 }
 
 /** The error for an unsuccessful answer. `refused` are the policies that a 429 may refer to. */
-export async function readRefused(
+async function readRefused(
   request: ProviderRequest,
   response: Response,
   { retryAfterMs, refused }: { retryAfterMs: number | null; refused: readonly PolicyName[] },
 ): Promise<ProviderError> {
   const { headers, status } = response;
-  const { refusal, text } = await readRefusalOf(response);
+  const endpoint = describeEndpoint(request);
+  // The status alone suffices, whatever happened to the body; a redirect's is not read.
+  const body =
+    status < 400
+      ? await discardBody(response)
+      : await readJsonBody(endpoint, response).catch(() => undefined);
+  const refusal = body === undefined ? NO_REFUSAL : readRefusal(body.value);
+  const answer = body === undefined ? undefined : { status, headers, text: body.text };
   const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
   const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
-  const answer = text === null ? undefined : { status, headers, text };
-  const endpoint = describeEndpoint(request);
   const namesOrder = request.reference !== undefined;
   return makeRefusalError({ endpoint, namesOrder, status, refusal, retryAfterMs, policy, answer });
 }
 
 /** Null if it is not applicable; a 5xx without the field requires no wait. */
-export function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
+function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
   const field = headers.get("retry-after");
   if (status !== TOO_MANY_REQUESTS && (status < SERVER_ERROR_MIN || field === null)) return null;
   const sentAt = parseHttpDate(headers.get("date") ?? "") ?? providerClock.providerNow();
   return parseRetryAfter(field, sentAt);
 }
 
-async function readRefusalOf(response: Response): Promise<{ refusal: ProviderRefusal; text: string | null }> {
-  const unread = { refusal: NO_REFUSAL, text: null };
-  if (response.status < 400) {
-    await discardBody(response);
-    return unread;
-  }
-  try {
-    const { text, value } = await readJsonBody(response);
-    return { refusal: readRefusal(value), text };
-  } catch {
-    // The status alone suffices, whatever happened to the body.
-    return unread;
-  }
-}
-
-/** An unusable body; `message` names the kind of error, never the text. */
-class UnreadableBodyError extends Error {
-  override readonly name = "UnreadableBodyError";
-  readonly status: number;
-
-  constructor({ status }: Response, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
-/** Read in chunks, up to BODY_BYTES_MAX after decompression. Throws UnreadableBodyError, or network errors. */
-async function readJsonBody(response: Response): Promise<{ text: string; value: unknown }> {
+/** Read in chunks, up to BODY_BYTES_MAX after decompression. Throws a ProviderError, or network errors. */
+async function readJsonBody(endpoint: string, response: Response): Promise<{ text: string; value: unknown }> {
   if (!JSON_TYPE.test(response.headers.get("content-type") ?? "")) {
     await discardBody(response);
-    throw new UnreadableBodyError(response, "the content type is not JSON");
+    throw makeUnreadable(endpoint, response, "the content type is not JSON");
   }
   const bytes = await readBytes(response.body, BODY_BYTES_MAX);
   if (bytes === undefined)
-    throw new UnreadableBodyError(response, `the body exceeds ${BODY_BYTES_MAX} bytes`);
+    throw makeUnreadable(endpoint, response, `the body exceeds ${BODY_BYTES_MAX} bytes`);
   const text = decode(bytes);
-  if (text === undefined) throw new UnreadableBodyError(response, "the body is not UTF-8");
+  if (text === undefined) throw makeUnreadable(endpoint, response, "the body is not UTF-8");
   const value = tryParseJson(text);
-  if (value === undefined) throw new UnreadableBodyError(response, "the body is not JSON");
+  if (value === undefined) throw makeUnreadable(endpoint, response, "the body is not JSON");
   return { text, value };
 }
 
 /** Releases the connection without reading further. */
-async function discardBody(response: Response): Promise<void> {
+async function discardBody(response: Response): Promise<undefined> {
   // A body that has already failed needs no release.
   await response.body?.cancel().catch(() => undefined);
 }
@@ -275,8 +244,6 @@ export function toUnavailable(
   { error, signal }: { error: unknown; signal: AbortSignal },
 ): ProviderError {
   if (error instanceof ProviderError) return error;
-  if (error instanceof UnreadableBodyError)
-    return makeUnreadable(describeEndpoint(request), error, error.message);
   const endpoint = describeEndpoint(request);
   if (signal.reason instanceof DeadlineReached) {
     return new ProviderError(`${endpoint} was not answered in time`, { failure: "timeout" });

@@ -1,12 +1,15 @@
+import type { Instant } from "../domain/order/instant.ts";
 import type { Priority } from "../domain/source/orderSource.ts";
 import { withDeadline } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Budget } from "./budget.ts";
 import { ProviderError } from "./errors.ts";
+import type { RawAnswer } from "./errors.ts";
 import { describeEndpoint, makeExchange, makePrepare } from "./exchange.ts";
 import type { ProviderAnswer, ProviderRequest, Target } from "./exchange.ts";
-import type { ProviderClock } from "./rate/providerClock.ts";
+import { makeProviderClock } from "./providerClock.ts";
+import type { ProviderClock } from "./providerClock.ts";
 
 // Sends requests: each waits for its turn in the budget, ends at its deadline, and is sent again only where that is safe.
 
@@ -31,9 +34,9 @@ export interface Answered {
 }
 
 export interface TransportDeps extends Target {
+  /** One per organization and mode, shared by all clients of this process. */
   readonly budget: Budget;
   readonly clock: Clock;
-  readonly providerClock: ProviderClock;
   readonly logger: Pick<Logger, "debug">;
   /** From the start of a request to the end of its body, excluding the wait for the budget; default DEADLINE_MS. */
   readonly deadlineMs?: number;
@@ -43,17 +46,17 @@ export interface TransportDeps extends Target {
 
 export const DEADLINE_MS = 15_000;
 /** First sending included; RequestOptions may ask for fewer. */
-export const ATTEMPTS_MAX = 4;
+const ATTEMPTS_MAX = 4;
 const BACKOFF_BASE_MS = 500;
 const BACKOFF_MAX_MS = 8_000;
 /** A provider that asks for a longer delay gets it, but from the caller's next attempt: nobody should hang here. */
 const DELAY_MAX_MS = 30_000;
 
 /** Sends once. Throws ConfigurationError for a base address or key that cannot be used in a request. */
-export function makeTransport(deps: TransportDeps): SendRequest {
+export function makeTransport(deps: TransportDeps & { readonly providerClock: ProviderClock }): SendRequest {
   const { budget, clock, logger, deadlineMs = DEADLINE_MS } = deps;
   const prepare = makePrepare(deps);
-  const exchange = makeExchange(deps);
+  const { exchange } = makeExchange(deps);
 
   return async function send(request, options) {
     const { priority = "poll", signal, turnSignal = signal } = options;
@@ -87,15 +90,14 @@ export function makeTransport(deps: TransportDeps): SendRequest {
  * Sends again, up to ATTEMPTS_MAX times: after a 429 anything, as it was not done; after a failed connection, a
  * timeout or a 5xx only what is safe. Never after an abort, another refusal, or an unreadable success.
  */
-export function makeRetrying(deps: { send: SendRequest; clock: Clock; random: () => number }): SendRequest {
-  const { send, clock, random } = deps;
+export function makeRetrying({ send, clock }: { send: SendRequest; clock: Clock }): SendRequest {
   return async function sendPersistently(request, options) {
     const { attemptsMax = ATTEMPTS_MAX } = options;
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await send(request, options);
       } catch (error) {
-        const delayMs = retryDelayMs(error, { request, attempt, random });
+        const delayMs = retryDelayMs(error, { request, attempt });
         if (delayMs === null || attempt >= attemptsMax) throw error;
         await clock.sleep(delayMs, options.signal);
       }
@@ -103,21 +105,94 @@ export function makeRetrying(deps: { send: SendRequest; clock: Clock; random: ()
   };
 }
 
-/** Half to all of a delay that doubles with each attempt (1, 2, ...); `random` yields [0, 1). */
-export function backoffMs(attempt: number, random: () => number): number {
+/** Half to all of a delay that doubles with each attempt (1, 2, ...). */
+export function backoffMs(attempt: number): number {
   const fullMs = Math.min(BACKOFF_BASE_MS * 2 ** (attempt - 1), BACKOFF_MAX_MS);
-  return fullMs * (0.5 + random() / 2);
+  return fullMs * (0.5 + Math.random() / 2);
 }
 
 function retryDelayMs(
   error: unknown,
-  { request, attempt, random }: { request: ProviderRequest; attempt: number; random: () => number },
+  { request, attempt }: { request: ProviderRequest; attempt: number },
 ): number | null {
   if (!(error instanceof ProviderError)) return null;
   const askedMs = typeof error.retry === "object" ? error.retry.afterMs : 0;
   if (askedMs > DELAY_MAX_MS) return null;
-  // No delay here: the budget has learnt of the refusal and lets nobody pass before its end.
-  if (error.failure === "rate_limited") return 0;
+  if (error.failure === "rate_limited") return askedMs;
   const isTransient = error.failure === "timeout" || error.failure === "unavailable";
-  return isTransient && request.safe ? Math.max(askedMs, backoffMs(attempt, random)) : null;
+  return isTransient && request.safe ? Math.max(askedMs, backoffMs(attempt)) : null;
+}
+
+/** A request from a client, to be sent with our key. */
+export interface ForwardedRequest {
+  readonly method: "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path and query, unchanged, from `/v1/` on. */
+  readonly path: string;
+  readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
+  /** Aborted: the request is no longer sent. Once sent, it is completed. */
+  readonly gone: AbortSignal;
+}
+
+export interface ForwardedAnswer extends RawAnswer {
+  /** The provider's time at which the request started, a lower bound. */
+  readonly requestedAt: Instant;
+}
+
+/**
+ * Sends the request within the budget, and returns the provider's unchanged answer if it is a success. It is sent once,
+ * and again only after a short 429 (quotes and address checks also after other failures): whoever sent it decides on the
+ * rest, as with the provider itself. Throws a ProviderError: without an answer if its turn is too far away or the path
+ * leads elsewhere, otherwise with the provider's refusal, if there was one. Throws the reason of `gone` if that is
+ * aborted before the request is sent.
+ */
+export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
+
+/** A caller has its own timeout, and often a person is waiting. */
+const TURN_MAX_MS = 5_000;
+
+/** Narrower policies than `sustained` (spec, "Endpoints"), and which of these endpoints change nothing. */
+const NARROW: Readonly<Record<string, Pick<ProviderRequest, "policy" | "safe">>> = {
+  "/v1/orders": { policy: "geocoding", safe: false },
+  "/v1/orders/quote": { policy: "geocoding", safe: true },
+  "/v1/addresses/validate": { policy: "geocoding", safe: true },
+};
+
+/** Throws ConfigurationError for a base address or key that no request can carry. */
+export function makeForward(deps: TransportDeps): Forward {
+  const { clock } = deps;
+  const send = makeRetrying({
+    send: makeTransport({ ...deps, providerClock: makeProviderClock(clock) }),
+    clock,
+  });
+  return async function forward({ method, path, bytes, gone }) {
+    const [route = ""] = path.split("?");
+    const known = method === "POST" && Object.hasOwn(NARROW, route) ? NARROW[route] : undefined;
+    // Errors and log lines show the route, so a path that may name an order is not shown.
+    const request = {
+      route: known ? route : "/v1/{other}",
+      policy: "sustained",
+      safe: false,
+      ...known,
+    } as const;
+    const turn = new AbortController();
+    const leave = () => turn.abort(gone.reason);
+    const timer = setTimeout(() => turn.abort(makeCrowdedError(method, request)), TURN_MAX_MS);
+    gone.addEventListener("abort", leave);
+    try {
+      gone.throwIfAborted();
+      return await send({ ...request, method, path, bytes }, { turnSignal: turn.signal });
+    } finally {
+      clearTimeout(timer);
+      gone.removeEventListener("abort", leave);
+    }
+  };
+}
+
+function makeCrowdedError(
+  method: string,
+  { route, policy }: Pick<ProviderRequest, "route" | "policy">,
+): ProviderError {
+  const text = `${method} ${route} was not sent: its turn is too far away`;
+  const facts = { code: "rate_limit_exceeded", policy, retry: { afterMs: TURN_MAX_MS } };
+  return new ProviderError(text, { failure: "rate_limited", ...facts });
 }

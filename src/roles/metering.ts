@@ -5,13 +5,11 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
 import type { Health, HealthReader } from "../health/health.ts";
 import type { Standing } from "../health/standing.sql.ts";
-import type { Budget } from "../provider/budget.ts";
 import type { Answered } from "../provider/transport.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Receiver } from "../receive/receiver.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { SourceConfig } from "../runtime/config/config.ts";
 import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
@@ -141,30 +139,6 @@ export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">)
       observe("order_mirror_queue_jobs", count, { queue, state });
     }
     observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
-  });
-}
-
-/** Exports what a budget has spent. One of several processes leads: the sum over all is what was sent. */
-export function meterBudget(
-  metrics: Metrics,
-  clock: Clock,
-  budget: Budget,
-  { organization, mode }: Pick<SourceConfig, "organization" | "mode">,
-): void {
-  metrics.observe((observe) => {
-    const now = Number(clock.now()) / Number(NANOS_PER_SECOND);
-    for (const { policy, requestsMax, remaining, spent, resetInMs } of budget.spent()) {
-      const labels = { organization, mode, policy };
-      observe("order_mirror_provider_ratelimit_limit", requestsMax, labels);
-      observe("order_mirror_provider_ratelimit_remaining", remaining, labels);
-      if (resetInMs !== null) {
-        const resetsAt = now + resetInMs / 1_000;
-        observe("order_mirror_provider_ratelimit_reset_timestamp_seconds", resetsAt, labels);
-      }
-      for (const [purpose, count] of Object.entries(spent)) {
-        observe("order_mirror_provider_spent_total", count, { ...labels, purpose });
-      }
-    }
   });
 }
 

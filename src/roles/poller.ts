@@ -11,7 +11,7 @@ import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
 import { makeTrackUsage } from "./counting.ts";
-import { meterAnswers, meterBudget } from "./metering.ts";
+import { meterAnswers } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
 import { composeOnDecisions, HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
@@ -81,7 +81,7 @@ function ofSource({ config, pool, clock, logger }: CommandDeps, source: SourceCo
 }
 
 /** Limits apply to an organization and mode, all keys together (spec, "Limits"). */
-function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfig) => Budget {
+function makeBudgets({ config, clock }: RoleDeps): (source: SourceConfig) => Budget {
   const budgets = new Map<string, Budget>();
   return ({ organization, mode }) => {
     const owner = JSON.stringify([organization, mode]);
@@ -89,7 +89,6 @@ function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfi
     if (known) return known;
     const shares = config.writeThrough ? { shares: POLLER_SHARES } : {};
     const budget = makeBudget({ clock, share: config.rateShare, ...shares });
-    meterBudget(metrics, clock, budget, { organization, mode });
     budgets.set(owner, budget);
     return budget;
   };

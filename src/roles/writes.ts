@@ -1,7 +1,7 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeBudget, WRITER_SHARES } from "../provider/budget.ts";
-import { makeForward } from "../provider/forward.ts";
-import type { Forward } from "../provider/forward.ts";
+import { makeForward } from "../provider/transport.ts";
+import type { Forward } from "../provider/transport.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { makeTrackUsage } from "./counting.ts";
 import { meterAnswers } from "./metering.ts";

@@ -98,7 +98,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "the provider's clock is believed whatever it says",
     edits: [
       {
-        file: "provider/rate/providerClock.ts",
+        file: "provider/providerClock.ts",
         find: "ours === undefined || distance(origin, ours) <= TRUST",
         replace: "ours === undefined || origin !== undefined",
       },

@@ -37,7 +37,6 @@ export const OBSERVED_COUNTERS = {
   order_mirror_lost_events_total:
     "Changes that should have been announced by an event, and were found by a read only.",
   order_mirror_announced_changes_total: "Changes that an event announced, in time or late.",
-  order_mirror_provider_spent_total: "Requests sent to the provider, by rate policy and purpose.",
 } as const;
 
 export const OBSERVED_GAUGES = {
@@ -73,8 +72,4 @@ export const OBSERVED_GAUGES = {
     "Creation time of the oldest undelivered webhook; absent when there is none.",
   order_mirror_outgoing_missed_timestamp_seconds:
     "When changes were last removed before an endpoint was notified of them; absent when none were within a week.",
-  order_mirror_provider_ratelimit_limit: "Requests that we allow ourselves within a policy's window.",
-  order_mirror_provider_ratelimit_remaining: "Of those, how many may still be sent now.",
-  order_mirror_provider_ratelimit_reset_timestamp_seconds:
-    "When a policy's window ends, as the provider said last; absent once it has ended.",
 } as const;

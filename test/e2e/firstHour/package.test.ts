@@ -59,7 +59,7 @@ async function installPacked(): Promise<void> {
 const USE = `
   const [providerUrl, key, mirrorUrl, token, body] = process.argv.slice(2);
   const provider = createClient({ baseUrl: providerUrl, apiKey: key });
-  const mirror = createClient({ baseUrl: mirrorUrl, apiKey: token, paced: false });
+  const mirror = createClient({ baseUrl: mirrorUrl, apiKey: token });
   async function main() {
     const made = await mirror.createOrder(JSON.parse(body));
     const { reference } = made.snapshot.fields;

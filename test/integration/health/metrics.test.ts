@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
   meterAnswers,
-  meterBudget,
   meterDecisions,
   meterHealth,
   meterJob,
@@ -12,7 +11,6 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeMetricsRouter } from "../../../src/ops/health/metricsRouter.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -117,20 +115,13 @@ describe("the registry", () => {
     expect(text).not.toContain("order_mirror_pending_events{");
   });
 
-  it("shows the queue's jobs and the budget", async () => {
+  it("shows the queue's jobs", async () => {
     const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
     try {
       await queue.bull.add("apply", { seqs: [1] });
       meterQueue(metrics, queue);
-      meterBudget(metrics, systemClock, makeBudget({ clock: systemClock }), {
-        organization: "shop",
-        mode: "live",
-      });
       const lines = await read();
       expect(lines).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
-      expect(lines).toContain(
-        'order_mirror_provider_ratelimit_remaining{organization="shop",mode="live",policy="order-list"} 18',
-      );
     } finally {
       await queue.close();
     }
@@ -145,22 +136,6 @@ describe("the registry", () => {
     const name = "order_mirror_provider_requests_total";
     expect(lines).toContain(`${name}{endpoint="GET /v1/orders/{reference}",code="200"} 2`);
     expect(lines).toContain(`${name}{endpoint="GET /v1/orders",code="none"} 1`);
-  });
-
-  it("shows when a rate window ends while it lasts", async () => {
-    const budget = makeBudget({ clock: systemClock });
-    meterBudget(metrics, systemClock, budget, { organization: "shop", mode: "live" });
-    const name = "order_mirror_provider_ratelimit_reset_timestamp_seconds";
-    expect((await read()).some((line) => line.startsWith(`${name}{`))).toBe(false);
-    const permit = await budget.acquire({ policy: "order-list", priority: "poll" });
-    const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
-    permit.learn({ declared: [], remaining, refusedForMs: 60_000 });
-    permit.release();
-    const line = (await read()).find((each) => each.startsWith(`${name}{`)) ?? "";
-    expect(line).toContain('policy="order-list"');
-    const inSeconds = Number(line.split(" ")[1]) - Date.now() / 1_000;
-    expect(inSeconds).toBeGreaterThan(0);
-    expect(inSeconds).toBeLessThanOrEqual(60);
   });
 
   it("records the duration of each job, including failed ones", async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
+import { makeBudget, UNLIMITED } from "../../../src/provider/budget.ts";
 import type { Budget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
@@ -208,14 +208,10 @@ function readForeignWorld(): World {
   return { ...SANDBOX_WORLD, ...given, keys: { ...SANDBOX_WORLD.keys, live, test, ...given.keys } };
 }
 
-/** Delays nothing: the sandbox of most files does not count, although its headers name the limits. */
-const UNLIMITED: Budget = {
-  acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
-  expectDelayMs: () => 0,
-  spent: () => [],
-};
-
-/** A foreign provider counts, so every request waits for its turn, whatever key it uses. */
+/**
+ * A foreign provider counts, so every request waits for its turn, whatever key it uses. The sandbox of most files does not,
+ * although its headers name the limits.
+ */
 const budget: Budget = FOREIGN ? makeBudget({ clock: systemClock }) : UNLIMITED;
 
 function policyOf(method: string, path: string): PolicyName {

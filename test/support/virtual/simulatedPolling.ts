@@ -8,8 +8,8 @@ import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
 import { BOUND_GRANULE, provableUntil } from "../../../src/domain/window/window.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { makeProviderClock } from "../../../src/provider/rate/providerClock.ts";
-import type { ProviderClock } from "../../../src/provider/rate/providerClock.ts";
+import { makeProviderClock } from "../../../src/provider/providerClock.ts";
+import type { ProviderClock } from "../../../src/provider/providerClock.ts";
 import { readAt } from "../mirror/orders.ts";
 import { NastyProvider, seconds, START } from "../providers/nastyProvider.ts";
 import type { ServedPage, ServedRow } from "../providers/nastyProvider.ts";
