@@ -217,7 +217,7 @@ const changed = {
 /** The provider's writes. */
 const WRITES: readonly ApiEndpoint[] = [
   write(["createOrder", "/v1/orders"], "Create an order", {
-    description: `${THROUGH} With an externalOrderId it is sent again after a timeout, once it is certain that it was not created.`,
+    description: `${THROUGH} It is sent once: after a timeout, look for the externalOrderId before sending it again.`,
     body: "NewOrder",
     answers: {
       201: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },

@@ -18,13 +18,8 @@ export function lifeCycleRank(status: string): number {
   return RANKS.get(status) ?? UNKNOWN_STATUS_RANK;
 }
 
-/** Statuses of the spec that are not final; for others that is unknown. */
-export const OPEN_STATUSES: readonly string[] = [...RANKS.keys()].filter((status) => !isFinal(status));
-
-/** True for a status that the spec calls final ("States and transitions", rule 3). */
-export function isFinal(status: string): boolean {
-  return status === "cancelled";
-}
+/** Statuses of the spec that are not final ("States and transitions", rule 3); for others that is unknown. */
+export const OPEN_STATUSES: readonly string[] = [...RANKS.keys()].filter((status) => status !== "cancelled");
 
 /** An order object as the provider sent it, with the fields that we read from it. */
 export interface Snapshot {

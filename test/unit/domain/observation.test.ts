@@ -8,7 +8,7 @@ import {
   observeRead,
 } from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
-import { isFinal, lifeCycleRank } from "../../../src/domain/order/order.ts";
+import { lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
 
@@ -199,10 +199,6 @@ describe("life-cycle ranks", () => {
     expect(lifeCycleRank("delivered")).toBeGreaterThan(lifeCycleRank("arrived_for_delivery"));
     expect(lifeCycleRank("delivered")).toBeLessThan(lifeCycleRank("cancelled"));
     expect(lifeCycleRank("constructor")).toBe(lifeCycleRank("delivered"));
-  });
-
-  it("have one final status", () => {
-    expect(ORDER_STATUSES.filter(isFinal)).toEqual(["cancelled"]);
   });
 });
 
