@@ -367,6 +367,7 @@ create table mirror.poll_state (
   failing_since         timestamptz,
   trouble               text,
   margin_seconds        double precision,
+  interval_seconds      double precision,
   list_doubted_at       timestamptz,
   list_omitted          jsonb not null default '{}'
 );
@@ -385,6 +386,7 @@ comment on column mirror.poll_state.trouble               is 'Kind of last_error
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.source_id is 'The source; references sources.';
 comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
+comment on column mirror.poll_state.interval_seconds is 'From the start of a poll to the start of the next: POLL_INTERVAL_SECONDS at the last cycle.';
 comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
 comment on column mirror.poll_state.list_omitted    is 'Orders that the mirror has and the provider''s list omits, by reference: since when, by the database''s clock. One that was read singly and is omitted a margin later holds up no proof.';
 

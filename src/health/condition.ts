@@ -64,6 +64,9 @@ export type Area =
   | "quarantine"
   | "outgoing";
 
+/** Stands for the page of the source that a condition is about. */
+export const SOURCE_PAGE = "/ops/sources";
+
 /**
  * A problem of the mirror that people should know about. The ops page, `status`, `doctor`, readiness, alerts and
  * metrics all use this list, and the Prometheus rules are generated from it.

@@ -37,13 +37,6 @@ export function describeEndpoint(endpoint: OutgoingEndpoint): string {
   return slowSince === null ? "ok" : "slow";
 }
 
-export async function findOutgoingEndpoint(
-  pool: Pool,
-  endpointId: string,
-): Promise<OutgoingEndpoint | undefined> {
-  return (await readOutgoingEndpoints(pool)).find((endpoint) => endpoint.endpointId === endpointId);
-}
-
 /** Every configured endpoint, by name. */
 export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoint[]> {
   const { rows } = await pool.query<OutgoingEndpoint>({

@@ -15,8 +15,14 @@ export interface Freshness {
   readonly since: Instant | null;
 }
 
-/** Two polls, and the time that they may take. */
-const OLD_SECONDS = 120;
+/** Before the first poll has recorded its own. */
+const STANDARD_INTERVAL_SECONDS = 30;
+/** For the requests of a poll: what one poll walks, the head sweep of the next one proves. */
+const POLL_SECONDS = 10;
+
+/** Two polls: data and proofs that are older are not explained by polling as configured. */
+const twoPolls = ({ intervalSeconds }: SourceFacts) =>
+  BigInt(Math.ceil(2 * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS)) * NANOS_PER_SECOND;
 
 const TROUBLES: Readonly<Record<PollTrouble, string>> = {
   key_refused: "The provider refuses the API key",
@@ -30,7 +36,7 @@ const TROUBLES: Readonly<Record<PollTrouble, string>> = {
 export function judgeFreshness(source: SourceFacts): Freshness {
   const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
   const readUntil = polledThrough ?? createdAt;
-  const isOld = now - readUntil > BigInt(OLD_SECONDS) * NANOS_PER_SECOND;
+  const isOld = now - readUntil > twoPolls(source);
   const [why, since] = isOld ? explainAge(source) : [null, null];
   return { upTo: polledThrough, isOld, why, since: why === null ? null : (since ?? lastCycleEndedAt) };
 }
@@ -44,7 +50,8 @@ function explainAge(source: SourceFacts): readonly [why: string | null, since: I
 }
 
 /** Whether the source is proved as recently as it can be, by its margin and two polls; false before the first proof. */
-export function isProvedLately({ now, safeThrough, marginSeconds }: SourceFacts): boolean {
-  const behind = BigInt((marginSeconds ?? 0) + OLD_SECONDS) * NANOS_PER_SECOND;
-  return safeThrough !== null && now - safeThrough <= behind;
+export function isProvedLately(source: SourceFacts): boolean {
+  const { now, safeThrough, marginSeconds } = source;
+  const margin = BigInt(Math.ceil(marginSeconds ?? 0)) * NANOS_PER_SECOND;
+  return safeThrough !== null && now - safeThrough <= margin + twoPolls(source);
 }

@@ -1,7 +1,7 @@
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { describeCount, perSource } from "./condition.ts";
+import { describeCount, perSource, SOURCE_PAGE } from "./condition.ts";
 import type { Condition, JudgedCondition, Judging, SourceFacts } from "./condition.ts";
 
 const HOUR_SECONDS = 3_600;
@@ -42,7 +42,7 @@ function failing(
   return perSource({
     ...rest,
     area: "poller",
-    page: "/ops/sources",
+    page: SOURCE_PAGE,
     holds: (source) => source.trouble === trouble && source.pausedAt === null,
     since: ({ failingSince }) => failingSince,
     cause: (source) =>
@@ -60,7 +60,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 120,
     noticedAfterSeconds: 15,
     remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
-    page: "/ops/sources",
+    page: SOURCE_PAGE,
     holds: ({ leaderlessSince, pausedAt }) => leaderlessSince !== null && pausedAt === null,
     since: ({ leaderlessSince }) => leaderlessSince,
     cause: ({ sourceId }) => `No poller runs for ${sourceId}.`,
@@ -73,7 +73,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     forSeconds: 300,
     noticedAfterSeconds: 150,
     remedy: "Restart the poller; its log says what it waits for.",
-    page: "/ops/sources",
+    page: SOURCE_PAGE,
     holds: ({ leader, pausedAt }) => leader !== null && pausedAt === null,
     since: ({ lastCycleEndedAt, createdAt }) => lastCycleEndedAt ?? createdAt,
     cause: ({ sourceId, leader }) => `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
@@ -84,7 +84,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "a person paused polling",
     remedy: "Resume with `order-mirror source resume SOURCE`; events are received meanwhile.",
-    page: "/ops/sources",
+    page: SOURCE_PAGE,
     holds: ({ pausedAt }) => pausedAt !== null,
     since: ({ pausedAt }) => pausedAt,
     cause: ({ sourceId }) => `Polling of ${sourceId} is paused.`,
@@ -157,7 +157,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy:
       "Compare both with a third clock: run a time service on the database's machine, or tell the provider that its Date header is wrong. Nothing is lost, and proofs go on when the clocks agree.",
-    page: "/ops/sources",
+    page: SOURCE_PAGE,
     holds: ({ clockErrorSeconds, pausedAt }) => clockErrorSeconds !== null && pausedAt === null,
     since: ({ clockWrongSince }) => clockWrongSince,
     cause: ({ sourceId, clockErrorSeconds }) =>

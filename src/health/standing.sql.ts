@@ -62,6 +62,8 @@ export interface Standing {
   readonly lateSeconds: number | null;
   /** POLL_MARGIN_SECONDS at the last cycle; null before the first. */
   readonly marginSeconds: number | null;
+  /** POLL_INTERVAL_SECONDS at the last cycle; null before the first. */
+  readonly intervalSeconds: number | null;
   /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
   readonly listDoubtedAt: Instant | null;
   /** Events without a decision. */
@@ -167,7 +169,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
   (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
-  broken.late_seconds as "lateSeconds", poll.margin_seconds as "marginSeconds", mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt",
+  broken.late_seconds as "lateSeconds", poll.margin_seconds as "marginSeconds", poll.interval_seconds as "intervalSeconds",
+  mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt",
   coalesce(waiting.pending, 0) as pending, mirror.nanos_of(waiting.oldest) as "oldestPendingAt",
   (select count(*)::int from (select from mirror.quarantine q
     where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,

@@ -225,19 +225,6 @@ export async function reviveDead(pool: Pool, endpointId: string): Promise<number
   return rowCount ?? 0;
 }
 
-/** Sends one delivery of an endpoint again, whatever its state; false when there is no such delivery. */
-export async function sendAgain(
-  pool: Pool,
-  { endpointId, deliveryId }: { endpointId: string; deliveryId: string },
-): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    `with ${ATTENDED}
-     update mirror.outgoing_deliveries d set ${AGAIN} where endpoint_id = $1 and delivery_id = $2`,
-    [endpointId, deliveryId],
-  );
-  return rowCount === 1;
-}
-
 /** Pauses an endpoint, or ends its pause; false when nothing had to be changed. */
 export async function setEndpointPaused(
   pool: Pool,

@@ -52,48 +52,6 @@ export async function readDeliveries(
   return rows;
 }
 
-export async function findDelivery(
-  pool: Pool,
-  { endpointId, deliveryId }: { endpointId: string; deliveryId: string },
-): Promise<Delivery | undefined> {
-  const { rows } = await pool.query<Delivery>(`${DELIVERY} where endpoint_id = $1 and delivery_id = $2`, [
-    endpointId,
-    deliveryId,
-  ]);
-  return rows[0];
-}
-
-/** The messages of an endpoint that were sent within the last 24 hours, by their last attempts. */
-export interface RecentMessages {
-  /** At most RECENT_MAX, the newest. */
-  readonly ended: number;
-  readonly accepted: number;
-  readonly lastError: string | null;
-  readonly lastErrorAt: number | null;
-}
-
-/** An endpoint may get millions of messages a day; the newest ones show how it does. */
-export const RECENT_MAX = 10_000;
-
-export async function readRecentMessages(pool: Pool, endpointId: string): Promise<RecentMessages> {
-  const { rows } = await pool.query<RecentMessages>(
-    `with latest as materialized (
-       select state, last_outcome, last_attempt_at from mirror.outgoing_deliveries
-       where endpoint_id = $1 order by delivery_id desc limit $2
-     ), recent as (
-       select * from latest where last_attempt_at > clock_timestamp() - interval '1 day'
-     ), failed as (
-       select last_outcome, last_attempt_at from recent where state <> 'delivered' order by last_attempt_at desc limit 1
-     )
-     select (select count(*)::int from recent) as ended,
-       (select count(*)::int from recent where state = 'delivered') as accepted,
-       (select last_outcome from failed) as "lastError",
-       (select extract(epoch from last_attempt_at)::float8 from failed) as "lastErrorAt"`,
-    [endpointId, RECENT_MAX],
-  );
-  return rows[0] ?? { ended: 0, accepted: 0, lastError: null, lastErrorAt: null };
-}
-
 /** The position before the first change that we learned of at `instant` or later; 0 before the first of all. */
 export async function readFeedPositionAt(
   pool: Pool,

@@ -106,11 +106,6 @@ export async function readSourceIds(pool: Pool): Promise<string[]> {
   return rows.map(({ sourceId }) => sourceId);
 }
 
-/** True while polling of the source is paused. */
-export async function isPaused(pool: Pool, sourceId: string): Promise<boolean> {
-  return (await readPause(pool, sourceId)).paused;
-}
-
 /** Of a row of mirror.sources: all that decides whether a process may poll it, as one text. */
 export const POLLED_AS = "(mode, provider, paused_at)::text";
 

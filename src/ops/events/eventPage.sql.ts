@@ -11,7 +11,7 @@ import { viewerOf } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse, sendPage } from "../html/requests.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
-import { describeCount, describeDelay, linkOrder, secondsSince } from "../overview/phrases.ts";
+import { describeCount, describeDelay, linkOrder, secondsSince, sourceAddress } from "../overview/phrases.ts";
 
 /** An event as received; a second one under the same id has another body. */
 interface ReceivedEvent {
@@ -80,7 +80,7 @@ function renderEvent(event: ReceivedEvent): Html {
   const { sourceId, seq, receivedAt, secretIndex, body, isPending, decisions } = event;
   const fields = redactDocument(body.toString(), "event");
   return html`${renderFacts({
-      Source: html`<a href="/ops/sources/${encodeURIComponent(sourceId)}">${sourceId}</a>`,
+      Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
       Received: renderInstant(receivedAt),
       "Verified by": `secret ${secretIndex + 1} of the source`,
       "Inbox position": seq,

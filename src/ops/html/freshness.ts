@@ -17,7 +17,7 @@ export function renderFreshness(sources: readonly SourceFacts[]): Html {
     .map((source) => html`<li>${renderOld(source, sources.length > 1)}</li> `);
   const more =
     old.length > named.length &&
-    html`<li>and of ${old.length - named.length} more <a href="/ops/sources">sources</a></li>`;
+    html`<li>and of ${old.length - named.length} more <a href="/ops#sources">sources</a></li>`;
   return html`<div class="freshness" role="status">
     ${
       old.length === 0

@@ -23,7 +23,6 @@ const SECTIONS = {
   orders: ["/ops/orders", "Orders"],
   overview: ["/ops", "Overview"],
   quarantine: ["/ops/quarantine", "Quarantine"],
-  sources: ["/ops/sources", "Sources"],
   queues: ["/ops/queue-health", "Queue"],
   outgoing: ["/ops/outgoing", "Outgoing"],
   actions: ["/ops/actions", "Audit log"],

@@ -1,6 +1,5 @@
 import type { Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import { bothWays } from "../../database/keyset.sql.ts";
 import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -8,9 +7,8 @@ import type { Html } from "../../runtime/http/html.ts";
 import { actorOf } from "../auth/viewer.ts";
 import type { Role } from "../auth/viewer.ts";
 import { describeCount, linkOrder } from "../overview/phrases.ts";
-import type { ListPage } from "./listPage.ts";
-import { SOURCE, selectList, sentence, text, time } from "./selectList.sql.ts";
-import type { SelectedRow } from "./selectList.sql.ts";
+import { SOURCE, sentence, text, time } from "./list.sql.ts";
+import type { List, ListPage } from "./list.sql.ts";
 
 /** Who acts. */
 interface Actor {
@@ -113,7 +111,7 @@ const LOGINS = ["log_in", "log_out"];
 const describeAction = (action: string): string => ACTIONS[action] ?? action.replaceAll("_", " ");
 
 /** The actions on the ops pages and of commands. */
-export const ACTION_LIST = selectList({
+export const ACTION_LIST: List = {
   title: "Audit log",
   note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
   empty: "Nobody has done anything yet.",
@@ -140,27 +138,26 @@ export const ACTION_LIST = selectList({
     { title: "How many", kind: "number", select: ["action", "affected::float8"], show: describeExtent },
     sentence("Note", "note"),
   ],
-  sorts: bothWays({ action_id: "bigint" }),
+  keys: { action_id: "bigint" },
   from: ({ condition, order }) =>
     `from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or action = $4) and ($5::text is null or role = $5)
        and ($6::text is null or strpos(lower(person), lower($6)) > 0)
      ${order} limit $2`,
   above: renderDone,
-});
+};
 
-/** What was just done, and the way to the people who are logged in. */
-function renderDone({ list, rows, did, viewer }: ListPage<SelectedRow>): Html {
+/** What was just done. */
+function renderDone({ list, rows, did }: ListPage): Html {
   const done = rows.find(({ position: [actionId] }) => actionId === did);
-  const show = (title: string) =>
-    done && list.columns.find((column) => column.title === title)?.show(done, viewer);
-  const words =
+  const show = (title: string) => done?.cells[list.columns.findIndex((column) => column.title === title)];
+  return html`${
     done !== undefined &&
     html`<p class="verdict-line" role="status">
       ${show("Action")}: ${show("What")} (${show("How many")}).
       <a href="/ops">Overview</a>
-    </p>`;
-  return html`${words}`;
+    </p>`
+  }`;
 }
 
 function describeExtent(action: string, affected: number | null): string {

@@ -1,14 +1,16 @@
 import { LATELY } from "../../health/opsFigures.sql.ts";
-import { bothWays } from "../../database/keyset.sql.ts";
-import { describeAge, linkEvent } from "../overview/phrases.ts";
-import { renderMinute } from "../../html/parts.ts";
-import { count, delay, ORDER, period, selectList, sentence, SOURCE, text, time } from "./selectList.sql.ts";
+import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { renderInstant, renderMinute } from "../../html/parts.ts";
+import { html } from "../../runtime/http/html.ts";
+import { describeAge, describeSpan, linkEvent, sourceAddress } from "../overview/phrases.ts";
+import { count, delay, ORDER, period, sentence, SOURCE, text, time } from "./list.sql.ts";
+import type { List } from "./list.sql.ts";
 
 const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";
-const LOST_NAME = { "u.source_id": "text", "u.reference": "text", "u.version": "bigint" };
 
 /** Changes that reads of the last 24 h found and no event announced. */
-export const LOST = selectList({
+export const LOST: List = {
   title: "Lost events, last 24 h",
   note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
   empty: "No event was lost.",
@@ -22,10 +24,7 @@ export const LOST = selectList({
     time("Found", "found_at"),
     delay("After the change", LOST_DELAY),
   ],
-  sorts: {
-    ...bothWays({ "u.found_at": "timestamptz", ...LOST_NAME }),
-    delay: { keys: { [LOST_DELAY]: "numeric", ...LOST_NAME }, descending: true },
-  },
+  keys: { "u.found_at": "timestamptz", "u.source_id": "text", "u.reference": "text", "u.version": "bigint" },
   from: ({ condition, order }) =>
     `from (select source_id as known from mirror.sources) s cross join lateral (
        select * from mirror.unannounced_changes u
@@ -34,10 +33,10 @@ export const LOST = selectList({
        ${order} limit $2
      ) u
      where $1::text is null or s.known = $1 ${order} limit $2`,
-});
+};
 
 /** The events behind readWebhookLag. */
-export const SLOW = selectList({
+export const SLOW: List = {
   title: "Slowest events, last hour",
   note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
   empty: "No event has changed an order within the last hour.",
@@ -49,18 +48,13 @@ export const SLOW = selectList({
     time("Decided", "seen_at"),
     delay("After the change", "lag"),
   ],
-  sorts: {
-    delay: { keys: { lag: "float8", history_id: "bigint" }, descending: true },
-    ...bothWays({ history_id: "bigint" }),
-  },
+  keys: { lag: "float8", history_id: "bigint" },
   from: ({ condition, order }) =>
     `from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
-});
-
-const POSITION = { "p.seq": "bigint" };
+};
 
 /** Events without a decision. */
-export const WAITING = selectList({
+export const WAITING: List = {
   title: "Waiting events",
   note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
   empty: "No event is waiting.",
@@ -75,20 +69,16 @@ export const WAITING = selectList({
       show: describeAge,
     },
   ],
-  sorts: {
-    oldest: { keys: POSITION, descending: false },
-    newest: { keys: POSITION, descending: true },
-  },
+  keys: { "p.seq": "bigint" },
+  ascending: true,
   from: ({ condition, order }) =>
     `from (
        select * from mirror.pending p where ($1::text is null or p.source_id = $1) and ${condition} ${order} limit $2
      ) p join mirror.inbox i using (seq) ${order}`,
-});
-
-const TURN = { next_attempt_at: "timestamptz", source_id: "text", reference: "text" };
+};
 
 /** "next": in the order in which the poller processes them. */
-export const REFETCHES = selectList({
+export const REFETCHES: List = {
   title: "Waiting for a re-read, now",
   note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
   empty: "No order waits for a re-read.",
@@ -102,18 +92,16 @@ export const REFETCHES = selectList({
     time("Next attempt", "next_attempt_at"),
     sentence("Last error", "last_error"),
   ],
-  sorts: {
-    next: { keys: TURN, descending: false },
-    last: { keys: TURN, descending: true },
-  },
+  keys: { next_attempt_at: "timestamptz", source_id: "text", reference: "text" },
+  ascending: true,
   from: ({ condition, order }) =>
     `from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or ($4 = 'failed') = (last_error is not null))
      ${order} limit $2`,
-});
+};
 
 /** The requests of all processes, by the minute in which they were recorded. */
-export const REQUESTS = selectList({
+export const REQUESTS: List = {
   title: "Requests to the provider, last two days",
   note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
   empty: "No request was sent to the provider within two days.",
@@ -126,13 +114,13 @@ export const REQUESTS = selectList({
     count("Requests", "requests"),
     count("Refused (429)", "refused"),
   ],
-  sorts: bothWays({ minute: "timestamptz", source_id: "text", policy: "text", purpose: "text" }),
+  keys: { minute: "timestamptz", source_id: "text", policy: "text", purpose: "text" },
   from: ({ condition, order }) =>
     `from mirror.provider_requests
      where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
        and ($4::text is null or ($4 = 'refused') = (refused > 0))
      ${order} limit $2`,
-});
+};
 
 const OUTCOMES: Readonly<Record<string, string>> = {
   accepted: "accepted",
@@ -144,7 +132,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 /** The evidence of refused webhooks: how many calls of what outcome came when. */
-export const CALLS = selectList({
+export const CALLS: List = {
   title: "Webhook calls, last two days",
   note: "Calls of the webhook addresses by the minute in which they were recorded. Nothing of a refused call is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
   empty: "No call came within two days.",
@@ -158,15 +146,15 @@ export const CALLS = selectList({
     count("Calls", "calls"),
     count("Slower than 1 s", "slow"),
   ],
-  sorts: bothWays({ minute: "timestamptz", source_id: "text", outcome: "text" }),
+  keys: { minute: "timestamptz", source_id: "text", outcome: "text" },
   from: ({ condition, order }) =>
     `from mirror.webhook_calls where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or outcome = $4)
      ${order} limit $2`,
-});
+};
 
 /** Backfills and verifications, in any state. */
-export const TASKS = selectList({
+export const TASKS: List = {
   title: "Backfills and verifications, all time",
   note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
   empty: "Nobody has requested a backfill or a verification yet, and none has run at night.",
@@ -187,9 +175,98 @@ export const TASKS = selectList({
     time("Requested", "requested_at"),
     sentence("Last error", "last_error"),
   ],
-  sorts: bothWays({ request_id: "bigint" }),
+  keys: { request_id: "bigint" },
   from: ({ condition, order }) =>
     `from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
        and ($4::text is null or kind = $4) and ($5::text is null or state = $5)
      ${order} limit $2`,
-});
+};
+
+/** The windows that were read, in the order of their reading. */
+export const WALKS: List = {
+  title: "Reads from the provider",
+  note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
+  empty: "Nothing was read yet.",
+  filters: {
+    sweep: { label: "Sweep", words: ["proof", "backfill", "verify", "kept"] },
+    proved: { label: "Proved", words: ["yes", "no"] },
+  },
+  columns: [
+    SOURCE,
+    text("Sweep", "sweep"),
+    ...period("since", "until"),
+    text("Proved", "case when proved then 'yes' else 'no' end"),
+    count("Requests", "requests"),
+    count("Orders", "orders"),
+    time("Read", "ended_at"),
+  ],
+  keys: { coverage_id: "bigint", source_id: "text" },
+  from: ({ condition, order }) =>
+    `from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or sweep = $4) and ($5::text is null or ($5 = 'yes') = proved)
+     ${order} limit $2`,
+};
+
+/** Between proved windows; what is not read yet, at the end, is none. */
+export const GAPS: List = {
+  title: "Gaps, last 7 days",
+  note: "Unverified periods of updatedAt between verified ones: changes in them may be missing.",
+  empty: "There is no gap in the last 7 days.",
+  columns: [
+    SOURCE,
+    ...period("lower(gap)", "upper(gap)"),
+    {
+      title: "Length",
+      kind: "number",
+      select: ["upper(gap) - lower(gap)"],
+      show: (nanos: Instant) => describeSpan(Number(nanos) / Number(NANOS_PER_SECOND)),
+    },
+    {
+      title: "Remedy",
+      select: ["source_id"],
+      show: (sourceId: string) =>
+        html`<a href="${sourceAddress(sourceId)}">Read the gaps, on the page of ${sourceId}</a>`,
+    },
+  ],
+  keys: { "lower(gap)": "bigint", source_id: "text" },
+  from: ({ condition, order }) =>
+    `from (
+       select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
+       where ($1::text is null or source_id = $1)
+         and until > (extract(epoch from clock_timestamp() - interval '7 days') * 1000000000)::bigint
+       group by source_id
+     ) proved, unnest(int8multirange(range_merge(spans)) - spans) as gap
+     where ${condition} ${order} limit $2`,
+};
+
+const KINDS: Readonly<Record<string, string>> = {
+  missed_change: "a read found a change that was missed",
+  differing: "a read found different content",
+  late_event: "an event brought a change that was missed",
+};
+
+export const BREACHES: List = {
+  title: "Breaches, all time",
+  note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
+  empty: "No proof was ever withdrawn.",
+  filters: {
+    state: {
+      label: "State",
+      words: ["open", "closed"],
+      describe: (word) => (word === "open" ? "not proved again" : "proved again"),
+    },
+  },
+  columns: [
+    time("Found", "found_at"),
+    SOURCE,
+    ORDER,
+    { title: "Why", select: ["kind"], show: (kind: string) => KINDS[kind] ?? kind },
+    ...period("since", "until"),
+    time("Proved again", "reproved_at", (at) => (at === null ? "not yet" : renderInstant(at))),
+  ],
+  keys: { breach_id: "bigint", source_id: "text" },
+  from: ({ condition, order }) =>
+    `from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
+       and ($4::text is null or ($4 = 'open') = (reproved_at is null))
+     ${order} limit $2`,
+};

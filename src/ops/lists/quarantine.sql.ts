@@ -1,7 +1,6 @@
 import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
-import { bothWays } from "../../database/keyset.sql.ts";
 import { QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
@@ -19,8 +18,8 @@ import {
   writeView,
 } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
-import { ORDER, SOURCE, selectList, sentence, text, time } from "./selectList.sql.ts";
-import { serveList } from "./listPage.ts";
+import { ORDER, SOURCE, sentence, serveList, text, time } from "./list.sql.ts";
+import type { List } from "./list.sql.ts";
 
 const NUMBER = /^\d{1,18}$/;
 
@@ -94,7 +93,7 @@ function readNumber(value: unknown): string | null {
 }
 
 /** The quarantine, open entries unless others are asked for. */
-const QUARANTINE_LIST = selectList({
+const QUARANTINE_LIST: List = {
   title: "Quarantine",
   section: "quarantine",
   note: "Authenticated input that could not be applied, kept in full, and orders that could not be read one by one.",
@@ -120,12 +119,12 @@ const QUARANTINE_LIST = selectList({
     { title: "Why", select: ["reason"], show: (reason: string) => describeReason(reason).name },
     sentence("Detail", "detail"),
   ],
-  sorts: bothWays({ quarantine_id: "bigint" }),
+  keys: { quarantine_id: "bigint" },
   from: ({ condition, order }) =>
     `from mirror.quarantine where ($1::text is null or source_id = $1) and ${condition}
        and state = $4 and ($5::text is null or reason = $5)
      ${order} limit $2`,
-  above: ({ query: { sourceId, chosen }, rows, viewer }) => {
+  above: ({ sourceId, chosen, rows, viewer }) => {
     const { state, reason = null } = chosen;
     if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return false;
     return html`<p>
@@ -134,4 +133,4 @@ const QUARANTINE_LIST = selectList({
       >
     </p>`;
   },
-});
+};

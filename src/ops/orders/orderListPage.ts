@@ -1,7 +1,7 @@
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderChoice } from "../html/choice.ts";
+import { renderChoice } from "../html/requests.ts";
 import { renderPage, renderPaging } from "../html/page.ts";
 import { renderTable } from "../../html/parts.ts";
 import { describeCount } from "../overview/phrases.ts";

@@ -1,12 +1,18 @@
 import { isProvedLately, judgeFreshness } from "../../health/freshness.ts";
 import { describeCount as countNouns } from "../../health/condition.ts";
 import type { Area } from "../../health/condition.ts";
-import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Mood } from "../html/page.ts";
 import type { Overview, SourceView } from "./overview.sql.ts";
-import { describeAge, describeBoundedCount, describeCount, describeSpan, secondsSince } from "./phrases.ts";
+import {
+  describeAge,
+  describeBoundedCount,
+  describeCount,
+  describeSpan,
+  secondsSince,
+  pageOf,
+} from "./phrases.ts";
 
 /** The answer to one of the four questions. */
 export interface Answer {
@@ -112,34 +118,32 @@ const TILES: readonly Tile[] = [
     areas: ["worker", "quarantine", "queue", "database", "outgoing"],
     otherwise: () => good("Nothing stuck"),
     address: "/ops/waiting",
-    detail: ({ sources, waits }) => {
+    detail: ({ sources }) => {
       const waiting = describeBoundedCount(sum(sources, (standing) => standing.pending));
       const quarantined = describeBoundedCount(sum(sources, (standing) => standing.quarantined));
-      const waited =
-        waits.events === 0
-          ? ""
-          : `; in the last hour ${countNouns(waits.events, "event")} waited for a worker, up to ${describeSpan(waits.longestSeconds)}`;
-      return `${waiting} waiting, ${quarantined} in quarantine${waited}`;
+      const late = sum(sources, (standing) => standing.waitedForUs);
+      const longest = Math.max(0, ...sources.map(({ standing }) => standing.waitedForUsSecondsMax));
+      const waited = `; in 24 h ${countNouns(late, "event")} waited for a worker, up to ${describeSpan(longest)}`;
+      return `${waiting} waiting, ${quarantined} in quarantine${late === 0 ? "" : waited}`;
     },
   },
   {
     question: "Able to catch up?",
     areas: ["poller", "provider"],
     otherwise: (overview) => {
-      const { seconds } = estimateCatchUp(overview);
-      if (seconds === Infinity) return neither("Backlog is growing");
-      return good(seconds === null || seconds === 0 ? "Yes" : `Yes, in about ${describeEstimate(seconds)}`);
+      // As the pages of orders say, before a condition holds.
+      const areAllRead = overview.sources.every(({ standing }) => judgeFreshness(standing).why === null);
+      if (!areAllRead) return neither("Interrupted");
+      return describeBacklog(overview).isGrowing ? neither("Backlog is growing") : good("Yes");
     },
     address: "/ops/requests",
     detail: (overview) => {
-      const { parts, seconds } = estimateCatchUp(overview);
+      const { parts } = describeBacklog(overview);
       const shares = overview.sources.map(({ listReads: { sent, allowed } }) => sent / allowed);
       const free = Math.max(0, HUNDRED - Math.ceil(Math.max(0, ...shares) * HUNDRED));
-      const rate = `${free} % of the request rate free`;
-      if (parts.length === 0) return `no backlog, ${rate}`;
-      const time = seconds === null ? ", time not known yet" : "";
       const more = parts.length > 2 ? ` and ${parts.length - 2} more` : "";
-      return `backlog: ${parts.slice(0, 2).join(", ")}${more}${time}; ${rate}`;
+      const backlog = parts.length === 0 ? "no backlog" : `backlog: ${parts.slice(0, 2).join(", ")}${more}`;
+      return `${backlog}; ${free} % of the request rate free`;
     },
   },
 ];
@@ -149,13 +153,6 @@ function nameSome(sources: readonly SourceView[]): string {
   return (
     names.join(", ") + (sources.length > names.length ? ` and ${sources.length - names.length} more` : "")
   );
-}
-
-/** Rounded up, so that an estimate does not look like a measurement. */
-function describeEstimate(seconds: number): string {
-  if (seconds <= 50) return `${Math.ceil(seconds / 10) * 10}\u00a0s`;
-  const minutes = Math.ceil(seconds / 60);
-  return minutes < 60 ? `${minutes}\u00a0min` : describeSpan(minutes * 60);
 }
 
 /** The four answers, from the conditions that hold or begin. */
@@ -171,7 +168,7 @@ export function answerQuestions(overview: Overview): Answer[] {
     const mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it.
     const why = condition.area === "poller" ? `${subject}: ${condition.measures}` : common.detail;
-    return { ...common, mood, words, detail: why, address: condition.page };
+    return { ...common, mood, words, detail: why, address: pageOf(first) };
   });
 }
 
@@ -193,62 +190,31 @@ export function renderTiles(overview: Overview): Html {
   </ul>`;
 }
 
-/** What is left to do, and how long that takes at the present pace. */
-export interface CatchUp {
-  /** The parts of the backlog in words; empty: there is none. */
-  readonly parts: readonly string[];
-  /** Null: unknown. Infinity: more arrives than is done. 0: there is no backlog. */
-  readonly seconds: number | null;
-}
-
 /** Younger events are in flight rather than a backlog. */
 const BACKLOG_SECONDS = 10;
 /** The newest minutes are proved later anyway; only what is older is behind. */
 const BEHIND_SECONDS = 900;
-/** Spec: the most orders on a page of the list. */
-const PAGE_ORDERS = 200;
-/** A poll takes at least this long until its period is proved. */
-const POLL_SECONDS = 60;
-const SHARE_MIN = 0.02;
-const DAY_SECONDS = 86_400;
-const ALLOWED_SECONDS = 600;
 
-type Part = readonly [words: string, seconds: number | null];
-
-/** @internal */
-export function estimateCatchUp(overview: Overview): CatchUp {
-  const parts = [...listEvents(overview), ...overview.sources.flatMap(listReads)];
-  const all = parts.map(([, seconds]) => seconds);
-  const isNever = all.includes(Infinity);
-  return {
-    parts: parts.map(([words]) => words),
-    // They are worked off next to each other.
-    seconds: all.includes(null) && !isNever ? null : Math.max(0, ...all.map(Number)),
-  };
-}
-
-function listEvents({ sources, now, pace }: Overview): Part[] {
-  const waiting = sum(sources, (standing) => standing.pending);
+/** What is left to do, in words, and whether more events arrive than are decided. */
+function describeBacklog({ sources, now, pace }: Overview): { parts: string[]; isGrowing: boolean } {
   const ages = sources.map(({ standing }) => secondsSince(now, standing.oldestPendingAt) ?? 0);
-  if (Math.max(0, ...ages) < BACKLOG_SECONDS) return [];
-  const net = pace.decidedPerSecond - pace.arrivingPerSecond;
-  return [[countNouns(waiting, "event"), net > 0 ? waiting / net : Infinity]];
-}
-
-function listReads({ standing, listReads: { allowed }, tasks }: SourceView): Part[] {
-  const { sourceId, now, safeThrough, historySince, announced, lost } = standing;
-  const behind = secondsSince(now, safeThrough ?? historySince) ?? 0;
-  const parts: Part[] = [];
-  if (behind >= BEHIND_SECONDS) {
-    const pages = (behind * (announced + lost)) / DAY_SECONDS / PAGE_ORDERS;
-    const seconds = Math.max(POLL_SECONDS, pages / (allowed / ALLOWED_SECONDS));
-    parts.push([`${describeSpan(behind)} of changes of ${sourceId}`, seconds]);
-  }
-  for (const task of tasks) parts.push([`${task.kind} ${task.id}`, task.running ? estimateLeft(task) : null]);
-  return parts;
-}
-
-/** Seconds until a task is done; null while too little is done for an estimate. */
-export function estimateLeft({ share, elapsedSeconds }: OpenTask): number | null {
-  return share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
+  const areWaiting = Math.max(0, ...ages) >= BACKLOG_SECONDS;
+  const events = areWaiting
+    ? [
+        countNouns(
+          sum(sources, ({ pending }) => pending),
+          "event",
+        ),
+      ]
+    : [];
+  const reads = sources.flatMap(({ standing, tasks }) => {
+    const { sourceId, safeThrough, historySince } = standing;
+    const behind = secondsSince(now, safeThrough ?? historySince) ?? 0;
+    const changes = behind < BEHIND_SECONDS ? [] : [`${describeSpan(behind)} of changes of ${sourceId}`];
+    return [...changes, ...tasks.map(({ kind, id }) => `${kind} ${id}`)];
+  });
+  return {
+    parts: [...events, ...reads],
+    isGrowing: areWaiting && pace.arrivingPerSecond >= pace.decidedPerSecond,
+  };
 }

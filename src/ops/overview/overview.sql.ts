@@ -24,12 +24,6 @@ export interface Pace {
   readonly decidedPerSecond: number;
 }
 
-/** Events that were received in time and waited for a worker: our delay, not the provider's. */
-export interface Waits {
-  readonly events: number;
-  readonly longestSeconds: number;
-}
-
 export interface Overview {
   /** The database's clock at the time of the reading. */
   readonly now: Instant;
@@ -39,8 +33,6 @@ export interface Overview {
   /** Those that begin to hold. */
   readonly beginning: readonly Holding[];
   readonly pace: Pace;
-  /** Of the last hour. */
-  readonly waits: Waits;
 }
 
 export interface OverviewReaderDeps {
@@ -56,7 +48,6 @@ const HOLD_MS = 4_000;
 const RECENT_MINUTES = 10;
 /** More decisions are not looked at: the latest ones describe the present. */
 const DECISIONS_MAX = 5_000;
-const WAITED_SECONDS = 60;
 
 /**
  * Makes the one reader for all pages of a process; it rejects with the database's error. Each figure takes one
@@ -79,8 +70,7 @@ export function makeOverviewReader({
       listReads: { sent: sent.get(standing.sourceId) ?? 0, allowed },
       tasks: tasks.filter(({ sourceId }) => sourceId === standing.sourceId),
     }));
-    const [pace, waits] = [await readPace(pool), await readWaits(pool)];
-    return { now: facts.now, sources, holding, beginning, pace, waits };
+    return { now: facts.now, sources, holding, beginning, pace: await readPace(pool) };
   }
   return shareReading(read, { clock, holdMs: HOLD_MS });
 }
@@ -108,16 +98,4 @@ async function readPace(pool: Pool): Promise<Pace> {
         where seen_at > clock_timestamp() - interval '1 minute')::float8 as "decidedPerSecond"`,
   );
   return rows[0] ?? { arrivingPerSecond: 0, decidedPerSecond: 0 };
-}
-
-async function readWaits(pool: Pool): Promise<Waits> {
-  const { rows } = await pool.query<Waits>(
-    `select count(*)::int as events,
-       coalesce(extract(epoch from max(seen_at - received_at)), 0)::float8 as "longestSeconds"
-     from (select seen_at, inbox_seq from mirror.history order by history_id desc limit ${DECISIONS_MAX}) newest
-     join mirror.inbox i on i.seq = newest.inbox_seq
-     where seen_at > clock_timestamp() - interval '1 hour'
-       and seen_at - received_at > interval '${WAITED_SECONDS} seconds'`,
-  );
-  return rows[0] ?? { events: 0, longestSeconds: 0 };
 }

@@ -1,6 +1,8 @@
 import type { Verdict } from "../../apply/batchRow.sql.ts";
+import { SOURCE_PAGE } from "../../health/condition.ts";
+import type { Holding } from "../../health/judge.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
-import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -12,11 +14,6 @@ export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {
   confirmed: "good",
   quarantined: "alert",
 };
-
-/** 2026-11-22 14:32, in UTC, for text that is not marked up as a time. */
-export function describeMinute(instant: Instant): string {
-  return formatInstant(instant, 0).slice(0, 16).replace("T", " ");
-}
 
 /** Digits grouped. */
 export function describeCount(count: number): string {
@@ -89,8 +86,8 @@ export function linkEvent(sourceId: string, eventId: string | null): Html {
       >`;
 }
 
-export function endpointAddress(endpointId: string): string {
-  return `/ops/outgoing/${encodeURIComponent(endpointId)}`;
+export function sourceAddress(sourceId: string): string {
+  return `/ops/sources/${encodeURIComponent(sourceId)}`;
 }
 
 /** The source of a list, as a query string; empty for all. */
@@ -110,4 +107,10 @@ export function renderSentence(text: string): Html {
 function renderInstants(text: string): Html {
   const parts = text.split(/(\d{4}-\d{2}-\d{2}T[\d:.]+Z)/);
   return html`${parts.map((part, index) => (index % 2 === 1 ? renderTime(part) : part))}`;
+}
+
+/** The page behind a problem: of a source's problem only what concerns that source. */
+export function pageOf({ condition: { page, label }, subject }: Holding): string {
+  if (page === SOURCE_PAGE) return sourceAddress(subject);
+  return label === "source" ? `${page}${sourceQuery(subject)}` : page;
 }

@@ -5,10 +5,10 @@ import type { Html } from "../../runtime/http/html.ts";
 import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/parts.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import type { Mood } from "../html/page.ts";
-import { renderRemedy } from "../remedies/remedies.ts";
 import { answerQuestions } from "./answers.ts";
 import type { Overview } from "./overview.sql.ts";
-import { describeAge, describeSpan, renderSentence, secondsSince, sourceQuery } from "./phrases.ts";
+import { describeAge, describeSpan, pageOf, renderSentence, secondsSince } from "./phrases.ts";
+import { renderRemedy } from "./remedies.sql.ts";
 
 /** More problems than this are counted: one cause makes the same problem for every source. */
 const SHOWN_MAX = 20;
@@ -33,7 +33,7 @@ export function renderProblems(overview: Overview, viewer: Viewer): Html {
   const left = others.length - SHOWN_MAX;
   return html`<section id="problems" aria-label="What else is wrong">
     ${others.slice(0, SHOWN_MAX).map((each) => renderProblem(each, { overview, viewer, more: false }))}
-    ${left > 0 && html`<p>and ${left} more, on the <a href="/ops/sources">sources' pages</a></p>`}
+    ${left > 0 && html`<p>and ${left} more, on the <a href="#sources">sources' pages</a></p>`}
     ${watched.slice(0, SHOWN_MAX).map((each) => html`<p class="dim">${renderBeginning(each, overview)}</p>`)}
   </section>`;
 }
@@ -62,18 +62,16 @@ function renderProblem(
   problem: Holding,
   { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
 ): Html {
-  const { condition, subject, since, cause, remedy } = problem;
-  const { severity, page, label, name } = condition;
-  const address = label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
+  const { condition, since, cause, remedy } = problem;
+  const { severity, name } = condition;
   const sentence = renderSentence(cause);
-  const { standing } = overview.sources.find((source) => source.standing.sourceId === subject) ?? {};
   return html`<div class="${severity}" data-condition="${name}">
     <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
     <p>
       <span class="nowrap">Since ${renderTime(formatInstant(since, 0))}</span>
-      (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${address}">Details</a>
+      (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${pageOf(problem)}">Details</a>
     </p>
-    ${renderRemedy(problem, { standing, viewer })}
+    ${renderRemedy(problem, viewer)}
   </div>`;
 }
 

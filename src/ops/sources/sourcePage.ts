@@ -17,16 +17,13 @@ import type { KnownSource } from "../../sources/sources.sql.ts";
 import { renderFacts } from "../../html/parts.ts";
 import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/parts.ts";
 import { numberColumn, renderTable } from "../../html/parts.ts";
-import { mayAct, viewerOf } from "../auth/viewer.ts";
+import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { CHART_ASSETS } from "../html/assets.ts";
 import { renderFreshness } from "../html/freshness.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse, sendPage } from "../html/requests.ts";
-import type { List, Listed } from "../lists/listPage.ts";
-import { serveList } from "../lists/listPage.ts";
 import { describeReason } from "../lists/quarantinePage.ts";
-import { estimateLeft } from "../overview/answers.ts";
 import {
   describeBoundedCount,
   describeCount,
@@ -34,6 +31,7 @@ import {
   describeSpan,
   sourceQuery,
 } from "../overview/phrases.ts";
+import { renderRemedyButton } from "../overview/remedies.sql.ts";
 import { renderRangeChoice, renderTrend } from "./trendPanel.ts";
 import { parseRange, readTrend } from "./trends.sql.ts";
 import type { Bucket, Range } from "./trends.sql.ts";
@@ -60,7 +58,6 @@ interface SourcePage {
 /** The sources, and what is known of each. */
 export function makeSourceRoutes({ pool, health, listRate }: SourceRoutesDeps): Router {
   const router = Router();
-  router.get("/sources", serveList(pool, "/ops/sources", SOURCE_LIST));
   router.get("/sources/:sourceId", async ({ params, query }, response) => {
     const sourceId = readField(params.sourceId);
     const isIts = (row: { readonly sourceId: string }) => row.sourceId === sourceId;
@@ -92,8 +89,11 @@ function renderSource(page: SourcePage): string {
   const { sourceId, mode } = standing;
   const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
     <div id="source" data-live>
-      ${renderFreshness([standing])} ${mayAct(viewer) && renderActions(standing)} ${renderStanding(page)}
-      ${renderTasks(page)}
+      ${renderFreshness([standing])} ${renderStanding(page)} ${renderTasks(page)}
+      <h2>Polling</h2>
+      <p>While polling is paused, webhooks are still applied. The poller later reads what it has missed.</p>
+      ${renderRemedyButton(standing.pausedAt === null ? "pause" : "resume", sourceId, viewer)}
+      ${standing.oldestGap !== null && renderRemedyButton("gap", sourceId, viewer)}
     </div>
     <h2 id="trends">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
     ${renderRangeChoice(range)} ${renderTrend(sourceId, buckets, range)}
@@ -107,7 +107,7 @@ function renderSource(page: SourcePage): string {
     title: `Source ${sourceId}`,
     body,
     viewer,
-    section: "sources",
+    section: "overview",
     live: true,
     assets: CHART_ASSETS,
   });
@@ -120,16 +120,6 @@ const MORE = {
   lost: "Lost events",
   actions: "Audit log",
 };
-
-/** Each button leads to a page that says what would happen. */
-function renderActions({ sourceId, pausedAt, oldestGap }: Standing): Html {
-  const lead = (page: string, label: string) =>
-    html`<a class="button" href="/ops/${page}${sourceQuery(sourceId)}">${label}</a>`;
-  return html`<p class="actions">
-    ${pausedAt === null ? lead("pause", "Pause polling…") : lead("resume", "Resume polling…")}
-    ${oldestGap !== null && lead("gap", "Read the gaps…")}
-  </p>`;
-}
 
 /** Every figure with the list behind it. */
 function renderStanding({ standing, reasons, lag }: SourcePage): Html {
@@ -176,6 +166,7 @@ function renderStanding({ standing, reasons, lag }: SourcePage): Html {
 
 const HOUR_NANOS = 3_600n * NANOS_PER_SECOND;
 const HUNDRED = 100;
+const SHARE_MIN = 0.02;
 
 /** Reads that run next to current polling, with their progress. */
 function renderTasks({ standing, tasks }: SourcePage): Html {
@@ -204,7 +195,8 @@ function renderTask(task: OpenTask): Html {
   const { kind, id, since, until, running, share, orders, elapsedSeconds, lastError } = task;
   const name = `${kind} ${id}`;
   const rate = elapsedSeconds > 0 ? `${describeCount(Math.round(orders / elapsedSeconds))} orders/s` : "";
-  const seconds = estimateLeft(task);
+  // With less done, an estimate would be a guess.
+  const seconds = share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
   const left = seconds === null ? "" : `about ${describeSpan(seconds)} left`;
   const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
   return html`<li>
@@ -249,35 +241,6 @@ function renderRequests(requests: readonly RequestCount[], { rateRefusals }: Sta
       rows: requests.map(({ policy, purpose, requests: count }) => [policy, purpose, describeCount(count)]),
     })}`;
 }
-
-/** Every source that was ever configured. They are few: they are read together. */
-const SOURCE_LIST: List<Standing & Listed> = {
-  title: "Sources",
-  section: "sources",
-  note: "A source is an organization at the provider in one mode, test or live. Everything is stored by source.",
-  empty: "No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.",
-  ofSources: false,
-  sorts: ["name"],
-  columns: [
-    {
-      title: "Source",
-      show: ({ sourceId }) =>
-        html`<a class="name" href="/ops/sources/${encodeURIComponent(sourceId)}">${sourceId}</a>`,
-    },
-    { title: "Mode", show: ({ mode }) => mode },
-    { title: "Polling", show: describePolling },
-    { title: "Complete up to", show: ({ safeThrough }) => renderMinute(safeThrough) },
-    { title: "Last event", show: ({ lastEventAt }) => renderInstant(lastEventAt) },
-    { title: "Gaps", kind: "number", show: ({ gaps }) => describeBoundedCount(gaps) },
-    { title: "Waiting", kind: "number", show: ({ pending }) => describeBoundedCount(pending) },
-    { title: "In quarantine", kind: "number", show: ({ quarantined }) => describeBoundedCount(quarantined) },
-  ],
-  async read(pool, { after, limit }) {
-    const [last = ""] = after ?? [];
-    const following = (await readStandings(pool)).filter(({ sourceId }) => sourceId > last);
-    return following.slice(0, limit).map((standing) => ({ ...standing, position: [standing.sourceId] }));
-  },
-};
 
 function describePolling({ pausedAt, lastError, leader }: Standing): Html | string {
   if (pausedAt !== null) return html`paused since ${renderMinute(pausedAt)}`;

@@ -104,7 +104,7 @@ const BEGIN_CYCLE = `with ${HELD}, same as (
        from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
        update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
-         margin_seconds = $7
+         margin_seconds = $7, interval_seconds = $5::double precision / 1000
        from held, same, pace
        where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
        returning ${STATE}, list_doubted_at is not null as "isListDoubted"

@@ -36,7 +36,6 @@ const PAGES = [
   "/ops/orders?source=live&is=late&q=ord&sort=pickup&dir=up&within=7d&col=order&col=status",
   "/ops/orders?q=nothing",
   "/ops",
-  "/ops?via=webhook",
   ORDER,
   "/ops/orders/live/ORD-9",
   "/ops/lost",
@@ -50,7 +49,6 @@ const PAGES = [
   "/ops/quarantine/1",
   "/ops/quarantine/all?state=open",
   "/ops/actions",
-  "/ops/sources",
   "/ops/sources/live",
   "/ops/gaps",
   "/ops/breaches",
@@ -59,13 +57,8 @@ const PAGES = [
   "/ops/events/live/evt_1",
   "/ops/events/live/evt_bad",
   "/ops/queue-health",
-  "/ops/pause?source=live",
-  "/ops/gap?source=live",
-  "/ops/resume?source=live",
   "/ops/outgoing",
-  "/ops/outgoing/erp?state=delivered",
-  "/ops/outgoing/erp/1",
-  "/ops/outgoing-pause?endpoint=erp",
+  "/ops/outgoing/messages?endpoint=erp&state=delivered",
 ];
 type Role = keyof typeof PASSWORDS;
 

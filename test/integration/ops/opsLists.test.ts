@@ -43,10 +43,6 @@ const read = async (path: string, headers = VIEWER) => {
   const page = await response.text();
   return { status: response.status, page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
 };
-const send = async (path: string, fields: Record<string, string>, headers = OPERATOR) => {
-  const body = new URLSearchParams(fields);
-  return fetch(server.url + path, { method: "POST", body, headers, redirect: "manual" });
-};
 const nextOf = (page: string) => /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
 
 /** The first cells of all rows on all pages from this one on. */
@@ -62,7 +58,7 @@ async function walk(path: string, pattern: RegExp): Promise<string[]> {
 }
 
 describe("the lists", () => {
-  it("show every row once, page by page, in both directions, also where keys are equal", async () => {
+  it("show every row once, page by page, also where keys are equal", async () => {
     // Of one status events are known.
     await database.pool.query(
       `update mirror.sources set created_at = now() - interval '30 days', event_grace = '5 minutes';
@@ -71,23 +67,18 @@ describe("the lists", () => {
         lost(60, "1 minute", { counted: false, prefix: "ORD-2" }),
     );
     const references = /\/ops\/orders\/live\/(ORD-\d+)"/g;
-    for (const sort of ["newest", "oldest", "delay"]) {
-      const all = await walk(`/ops/lost?sort=${sort}`, references);
-      expect([sort, all.length, new Set(all).size]).toEqual([sort, 120, 120]);
-    }
-    expect(await walk("/ops/lost?sort=oldest", references)).toEqual(
-      (await walk("/ops/lost", references)).toReversed(),
-    );
+    const all = await walk("/ops/lost", references);
+    expect([all.length, new Set(all).size]).toEqual([120, 120]);
+    expect(all[0]).toMatch(/^ORD-2/);
     expect(await walk("/ops/lost?state=waiting", references)).toHaveLength(60);
     expect(await walk("/ops/lost?source=test", references)).toEqual([]);
   });
 
   it("keep the choice while paging, and refuse an address that is of no page", async () => {
-    const next = nextOf((await read("/ops/lost?state=lost&sort=oldest&source=live")).page);
-    expect(next).toMatch(/^\/ops\/lost\?source=live&state=lost&sort=oldest&after=/);
+    const next = nextOf((await read("/ops/lost?state=lost&source=live")).page);
+    expect(next).toMatch(/^\/ops\/lost\?source=live&state=lost&after=/);
     expect((await read("/ops/lost?after=nonsense")).status).toBe(400);
     expect((await read("/ops/walks?after=1'&after=x")).status).toBe(400);
-    expect((await read("/ops/walks?sort=nonsense")).status).toBe(200);
   });
 
   it("say what would be here", async () => {
@@ -122,23 +113,11 @@ describe("the pages of the sources", () => {
     await database.pool.query(`
       insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
       values ('live', date_trunc('minute', clock_timestamp()), 'order-list', 'live', 1234)`);
-    expect((await read("/ops/sources")).text).toMatch(/live live ✖ no poller is running/);
     const { text, page } = await read("/ops/sources/live", OPERATOR);
     expect(text).toContain("Identity provider.example/live");
     expect(page).toMatch(/<td class="number"[^>]*>1,234</);
-    expect(page).toContain('href="/ops/pause?source=live"');
+    expect(text).toContain("✖ no poller is running");
     expect((await read("/ops/sources/none")).status).toBe(404);
-  });
-
-  it("pause polling after saying what that means, and record it", async () => {
-    expect((await read("/ops/pause?source=live", OPERATOR)).text).toContain("webhooks are still applied");
-    expect((await send("/ops/pause", { source: "live" }, VIEWER)).status).toBe(405);
-    const done = await send("/ops/pause", { source: "live" });
-    expect((await read(done.headers.get("location") ?? "")).text).toContain(
-      "Paused polling: source live (1).",
-    );
-    expect((await read("/ops/sources/live")).text).toContain("Polling paused since");
-    expect((await read("/ops/pause?source=live")).text).toContain("There is nothing to do.");
   });
 });
 

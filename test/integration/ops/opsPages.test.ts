@@ -98,7 +98,7 @@ describe("the queues", () => {
   });
 
   it("forbid other pages to load or execute anything from elsewhere", async () => {
-    for (const path of ["/ops/queue-health", "/ops/sources", "/ops/nothing"]) {
+    for (const path of ["/ops/queue-health", "/ops/sources/live", "/ops/nothing"]) {
       const response = await fetch(server.url + path);
       const policy = response.headers.get("content-security-policy") ?? "";
       expect(policy).toContain("default-src 'none'; style-src 'self'; script-src 'self';");

@@ -39,7 +39,7 @@ const STATES: readonly State[] = [
     name: "a new source has not been read",
     statement: `update mirror.sources set created_at = now(); ${poll("safe_through = null")}`,
     verdict: /^… Starting: live not verified yet\.$/,
-    answers: ["… Starting", "✔ Webhooks arrive", "✔ Nothing stuck", "✔ Yes, in about 1 min"],
+    answers: ["… Starting", "✔ Webhooks arrive", "✔ Nothing stuck", "✔ Yes"],
   },
   {
     name: "the worker is dead",
@@ -89,7 +89,7 @@ const STATES: readonly State[] = [
     statement: `insert into mirror.quarantine (source_id, via, reason)
       select 'live', 'webhook', 'not_json' from generate_series(1, 61)`,
     verdict:
-      /^▲ 61 events or reads of live could not be processed\. Since .* Details Process 61 again or dismiss them…$/,
+      /^▲ 61 events or reads of live could not be processed\. Since .* Details Process them again or dismiss them…$/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "▲ Some stuck", "✔ Yes"],
   },
 ];

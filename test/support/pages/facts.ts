@@ -41,6 +41,7 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     lastBreachAt: null,
     lateSeconds: null,
     marginSeconds: 300,
+    intervalSeconds: 30,
     listDoubtedAt: null,
     pending: 0,
     oldestPendingAt: null,

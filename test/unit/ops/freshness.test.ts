@@ -72,7 +72,15 @@ describe("on time", () => {
   });
 
   it("is old when the data is, and not before", () => {
-    expect(judgeFreshness(makeSourceFacts({ polledThrough: ago(119) })).isOld).toBe(false);
-    expect(judgeFreshness(makeSourceFacts({ polledThrough: ago(121) })).isOld).toBe(true);
+    const isOld = (seconds: number, intervalSeconds: number | null) =>
+      judgeFreshness(makeSourceFacts({ polledThrough: ago(seconds), intervalSeconds })).isOld;
+    expect([isOld(69, 30), isOld(71, 30), isOld(69, null), isOld(71, null)]).toEqual([
+      false,
+      true,
+      false,
+      true,
+    ]);
+    // Polls five minutes apart are older for longer, and are not behind.
+    expect([isOld(609, 300), isOld(611, 300)]).toEqual([false, true]);
   });
 });

@@ -1,0 +1,261 @@
+import type { RequestHandler } from "express";
+import { queryInstants } from "../../database/columns.ts";
+import type { Pool } from "../../database/database.ts";
+import { classifyDatabaseError } from "../../database/databaseErrors.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { renderInstant, renderTable } from "../../html/parts.ts";
+import type { KindOfColumn } from "../../html/parts.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { readSourceIds } from "../../sources/sources.sql.ts";
+import { viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderPage, renderPaging } from "../html/page.ts";
+import type { Section } from "../html/page.ts";
+import { readField, refuse, renderChoice, sendPage } from "../html/requests.ts";
+import { describeCount, describeDelay, linkOrder, renderSentence } from "../overview/phrases.ts";
+
+// A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so
+// that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
+
+/** The expressions to select, and the cell that their values make. */
+export interface Column {
+  readonly title: string;
+  /** Numbers are aligned to the right, and sentences wrap. */
+  readonly kind?: KindOfColumn["kind"];
+  readonly select: readonly string[];
+  readonly show: (...values: never[]) => string | Html;
+}
+
+interface Filter {
+  readonly label: string;
+  /** Null: any text. */
+  readonly words: readonly string[] | null;
+  /** A word as people read it; default: as it is. */
+  readonly describe?: (word: string) => string;
+  /** What is shown if nothing is chosen; default: any. */
+  readonly standard?: string;
+}
+
+export interface List {
+  readonly title: string;
+  readonly note: string;
+  /** What would be here, if nothing is. */
+  readonly empty: string;
+  readonly section?: Section;
+  /** Without this, the list is not of sources. */
+  readonly ofSources?: false;
+  readonly filters?: Readonly<Record<string, Filter>>;
+  readonly columns: readonly Column[];
+  /** What the rows are sorted by: the types of expressions, which together are unique and never null. */
+  readonly keys: Readonly<Record<string, string>>;
+  /** Default: the greatest first. */
+  readonly ascending?: true;
+  /**
+   * The rest of the statement, whose values are the source, the limit, the position, and the chosen words of `filters`;
+   * null stands for any.
+   */
+  readonly from: (paging: { readonly condition: string; readonly order: string }) => string;
+  /** Between the filter and the table. */
+  readonly above?: (page: ListPage) => Html | false;
+}
+
+interface Row {
+  /** The sort keys, as the server writes them as text. */
+  readonly position: readonly string[];
+  readonly cells: readonly (string | Html)[];
+}
+
+export interface ListPage {
+  readonly list: List;
+  /** Its address, without a query. */
+  readonly path: string;
+  /** Null: every source. */
+  readonly sourceId: string | null;
+  /** The chosen word of each filter; null: any. */
+  readonly chosen: Readonly<Record<string, string | null>>;
+  /** The position before the first row; null on the first page. */
+  readonly after: readonly string[] | null;
+  readonly sources: readonly string[];
+  readonly rows: readonly Row[];
+  readonly hasMore: boolean;
+  /** Number of an action that was just carried out; empty: none. */
+  readonly did: string;
+  readonly viewer: Viewer;
+}
+
+/** Rows on one page. */
+const PAGE_ROWS = 50;
+const TEXT_LENGTH_MAX = 200;
+
+/** Serves a list at `path`. */
+export function serveList(pool: Pool, path: string, list: List): RequestHandler {
+  return async (request, response) => {
+    const choice = parseChoice(list, request.query);
+    try {
+      const rows = await readRows(pool, list, choice);
+      const page: ListPage = {
+        list,
+        path,
+        ...choice,
+        sources: list.ofSources === false ? [] : await readSourceIds(pool),
+        rows: rows.slice(0, PAGE_ROWS),
+        hasMore: rows.length > PAGE_ROWS,
+        did: readField(request.query["did"]),
+        viewer: viewerOf(response),
+      };
+      sendPage(response, renderList(page));
+    } catch (error) {
+      if (choice.after === null || classifyDatabaseError(error) !== "refused-content") throw error;
+      refuse(response, 400, "This is not the address of a page of this list.");
+    }
+  };
+}
+
+type Choice = Pick<ListPage, "sourceId" | "chosen" | "after">;
+
+function parseChoice({ filters = {}, ofSources }: List, given: Readonly<Record<string, unknown>>): Choice {
+  const chosen = Object.entries(filters).map(([name, { words, standard = null }]) => {
+    const word = readField(given[name]).trim().slice(0, TEXT_LENGTH_MAX);
+    return [name, (words ?? [word].filter(Boolean)).includes(word) ? word : standard] as const;
+  });
+  const after = [given["after"]].flat().map(readField);
+  return {
+    sourceId: ofSources === false ? null : readField(given["source"]) || null,
+    chosen: Object.fromEntries(chosen),
+    after: after.every((key) => key === "") ? null : after,
+  };
+}
+
+/** One row more than a page has. A position that is not of the keys' types makes Postgres refuse the statement. */
+async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Choice): Promise<Row[]> {
+  const { columns, keys, ascending, filters = {}, from } = list;
+  const nameOf = (column: number, value: number) => `value_${column}_${value}`;
+  const selected = columns.flatMap(({ select }, column) =>
+    select.map((expression, value) => `${expression} as ${nameOf(column, value)}`),
+  );
+  const expressions = Object.keys(keys);
+  const places = Object.values(keys).map((type, index) => `(($3::text[])[${index + 1}])::${type}`);
+  const isBehind = `(${expressions.join(", ")}) ${ascending ? ">" : "<"} (${places.join(", ")})`;
+  const rest = from({
+    condition: `($3::text[] is null or ${isBehind})`,
+    order: `order by ${expressions.map((each) => each + (ascending ? "" : " desc")).join(", ")}`,
+  });
+  const position = `array[${expressions.map((each) => `(${each})::text`).join(", ")}] as position`;
+  const words = Object.keys(filters).map((name) => chosen[name] ?? null);
+  const rows = await queryInstants<Pick<Row, "position"> & Readonly<Record<string, unknown>>>(
+    pool,
+    `select ${[position, ...selected].join(", ")} ${rest}`,
+    [sourceId, PAGE_ROWS + 1, after, ...words],
+  );
+  return rows.map((row) => ({
+    position: row.position,
+    cells: columns.map(({ select, show }, column) =>
+      show(...(select.map((_, value) => row[nameOf(column, value)]) as never[])),
+    ),
+  }));
+}
+
+function renderList(page: ListPage): string {
+  const { list, rows, sourceId, after, chosen, viewer } = page;
+  const { title, note, empty, columns, filters = {}, section = "overview" } = list;
+  const last = rows.at(-1);
+  const isNarrowed = Object.entries(filters).some(([name, { standard = null }]) => chosen[name] !== standard);
+  const isFiltered = sourceId !== null || after !== null || isNarrowed;
+  const table = () =>
+    renderTable({
+      title,
+      cards: true,
+      columns: columns.map(({ title: name, kind }) => (kind === undefined ? name : { title: name, kind })),
+      rows: rows.map(({ cells }) => cells),
+    });
+  const body = html`<h1>${title}</h1>
+    <p>${renderSentence(note)}</p>
+    ${renderFilter(page)} ${list.above?.(page)}
+    <div id="list" data-live>
+      ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
+    </div>
+    ${renderPaging({
+      first: after === null ? null : writeAddress(page),
+      next: page.hasMore && last !== undefined ? writeAddress(page, last.position) : null,
+    })}`;
+  return renderPage({ title, body, viewer, section, live: after === null });
+}
+
+/** The address of a list; what is as by default is left out, and so is the position. */
+function writeAddress({ path, list, sourceId, chosen }: ListPage, after: readonly string[] = []): string {
+  const parameters = new URLSearchParams();
+  if (sourceId !== null) parameters.set("source", sourceId);
+  for (const [name, { standard = null }] of Object.entries(list.filters ?? {})) {
+    const word = chosen[name] ?? null;
+    if (word !== null && word !== standard) parameters.set(name, word);
+  }
+  for (const key of after) parameters.append("after", key);
+  return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
+}
+
+function renderFilter({ list, path, sourceId, chosen, sources }: ListPage): Html {
+  const { title, filters = {}, ofSources } = list;
+  const choices = Object.entries(filters).map(([name, { label, words, describe, standard }]) =>
+    words === null
+      ? html`<label>${label} <input name="${name}" value="${chosen[name] ?? ""}" size="14" /></label>`
+      : renderChoice({
+          label,
+          name,
+          words,
+          chosen: chosen[name] ?? null,
+          describe,
+          ...(standard !== undefined && { any: null }),
+        }),
+  );
+  if (ofSources !== false)
+    choices.unshift(renderChoice({ label: "Source", name: "source", words: sources, chosen: sourceId }));
+  if (choices.length === 0) return html``;
+  return html`<form class="row filter" action="${path}" aria-label="Choice of ${title.toLowerCase()}">
+    ${choices}<button>Show</button>
+  </form>`;
+}
+
+export function text(title: string, expression: string): Column {
+  return { title, select: [expression], show: (value: string | null) => value ?? "–" };
+}
+
+export function sentence(title: string, expression: string): Column {
+  return { ...text(title, expression), kind: "sentence" };
+}
+
+export function count(title: string, expression: string): Column {
+  const show = (value: number | null) => (value === null ? "–" : describeCount(value));
+  return { title, kind: "number", select: [`(${expression})::float8`], show };
+}
+
+/** Seconds. */
+export function delay(title: string, expression: string): Column {
+  const show = (seconds: number | null) => (seconds === null ? "–" : describeDelay(seconds));
+  return { title, kind: "number", select: [`(${expression})::float8`], show };
+}
+
+/** A timestamptz, to the millisecond unless `show` says otherwise. */
+export function time(
+  title: string,
+  expression: string,
+  show: (at: Instant | null) => string | Html = renderInstant,
+): Column {
+  return { title, select: [`mirror.nanos_of(${expression})`], show };
+}
+
+export const SOURCE = text("Source", "source_id");
+
+export const ORDER: Column = {
+  title: "Order",
+  select: ["source_id", "reference"],
+  show: (sourceId: string, reference: string | null) => linkOrder({ sourceId, reference }),
+};
+
+/** A period of updatedAt; its ends are expressions of nanoseconds. */
+export function period(since: string, until: string): readonly Column[] {
+  return [
+    { title: "From", select: [since], show: renderInstant },
+    { title: "To (exclusive)", select: [until], show: renderInstant },
+  ];
+}

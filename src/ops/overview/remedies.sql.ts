@@ -1,0 +1,143 @@
+import { Router } from "express";
+import type { Pool } from "../../database/database.ts";
+import type { Holding } from "../../health/judge.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import { renderAction, renderForbidden } from "../../html/parts.ts";
+import { reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
+import { readGaps } from "../../poll/ledger/coverage.sql.ts";
+import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { setPaused } from "../../sources/sources.sql.ts";
+import { mayAct } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { parseForm, readField, readForm } from "../html/requests.ts";
+import { carryOut } from "../lists/audit.sql.ts";
+import { sourceQuery } from "./phrases.ts";
+
+/** What an operator can do from these pages with one press: each can be undone, or only reads again. */
+interface Remedy {
+  /** What it is applied to. */
+  readonly of: "source" | "endpoint";
+  readonly button: string;
+  /** As the audit log names it. */
+  readonly action: string;
+  /** Resolves with the number of things affected. */
+  readonly apply: (pool: Pool, name: string) => Promise<number>;
+}
+
+/** More gaps than anybody reads; the next press reads the rest. */
+const GAPS_MAX = 50;
+
+const REMEDIES = {
+  pause: {
+    of: "source",
+    button: "Pause polling",
+    action: "pause",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: true })),
+  },
+  resume: {
+    of: "source",
+    button: "Resume polling",
+    action: "resume",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: false })),
+  },
+  gap: { of: "source", button: "Read the gaps now", action: "read_gaps", apply: requestGaps },
+  reread: { of: "source", button: "Read these orders again now", action: "reread", apply: hastenExcepted },
+  "outgoing-pause": {
+    of: "endpoint",
+    button: "Pause this endpoint",
+    action: "pause_endpoint",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: true })),
+  },
+  "outgoing-resume": {
+    of: "endpoint",
+    button: "Resume this endpoint",
+    action: "resume_endpoint",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: false })),
+  },
+  "outgoing-retry": {
+    of: "endpoint",
+    button: "Send these messages again",
+    action: "retry_endpoint",
+    apply: reviveDead,
+  },
+} as const satisfies Readonly<Record<string, Remedy>>;
+type RemedyName = keyof typeof REMEDIES;
+
+/** The actions, which lead to their entry in the audit log. */
+export function makeRemedyRoutes(pool: Pool): Router {
+  const router = Router();
+  for (const [name, { of, action, apply }] of Object.entries<Remedy>(REMEDIES))
+    router.post(`/${name}`, parseForm, async (request, response) => {
+      const subject = readField(readForm(request)[of]);
+      const target = `${of} ${subject}`;
+      const sourceId = of === "source" ? subject : null;
+      await carryOut(pool, response, { action, sourceId, target }, () => apply(pool, subject));
+    });
+  return router;
+}
+
+/** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
+async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
+  const [standing] = await readStandings(pool, sourceId);
+  const { oldestGap = null, provedUntil = null } = standing ?? {};
+  if (oldestGap === null || provedUntil === null) return 0;
+  const within = { since: oldestGap.since, until: provedUntil };
+  const gaps = await readGaps(pool, { sourceId, within, limit: GAPS_MAX });
+  for (const gap of gaps) await requestPeriod(pool, { kind: "backfill", sourceId, ...gap });
+  return gaps.length;
+}
+
+/** Makes due now the single reads of the orders that a proof excludes. What they are read for stays recorded. */
+async function hastenExcepted(pool: Pool, sourceId: string): Promise<number> {
+  const { rowCount } = await pool.query(
+    `update mirror.refetches r set next_attempt_at = clock_timestamp()
+     from mirror.exceptions e
+     where r.source_id = $1 and e.source_id = r.source_id and e.reference = r.reference`,
+    [sourceId],
+  );
+  return rowCount ?? 0;
+}
+
+const OF_CONDITIONS: Readonly<Record<string, RemedyName>> = {
+  OrderMirrorPaused: "resume",
+  OrderMirrorGaps: "gap",
+  OrderMirrorExceptions: "reread",
+  OrderMirrorOutgoingFailing: "outgoing-pause",
+  OrderMirrorOutgoingGivenUp: "outgoing-retry",
+};
+
+/** Where people choose what to do, and for how much. */
+const PAGES: Readonly<Record<string, (subject: string) => readonly [label: string, address: string]>> = {
+  OrderMirrorQuarantine: (source) => [
+    "Process them again or dismiss them…",
+    `/ops/quarantine/all${sourceQuery(source)}`,
+  ],
+  OrderMirrorDeadJobs: (queue) => [
+    "Retry the failed jobs…",
+    `/ops/queues/queue/${encodeURIComponent(queue)}?status=failed`,
+  ],
+};
+
+/** The button of a remedy; disabled, with the reason, for those who may not press it. */
+export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
+  const { of, button } = REMEDIES[name];
+  return mayAct(viewer)
+    ? renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })
+    : renderForbidden(button, "Only operators may do this.");
+}
+
+/**
+ * What can be done about a condition from these pages; nothing if a person is needed elsewhere, at a server, at the
+ * provider, or at the configuration.
+ */
+export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): Html {
+  const name = OF_CONDITIONS[condition.name];
+  if (name !== undefined) return renderRemedyButton(name, subject, viewer);
+  const [label, address] = PAGES[condition.name]?.(subject) ?? [];
+  if (label === undefined) return html``;
+  return mayAct(viewer)
+    ? html`<p><a class="button" href="${address}">${label}</a></p>`
+    : renderForbidden(label, "Only operators may do this.");
+}
