@@ -15,13 +15,6 @@ const shared = {
   hookTimeout: 300_000,
   expect: { poll: { timeout: 60_000 } },
 };
-/** Random worlds by the thousand: too long for those who want an answer in seconds. */
-const PROPERTIES = [
-  "test/unit/domain/claimsAndReads.test.ts",
-  "test/unit/domain/seenKeys.test.ts",
-  "test/unit/domain/walkAgainstNastyProvider.test.ts",
-  "test/unit/poll/convergence.test.ts",
-];
 /** `npm run test:long`: files named so, and more runs of what draws its cases. */
 const LONG = process.env["TEST_LONG"] === "1" ? [] : ["**/*.long.test.ts"];
 const setupFiles = ["test/support/run/seedProperties.ts"];
@@ -40,12 +33,11 @@ export default defineConfig({
           ...shared,
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...PROPERTIES, ...LONG],
+          exclude: [...configDefaults.exclude, ...LONG],
           setupFiles,
           isolate: false,
         },
       },
-      { test: { ...shared, name: "properties", include: PROPERTIES, setupFiles, isolate: false } },
       // Loading the program takes longer than many a file's tests; each file closes what it opened.
       {
         test: {

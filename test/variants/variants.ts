@@ -246,7 +246,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
+      test: "a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
     },
   },
   {
@@ -288,7 +288,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
+      test: "a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
     },
   },
   {
@@ -337,8 +337,8 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/unit/poll/convergence.test.ts",
-      test: "polling a nasty provider, with events, refetches and a process that dies ends with the provider's orders, no gap, no false claim, and no writes in a second pass",
+      file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
+      test: "a walk over the pages of a nasty provider shows every order that was there when it began, if the window has no end and it is proved",
     },
   },
   {

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { floorTo } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { makeRandom, shuffle } from "../faults/random.ts";
@@ -59,7 +60,6 @@ const MICRO = 1_000n;
 export class NastyProvider {
   readonly #behaviour: NastyBehaviour;
   readonly #rows: Row[];
-  readonly #firstStamps: ReadonlyMap<string, Instant>;
   #late: { row: Row; visibleAt: Instant }[] = [];
   readonly #busy = new Set<number>();
   readonly #random: () => number;
@@ -80,7 +80,6 @@ export class NastyProvider {
       stamp: this.#keep(START - seconds(120 * (1 - place / behaviour.orders)) - seconds(10)),
       revision: 1,
     }));
-    this.#firstStamps = new Map(this.#rows.map(({ reference, stamp }) => [reference, stamp]));
   }
 
   get now(): Instant {
@@ -150,22 +149,6 @@ export class NastyProvider {
     };
   }
 
-  /** Of the visible orders, the one that changed last, as shown. */
-  newest(): ServedRow | undefined {
-    const row = this.#rows.reduce<Row | undefined>(
-      (last, each) => (last === undefined || each.stamp > last.stamp ? each : last),
-      undefined,
-    );
-    if (row === undefined) return undefined;
-    const { reference, revision, stamp } = row;
-    return { reference, revision, updatedAt: floorTo(stamp, this.#behaviour.granule) };
-  }
-
-  /** Orders that had a change with an earlier timestamp, current or superseded, visible or not any more. */
-  listChangedBefore(instant: Instant): string[] {
-    return [...this.#firstStamps].filter(([, stamp]) => stamp < instant).map(([reference]) => reference);
-  }
-
   /** Everything that is visible now. */
   visible(): { reference: string; revision: number; stamp: Instant }[] {
     return this.#rows.map(({ reference, revision, stamp }) => ({ reference, revision, stamp }));
@@ -219,6 +202,30 @@ export class NastyProvider {
       this.#busy.delete(row.place);
     }
   }
+}
+
+/** Any behaviour; `full` has realistic pages and load, `small` a tenth of that, so that thousands of runs are possible. */
+export function arbitraryBehaviour(extent: "small" | "full"): fc.Arbitrary<NastyBehaviour> {
+  const isFull = extent === "full";
+  return fc.record({
+    seed: fc.nat(),
+    sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
+    ties: fc.constantFrom("stable", "random"),
+    sinceInclusive: fc.boolean(),
+    untilInclusive: fc.boolean(),
+    cutsBounds: fc.boolean(),
+    granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
+    keepsFiner: fc.boolean(),
+    requestSeconds: fc.constantFrom(0.05, 0.5, 2),
+    lateShare: fc.constantFrom(0, 0.03, 0.3),
+    lateSecondsMax: fc.constantFrom(1, 20, 58),
+    futureShare: fc.constantFrom(0, 0.02),
+    futureSecondsMax: fc.constantFrom(0, 100),
+    skewSeconds: fc.constantFrom(0, 2),
+    limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
+    orders: isFull ? fc.constantFrom(500, 2_000) : fc.constantFrom(15, 60, 200),
+    updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),
+  });
 }
 
 export function seconds(count: number): bigint {

@@ -12,7 +12,6 @@ const LONG = [
   "test/e2e/mirror/canary.test.ts",
   "test/e2e/firstHour/package.test.ts",
   "test/e2e/edge/overload.test.ts",
-  "test/unit/poll/convergence.test.ts",
 ];
 
 /**
