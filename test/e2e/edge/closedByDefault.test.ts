@@ -9,10 +9,15 @@ import { ask } from "../../support/http/ask.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import {
+  LIVE_ENV,
+  runProgram,
+  startProgram,
+  startRole,
+  stopPrograms,
+} from "../../support/programs/program.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 
 let database: TestDatabase;
 let folder: string;
@@ -30,10 +35,7 @@ beforeEach(async () => {
     DATABASE_URL: database.url,
     DATA_DIR: folder,
     PORT: String(port),
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
+    ...LIVE_ENV,
     LOCAL_TRUST: "",
   };
 });
@@ -43,11 +45,7 @@ afterEach(async () => {
 });
 afterAll(() => database.drop());
 
-async function startWeb(more: Record<string, string> = {}): Promise<RunningProgram> {
-  const web = startProgram(["web"], { ...env, ...more });
-  await web.waitFor(/web is ready/);
-  return web;
-}
+const startWeb = (more: Record<string, string> = {}) => startRole("web", { ...env, ...more });
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 const statusOf = async (address: string, headers: Record<string, string> = {}) =>

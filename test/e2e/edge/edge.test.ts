@@ -4,10 +4,9 @@ import { attackEdge } from "../../support/http/edgeAttack.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const FORGED_MIN = 10_000;
@@ -26,19 +25,8 @@ beforeEach(async () => {
 afterEach(stopPrograms);
 afterAll(() => database.drop());
 
-async function startWeb(env: Record<string, string> = {}): Promise<RunningProgram> {
-  const web = startProgram(["web"], {
-    DATABASE_URL: database.url,
-    PORT: String(port),
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
-    ...env,
-  });
-  await web.waitFor(/web is ready/);
-  return web;
-}
+const startWeb = (env: Record<string, string> = {}) =>
+  startRole("web", { DATABASE_URL: database.url, PORT: String(port), ...env });
 
 async function sendOne(number: number): Promise<{ status: number | null; tookMs: number }> {
   const id = `evt_${number}`;

@@ -5,12 +5,12 @@ import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
-import type { Ending, RunningProgram } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
+import type { Ending } from "../../support/programs/program.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 
 const MEBIBYTE = 1_048_576;
 
@@ -23,14 +23,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   const port = await findFreePort();
   url = `http://127.0.0.1:${port}`;
-  env = {
-    DATABASE_URL: postgres.url,
-    PORT: String(port),
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
-  };
+  env = { DATABASE_URL: postgres.url, PORT: String(port) };
 });
 afterEach(async () => {
   postgres.thaw();
@@ -49,8 +42,7 @@ async function storedEvents(): Promise<Set<string>> {
 describe("a shutdown in the middle of traffic", () => {
   /** Ends `up` by SIGTERM under load, just after `trouble`, and expects every acknowledged event to be stored. */
   async function endUnderLoad(trouble: () => Promise<void> | void, heal: () => void): Promise<Ending> {
-    const up: RunningProgram = startProgram(["up"], env);
-    await up.waitFor(/web is ready/);
+    const up = await startRole("up", env);
     const load = makeEventLoad(`${url}/webhooks/live`);
     load.start();
     await expect.poll(() => load.acknowledged.size, { timeout: 60_000, interval: 10 }).toBeGreaterThan(100);
@@ -106,8 +98,7 @@ if (!isLinux) process.stderr.write("NOT RUN: memory under overload; only Linux t
 it.runIf(isLinux)(
   "several times what may wait at once is refused with 503, in bounded memory, and then all is well again",
   async () => {
-    const web = startProgram(["web"], env);
-    await web.waitFor(/web is ready/);
+    const web = await startRole("web", env);
     const body = (id: string) => {
       const order = { reference: "BIG", updatedAt: at(1), more: { note: "x".repeat(MEBIBYTE / 2) } };
       return makeEventBody({ id, order });

@@ -8,11 +8,11 @@ import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 
 // The proxies of docs/production.md, with the configurations that it shows, between strangers and a web process.
 
@@ -32,15 +32,7 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   home = await mkdtemp(path.join(tmpdir(), "order-mirror-proxies-"));
   backend = await findFreePort();
-  const web = startProgram(["web"], {
-    DATABASE_URL: database.url,
-    PORT: String(backend),
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
-  });
-  await web.waitFor(/web is ready/);
+  await startRole("web", { DATABASE_URL: database.url, PORT: String(backend) });
 });
 afterAll(async () => {
   await stopPrograms();

@@ -5,10 +5,10 @@ import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 
 const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");
 const CHANGES = 600;
@@ -29,16 +29,7 @@ beforeAll(async () => {
   await makeLiveApply(database.pool).applyEvents(await putIntoInbox(database.pool, bodies));
   const port = await findFreePort();
   url = `http://127.0.0.1:${port}`;
-  const web = startProgram(["web"], {
-    DATABASE_URL: database.url,
-    PORT: String(port),
-    LOCAL_TRUST: "true",
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
-  });
-  await web.waitFor(/web is ready/);
+  await startRole("web", { DATABASE_URL: database.url, PORT: String(port) });
 });
 afterEach(() => stopReaders());
 afterAll(async () => {

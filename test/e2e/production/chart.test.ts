@@ -205,18 +205,6 @@ describe.runIf(canRender)("the Helm chart", () => {
     }
   });
 
-  it("migrates first, with settings that exist by then", () => {
-    const hooks = full.filter(({ metadata }) => metadata.annotations?.["helm.sh/hook"] !== undefined);
-    expect(
-      hooks
-        .map(({ kind, metadata }) => [kind, metadata.annotations?.["helm.sh/hook-weight"] ?? "0"])
-        .sort((one, other) => Number(one[1]) - Number(other[1])),
-    ).toEqual([
-      ["ConfigMap", "-1"],
-      ["Job", "0"],
-    ]);
-  });
-
   it("contains the current alerts and the package's version", async () => {
     const rule = full.find(({ kind }) => kind === "PrometheusRule");
     const { groups } = parse(await readFile(ALERTS, "utf8")) as { groups: unknown };

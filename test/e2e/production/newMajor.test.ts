@@ -12,8 +12,7 @@ import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/de
 import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { startFaultProvider } from "../../support/providers/faultProvider.ts";
 import { followFeed } from "../../support/mirror/feedFollower.ts";
-import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";
 
 const run = promisify(execFile);
 const PATIENCE = { timeout: 120_000, interval: 100 };
@@ -75,18 +74,8 @@ it.runIf(hasDebianPostgres).each([
   const oldUrl = withDatabase(old.url, "mirror");
   expect((await runProgram(["migrate"], { DATABASE_URL: oldUrl })).code).toBe(0);
   const port = await findFreePort();
-  const startUp = async (databaseUrl: string) => {
-    const program = startProgram(["up"], {
-      ...provider.env,
-      DATABASE_URL: databaseUrl,
-      PORT: String(port),
-      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-      LOG_FORMAT: "json",
-    });
-    await program.waitFor(/poller is ready/);
-    return program;
-  };
+  const startUp = (databaseUrl: string) =>
+    startRole("up", { ...provider.env, DATABASE_URL: databaseUrl, PORT: String(port) });
   const before = await startUp(oldUrl);
   await provider.sendEventsTo(`http://127.0.0.1:${port}/webhooks/live`);
   const follower = followFeed(`http://127.0.0.1:${port}`);

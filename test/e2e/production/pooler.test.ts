@@ -4,8 +4,8 @@ import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
+import { sendEvent } from "../../support/signing/webhooks.ts";
 
 afterEach(stopPrograms);
 
@@ -24,17 +24,13 @@ describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => 
     });
     expect(seeded.status).toBe(200);
     const port = await findFreePort();
-    const program = startProgram(["up"], {
+    const program = await startRole("up", {
       DATABASE_URL: pooler.url,
       DATABASE_DIRECT_URL: database.url,
       DELIVERY_BASE_URL: sandbox.url,
-      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
       POLL_INTERVAL_SECONDS: "1",
       PORT: String(port),
-      LOG_FORMAT: "json",
     });
-    await program.waitFor(/poller is ready/, 120_000);
 
     const base = `http://127.0.0.1:${port}`;
     const events = Array.from({ length: 40 }, (_, n) => `R${n}`);

@@ -1,10 +1,10 @@
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
@@ -13,7 +13,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
+import { readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
@@ -34,8 +34,6 @@ const canRun = hasDebianPostgres && canStartRedis;
 for (const [program, what] of [
   [canRun ? "sh" : "postgresql, redis-server", "the commands of docs/production.md"],
   ["systemd-analyze", "the examination of the systemd units"],
-  ["nginx", "the configuration of nginx"],
-  ["caddy", "the configuration of Caddy"],
   ["docker-compose", "the check of docker-compose.yml"],
 ] as const) {
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
@@ -186,89 +184,6 @@ describe.runIf(has("systemd-analyze"))("the systemd units", () => {
       expect(rated.stdout).toContain("Overall exposure level");
     }
   });
-});
-
-async function makeCertificate(): Promise<{ key: string; certificate: string }> {
-  const [key, certificate] = [path.join(home, "mirror.key"), path.join(home, "mirror.pem")];
-  const subject = ["-subj", "/CN=mirror.example.com"];
-  await run("openssl", [
-    "req",
-    "-x509",
-    "-newkey",
-    "rsa:2048",
-    "-nodes",
-    "-days",
-    "2",
-    ...subject,
-    "-keyout",
-    key,
-    "-out",
-    certificate,
-  ]);
-  return { key, certificate };
-}
-
-describe.runIf(has("nginx"))("nginx", () => {
-  it("serves /webhooks with the page's configuration", LONG, async () => {
-    const { key, certificate } = await makeCertificate();
-    const [port, backend] = [await findFreePort(), await findFreePort()];
-    const [given = ""] = readProductionPage("nginx");
-    const server = given
-      .replaceAll("127.0.0.1:3000", `127.0.0.1:${backend}`)
-      .replace("443", `127.0.0.1:${port}`)
-      .replace("/etc/ssl/mirror.pem", certificate)
-      .replace("/etc/ssl/mirror.key", key);
-    const file = path.join(home, "nginx.conf");
-    const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
-      (name) => `${name}_temp_path ${home}/${name};`,
-    );
-    const user = process.getuid?.() === 0 ? "user root;" : "";
-    await writeFile(
-      file,
-      `${user} daemon off; pid ${home}/nginx.pid; error_log stderr; events {}
-http { access_log off; ${places.join(" ")} ${server} }`,
-    );
-    await run("nginx", ["-t", "-c", file]);
-    const proxy = spawn("nginx", ["-c", file], { stdio: "ignore" });
-    onTestFinished(() => void proxy.kill("SIGTERM"));
-    const { createServer } = await import("node:http");
-    const seen: string[] = [];
-    const web = createServer((request, response) => {
-      seen.push(
-        `${request.method} ${request.url} ${request.headers.host} ${String(request.headers["x-forwarded-proto"])}`,
-      );
-      response.end();
-    }).listen(backend, "127.0.0.1");
-    onTestFinished(() => void web.close());
-    const post = () =>
-      run("curl", [
-        "--silent",
-        "--insecure",
-        "--resolve",
-        `mirror.example.com:${port}:127.0.0.1`,
-        "--data",
-        "{}",
-        "--output",
-        "/dev/null",
-        "--write-out",
-        "%{http_code}",
-        `https://mirror.example.com:${port}/webhooks/live`,
-      ]).then(
-        ({ stdout }) => stdout,
-        () => "away",
-      );
-    await expect.poll(post, { timeout: 90_000 }).toBe("200");
-    expect(seen.at(-1)).toBe("POST /webhooks/live mirror.example.com https");
-  });
-});
-
-it.runIf(has("caddy"))("Caddy understands the page's configuration", LONG, async () => {
-  const file = path.join(home, "Caddyfile");
-  await writeFile(file, readCaddyfile());
-  const { stdout } = await run("caddy", ["adapt", "--validate", "--config", file, "--adapter", "caddyfile"], {
-    env: { ...process.env, HOME: home },
-  });
-  expect(stdout).toContain("127.0.0.1:3000");
 });
 
 it.runIf(has("docker-compose"))("Compose understands docker-compose.yml", LONG, async () => {

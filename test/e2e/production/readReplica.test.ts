@@ -5,9 +5,8 @@ import { formatInstant, parseInstant } from "../../../src/domain/order/instant.t
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { startReplicatedPostgres } from "../../support/servers/replica.ts";
-import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 afterEach(stopPrograms);
 
@@ -15,15 +14,11 @@ it("a lagging replica answers with old orders and the old X-Safe-Through, and th
   const postgres = await startReplicatedPostgres();
   onTestFinished(() => postgres.remove());
   const port = await findFreePort();
-  const program = startProgram(["web"], {
+  await startRole("web", {
     DATABASE_URL: postgres.primaryUrl,
     DATABASE_READ_URL: postgres.replicaUrl,
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     PORT: String(port),
   });
-  await program.waitFor(/web is ready/, 120_000);
   const base = `http://127.0.0.1:${port}`;
 
   const primary = makePool({ url: postgres.primaryUrl, purpose: "test", max: 2, statementTimeoutMs: 30_000 });

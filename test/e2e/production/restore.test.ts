@@ -11,7 +11,7 @@ import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { orderBody } from "../../support/providers/testSandbox.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
@@ -73,15 +73,12 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
     secret: WEBHOOK_SECRET,
   });
   const startUp = (databaseUrl: string) =>
-    startProgram(["up"], {
+    startRole("up", {
       DATABASE_URL: databaseUrl,
       PORT: port,
       DELIVERY_BASE_URL: sandbox.url,
-      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
       POLL_INTERVAL_SECONDS: "1",
       BACKFILL_SINCE: "PT1H",
-      LOG_FORMAT: "json",
     });
   const statuses = (databaseUrl: string) => async () => {
     const rows = await ask(databaseUrl, "select reference, status from mirror.orders");
@@ -91,8 +88,7 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
     BigInt((await ask(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ?? 0);
 
   const first = await startServer(liveDir);
-  const before = startUp(first.url);
-  await before.waitFor(/web is ready/);
+  const before = await startUp(first.url);
   const old = await create(ORDERS);
   for (const reference of old) await control.moveByFleet(reference);
   await expect
@@ -116,8 +112,7 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
   const restored = await safeThrough(second.url);
   expect(restored).toBeGreaterThan(0n);
   expect((await statuses(second.url)()).has(young[0] ?? "")).toBe(false);
-  const after = startUp(second.url);
-  await after.waitFor(/web is ready/);
+  await startUp(second.url);
   const truth = async () => {
     const answers = [...old, ...young].map(async (reference) => {
       const headers = { authorization: "Bearer dos_live_sandbox" };

@@ -5,8 +5,7 @@ import { noteFigures, seed } from "./extent.ts";
 import { startFaultProvider } from "../providers/faultProvider.ts";
 import { followFeed } from "../mirror/feedFollower.ts";
 import { makeMirrorAudit } from "./mirrorAudit.ts";
-import { startProgram, stopPrograms } from "../programs/program.ts";
-import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+import { LIVE_ENV, startProgram, stopPrograms } from "../programs/program.ts";
 
 /** Longest interruption of events and of readers of the feed. */
 export const RESUMES_WITHIN_MS = 30_000;
@@ -40,13 +39,11 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
   const audit = makeMirrorAudit(databaseUrl);
   const port = await findFreePort();
   const env = {
+    ...LIVE_ENV,
     ...provider.env,
     DATABASE_URL: databaseUrl,
     HOST: "127.0.0.1",
     PORT: String(port),
-    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
   };
   const programs = ["web", "worker", "poller"].map((role) => startProgram([role], env));
   await Promise.all(programs.map((program) => program.waitFor(/(?:web|worker|poller) is ready/)));

@@ -7,11 +7,10 @@ import { makeMirrorAudit } from "./mirrorAudit.ts";
 import type { MirrorAudit } from "./mirrorAudit.ts";
 import { startOwnPostgres } from "../servers/ownPostgres.ts";
 import type { OwnPostgres } from "../servers/ownPostgres.ts";
-import { startProgram, stopPrograms } from "../programs/program.ts";
+import { LIVE_ENV, startProgram, stopPrograms } from "../programs/program.ts";
 import type { RunningProgram } from "../programs/program.ts";
 import { canStartRedis, startRedis } from "../servers/redis.ts";
 import type { TestRedis } from "../servers/redis.ts";
-import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 export type Role = "web" | "worker" | "poller" | "up";
 
@@ -55,10 +54,7 @@ export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<
     ...(redis ? { REDIS_URL: through(redis.url, lines.redis) } : {}),
     HOST: "127.0.0.1",
     PORT: String(webPort),
-    DELIVERY_BASE_URL: "http://127.0.0.1:9",
-    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOG_FORMAT: "json",
+    ...LIVE_ENV,
     ...options.env,
   };
   const launch: FaultWorld["launch"] = (role, env = {}, launching = {}) =>

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import path from "node:path";
+import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
@@ -114,6 +115,24 @@ export function startProgram(
   };
   const program: RunningProgram = { child, output, waitFor, ended, stop };
   running.add(program);
+  return program;
+}
+
+/** Variables of a mirror with the single source `live`, whose provider nothing answers for. */
+export const LIVE_ENV = {
+  DELIVERY_BASE_URL: "http://127.0.0.1:9",
+  DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+  DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+  LOG_FORMAT: "json",
+};
+
+/** Starts a role with those variables, changed by `env`; resolves when it is ready. */
+export async function startRole(
+  role: "web" | "worker" | "poller" | "up",
+  env: Record<string, string>,
+): Promise<RunningProgram> {
+  const program = startProgram([role], { ...LIVE_ENV, ...env });
+  await program.waitFor(role === "up" ? /poller is ready/ : new RegExp(`${role} is ready`));
   return program;
 }
 

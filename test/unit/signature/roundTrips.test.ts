@@ -1,16 +1,13 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { sign as signLikeGitHub, verify as verifyLikeGitHub } from "@octokit/webhooks-methods";
-import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
-import type { Scheme } from "../../../src/signature/scheme.ts";
 import { makeSigner, makeStandardSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { distinct, makeSecrets } from "../../support/signing/signing.ts";
+import { distinct } from "../../support/signing/signing.ts";
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 const URL = "https://merchant.test/webhooks/live";
@@ -60,97 +57,6 @@ describe("agrees with the senders' own libraries", () => {
     expect(await verifyLikeGitHub(secret, text, ours["x-hub-signature-256"]!)).toBe(true);
   });
 });
-
-const EXTRA = [
-  '{"header":"x-sig","algorithm":"hmac-sha1","encoding":"base64url","prefix":"s=","secretFormat":"base64"}',
-  '{"header":"x-sig","signed":"{body}|{url}|{timestamp}|{id}","timestamp":{"header":"x-at","unit":"ms"},"idHeader":"x-id"}',
-];
-
-describe.each([...Object.keys(PRESETS), ...EXTRA])("a request signed by %s", (preset) => {
-  const scheme = loadScheme(preset);
-  const field = scheme.header;
-  const anything = fc.record({
-    id: fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/),
-    body: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
-    key: fc.uint8Array({ minLength: 16, maxLength: 64 }),
-    at: fc.integer({ min: 1, max: 4_000_000_000 }),
-  });
-  const prepare = ({
-    id,
-    body: bytes,
-    key,
-    at,
-  }: {
-    id: string;
-    body: Buffer;
-    key: Uint8Array;
-    at: number;
-  }) => {
-    const { signing, verifying } = makeSecrets(scheme, key);
-    const headers = makeSigner({ scheme, secret: signing, url: URL })({ id, body: bytes, nowSeconds: at });
-    const verifier = loadVerifier({ scheme, secrets: [verifying], url: URL });
-    const verify = (changed: Record<string, string>, changedBody = bytes) =>
-      verifier.verify({ headersDistinct: distinct(changed), body: changedBody, nowSeconds: at });
-    return { headers, verify };
-  };
-
-  it("verifies", () => {
-    fc.assert(
-      fc.property(anything, (input) => {
-        const { headers, verify } = prepare(input);
-        expect(verify(headers)).toEqual({
-          valid: true,
-          secretIndex: 0,
-          id: scheme.idHeader === null ? null : input.id,
-        });
-      }),
-      { numRuns: 25 },
-    );
-  });
-
-  it("fails with one bit flipped in body or signature, or one character in id or timestamp", () => {
-    fc.assert(
-      fc.property(anything, fc.nat(), (input, where) => {
-        const { headers, verify } = prepare(input);
-        const header = headers[field]!;
-        const flipped = { ...headers, [field]: flipSignature(scheme, header, where) };
-        expect(verify(flipped)).toEqual({ valid: false, reason: "signature_mismatch" });
-        const bodies = [flipBit(Buffer.concat([input.body, Buffer.from([1])]), where)];
-        if (input.body.length > 0) bodies.push(flipBit(input.body, where), input.body.subarray(1));
-        const others = Object.keys(headers).filter((name) => name !== field);
-        const changes = others.map((name) => ({ [name]: changeCharacter(headers[name]!, where) }));
-        if (scheme.timestamp && "part" in scheme.timestamp) {
-          changes.push({
-            [field]: header.replace(/\d+/, (digits) => changeCharacter(digits, where)),
-          });
-        }
-        const verdicts = [
-          ...bodies.map((changed) => verify(headers, changed)),
-          ...changes.map((changed) => verify({ ...headers, ...changed })),
-        ];
-        expect(verdicts.filter(({ valid }) => valid)).toEqual([]);
-      }),
-      { numRuns: 25 },
-    );
-  });
-});
-
-function flipBit(bytes: Buffer, where: number): Buffer {
-  const flipped = Buffer.from(bytes);
-  flipped[where % bytes.length]! ^= 1 << (where % 8);
-  return flipped;
-}
-
-function flipSignature({ prefix, encoding, timestamp }: Scheme, header: string, where: number): string {
-  const start = timestamp && "part" in timestamp ? header.indexOf(prefix) : 0;
-  const signature = Buffer.from(header.slice(start + prefix.length), encoding);
-  return header.slice(0, start) + prefix + flipBit(signature, where).toString(encoding);
-}
-
-function changeCharacter(value: string, where: number): string {
-  const at = where % value.length;
-  return value.slice(0, at) + (value[at] === "1" ? "2" : "1") + value.slice(at + 1);
-}
 
 it("refuses to sign with a secret that does not fit the scheme", () => {
   for (const [preset, secret] of [
