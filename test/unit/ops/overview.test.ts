@@ -9,9 +9,21 @@ import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
 import { renderDelivery } from "../../../src/ops/orders/deliveryPanel.ts";
 import { readMoment } from "../../../src/ops/orders/orderColumns.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
-import type { Overview } from "../../../src/ops/overview/overview.sql.ts";
+import type { Overview, SourceView } from "../../../src/ops/overview/overview.sql.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
-import { makeSourceView } from "../../support/pages/sourceView.ts";
+
+type Parts = Partial<Omit<SourceView, "standing">> & { standing?: Partial<SourceView["standing"]> };
+
+/** The overview's input for a healthy source; `parts` replaces some of it. */
+function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceView {
+  return {
+    standing: makeSourceFacts(standing),
+    webhooks: "working",
+    listReads: { sent: 0, allowed: 1_080 },
+    tasks: [],
+    ...parts,
+  };
+}
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */
 function read(page: string): string {
@@ -24,7 +36,6 @@ function read(page: string): string {
 }
 const OPERATOR: Viewer = { role: "operator", person: null };
 const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
-type Parts = Parameters<typeof makeSourceView>[0];
 
 function collect(parts: Parts = {}): Overview {
   const view = makeSourceView(parts);

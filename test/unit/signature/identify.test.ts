@@ -1,16 +1,18 @@
+import path from "node:path";
 import { createHmac, hash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import path from "node:path";
 import fc from "fast-check";
+import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
+import { sign as signLikeGitHub } from "@octokit/webhooks-methods";
+import { Webhook } from "standardwebhooks";
+import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
 import { identifyScheme } from "../../../src/signature/identify.ts";
 import type { CapturedRequest } from "../../../src/signature/identify.ts";
 import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme, parseScheme } from "../../../src/signature/scheme.ts";
 import type { Scheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
-import { draw, NOW, SENDERS } from "../../support/signing/senders.ts";
 import {
   capture,
   captureSigned,
@@ -18,6 +20,61 @@ import {
   ENDPOINT_URL,
   makeSecrets,
 } from "../../support/signing/signing.ts";
+
+const NOW = 1_790_000_000;
+interface Letter {
+  readonly id: string;
+  readonly at: number;
+  readonly text: string;
+}
+
+interface Sender {
+  /** The preset to identify. */
+  readonly preset: string;
+  readonly secretOf: (bytes: Uint8Array) => string;
+  readonly sign: (letter: Letter, secret: string) => Promise<Record<string, string>> | Record<string, string>;
+}
+
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
+const standardWebhooks = (name: string): Pick<Sender, "secretOf" | "sign"> => ({
+  secretOf: (bytes) => `whsec_${base64(bytes)}`,
+  sign: ({ id, at, text }, secret) => ({
+    [`${name}-id`]: id,
+    [`${name}-timestamp`]: String(at),
+    [`${name}-signature`]: new Webhook(secret).sign(id, new Date(at * 1_000), text),
+  }),
+});
+
+/** Requests signed by the senders' own libraries. */
+const SENDERS: Readonly<Record<string, Sender>> = {
+  standardwebhooks: { preset: "standard-webhooks", ...standardWebhooks("webhook") },
+  "standardwebhooks under the headers of Svix": { preset: "svix", ...standardWebhooks("svix") },
+  stripe: {
+    preset: "stripe",
+    secretOf: (bytes) => `whsec_${base64(bytes)}`,
+    sign: ({ at, text }, secret) => ({
+      "stripe-signature": Stripe.webhooks.generateTestHeaderString({ payload: text, secret, timestamp: at }),
+    }),
+  },
+  "@octokit/webhooks-methods": {
+    preset: "github",
+    secretOf: (bytes) => `secret ${base64(bytes)}`,
+    sign: async ({ text }, secret) => ({ "x-hub-signature-256": await signLikeGitHub(secret, text) }),
+  },
+};
+
+const letter = fc.record({
+  id: fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/),
+  at: fc.integer({ min: NOW - 300, max: NOW + 300 }),
+  text: fc
+    .record({ id: fc.string({ maxLength: 40 }), note: fc.string({ unit: "grapheme", maxLength: 200 }) })
+    .map((fields) => JSON.stringify(fields)),
+});
+/** A secret, and three letters with different texts. */
+const draw = fc.record({
+  bytes: fc.uint8Array({ minLength: 24, maxLength: 64 }),
+  letters: fc.uniqueArray(letter, { minLength: 3, maxLength: 3, selector: ({ text }) => text }),
+});
 
 const BODY = Buffer.from('{"id":"evt_1","type":"order.picked_up","data":{"city":"Köln"}}');
 const OTHER_BODY = Buffer.from('{"id":"evt_2","type":"order.delivered","data":{"city":"Zürich"}}');
