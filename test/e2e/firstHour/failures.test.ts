@@ -4,26 +4,18 @@ import { createServer as createTcpServer } from "node:net";
 import type { AddressInfo, Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-let database: TestDatabase;
-let folder: string;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-failures-"));
-});
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-failures-"));
 afterEach(stopPrograms);
-afterAll(async () => {
-  await database.drop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const PROVIDER = {
   DELIVERY_BASE_URL: "http://127.0.0.1:9",

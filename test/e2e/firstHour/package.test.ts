@@ -7,40 +7,32 @@ import { promisify } from "node:util";
 import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import type { ContractMirror } from "../../support/contract/contractMirror.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
+import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
 import { orderBody, TEST } from "../../support/providers/testSandbox.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MODULES = path.join(ROOT, "node_modules");
 const run = promisify(execFile);
 
-let folder: string;
 let tarball: string;
-let database: TestDatabase;
-let sandbox: Sandbox;
+const { database } = await openTestDatabase();
 let mirror: ContractMirror;
 
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
-  await installPacked();
-  database = await makeTestDatabase();
-  sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
-  mirror = await openContractMirror(database, sandbox.url);
-});
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
+await installPacked();
+const sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
+mirror = await openContractMirror(database, sandbox.url);
 afterAll(async () => {
   await mirror.close();
   await sandbox.close();
-  await database.drop();
   await rm(folder, { recursive: true, force: true });
 });
 

@@ -1,19 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const KILLS = 8;
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
+const { database } = await openTestDatabase();
 afterEach(stopPrograms);
-afterAll(() => database.drop());
 
 it(`every event answered 200 is in the mirror after the receiver was killed ${KILLS} times under load`, async () => {
   const port = await findFreePort();

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
@@ -14,8 +14,7 @@ import type { TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { startExample } from "../../support/programs/example.ts";
 import type { RunningExample } from "../../support/programs/example.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -23,9 +22,8 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let server: TestServer;
-let folder: string;
 const running: RunningExample[] = [];
 
 const makeRouters = () =>
@@ -34,12 +32,9 @@ const makeRouters = () =>
     makeDocsRouter(describeApi()),
   ] as const;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  server = await serve(...makeRouters());
-  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-examples-"));
-});
+await addSource(database.pool, "live");
+server = await serve(...makeRouters());
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-examples-"));
 beforeEach(async () => {
   await database.pool.query(emptying("orders history changes poll_state"));
 });
@@ -48,7 +43,6 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await server.close();
-  await database.drop();
   await rm(folder, { recursive: true });
 });
 

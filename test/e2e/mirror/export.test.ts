@@ -3,40 +3,32 @@ import { mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
-let database: TestDatabase;
-let folder: string;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-export-"));
-  await addSource(database.pool, "live");
-  const add = (fields: Record<string, unknown>) =>
-    insertOrder(database.pool, "live", orderText({ livemode: true, ...fields }));
-  await add({ reference: "DO-1", externalOrderId: "=cmd|'/c calc'!A0", updatedAt: "2026-11-20T10:00:00Z" });
-  await add({
-    reference: "DO-2",
-    externalOrderId: "00123",
-    status: "cancelled",
-    updatedAt: "2026-11-20T11:00:00Z",
-  });
-  await add({
-    reference: "DO-3",
-    externalOrderId: "shop-3",
-    status: "cancelled",
-    updatedAt: "2026-11-20T12:00:00Z",
-  });
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-export-"));
+await addSource(database.pool, "live");
+const add = (fields: Record<string, unknown>) =>
+  insertOrder(database.pool, "live", orderText({ livemode: true, ...fields }));
+await add({ reference: "DO-1", externalOrderId: "=cmd|'/c calc'!A0", updatedAt: "2026-11-20T10:00:00Z" });
+await add({
+  reference: "DO-2",
+  externalOrderId: "00123",
+  status: "cancelled",
+  updatedAt: "2026-11-20T11:00:00Z",
+});
+await add({
+  reference: "DO-3",
+  externalOrderId: "shop-3",
+  status: "cancelled",
+  updatedAt: "2026-11-20T12:00:00Z",
 });
 afterEach(stopPrograms);
-afterAll(async () => {
-  await rm(folder, { recursive: true });
-  await database.drop();
-});
+afterAll(() => rm(folder, { recursive: true }));
 
 const run = (...args: string[]) => runProgram(["export", ...args], { DATABASE_URL: database.url });
 const rowsOf = (text: string) => text.split(/\r?\n/).slice(0, -1);
@@ -48,26 +40,13 @@ describe("order-mirror export", () => {
     const [head, ...rows] = rowsOf(stdout);
     expect(head).toMatch(/^source_id,reference,external_order_id,status,/);
     expect(rows.map((row) => row.split(",")[1])).toEqual(["DO-1", "DO-2", "DO-3"]);
+    expect(rows[0]).toContain("live,DO-1,'=cmd|'/c calc'!A0,");
     expect(stderr).toMatch(/^3 orders written in .*; not verified yet\.$/m);
     const safe = String(BigInt(Date.parse("2026-11-20T12:30:00Z")) * 1_000_000n);
     const state =
       "insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)";
     await database.pool.query(state, [safe]);
     expect((await run()).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
-  });
-
-  it("disables formulas", async () => {
-    expect((await run()).stdout).toContain("live,DO-1,'=cmd|'/c calc'!A0,");
-  });
-
-  it("writes NDJSON of the filtered orders as the provider sent them", async () => {
-    const filters = ["--status", "cancelled", "--updated-since", "2026-11-20T11:00:00Z"];
-    const until = ["--updated-until", "2026-11-20T12:00:00Z"];
-    const { code, stdout } = await run("--format", "ndjson", ...filters, ...until);
-    expect(code).toBe(0);
-    expect(rowsOf(stdout).map((row) => (JSON.parse(row) as { reference: string }).reference)).toEqual([
-      "DO-2",
-    ]);
   });
 
   it("creates the file only when it is complete, and reports it as JSON", async () => {
@@ -80,45 +59,24 @@ describe("order-mirror export", () => {
   });
 
   it.each([
-    [["--format", "xml"], /Allowed choices are csv, ndjson/],
-    [["--until", "2026-11-20T11:00:00Z"], /must be sent together/],
-    [["--pickup-from", "yesterday"], /"yesterday" is neither a duration, a date, nor an instant/],
-    [["--branch", "nowhere"], /No branch has this reference or id/],
-    [["--source", "other"], /There is no source other/],
-  ])("%j is wrong usage: exit code 2, a sentence, and nothing on stdout", async (args, sentence) => {
-    const { code, stdout, stderr } = await run(...args);
-    expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(sentence);
-  });
-
-  it("accepts times as every command does: an instant, a date, or a duration before now", async () => {
-    for (const [since, until, orders] of [
-      ["2026-11-20T11:00:00Z", "2026-11-21", 2],
-      ["2026-11-20", "2026-11-20T12:00:00Z", 2],
-      ["999999h", undefined, 3],
-      ["P10Y", undefined, 3],
-    ] as const) {
-      const bounds = ["--since", since, ...(until === undefined ? [] : ["--until", until])];
-      expect((await run(...bounds)).stderr).toMatch(new RegExp(`^${orders} orders written in `, "m"));
-    }
-    const known = await run("--first-seen-since", "P1D");
-    expect(known.stderr).toMatch(/^3 orders written in /m);
-    const planned = await run("--pickup-from", "PT5M", "--pickup-until", "PT1M");
-    expect(planned).toMatchObject({ code: 0 });
-  });
-
-  it.each([
     [["--updated-since", "yesterday"], '"yesterday" is neither a duration, a date, nor an instant.'],
     [["--updated-until", "P1D"], "--updated-since and --updated-until must be sent together."],
+    [["--branch", "nowhere"], "No branch has this reference or id"],
+    [["--source", "other"], "There is no source other"],
     [["--fleet", ""], "--fleet must be a text of 1 to 255 characters."],
     [["--json"], "--json prints a summary, but stdout is used for the orders."],
-  ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {
+  ])("refuses %j with exit code 2, in the words of the command line, and as JSON", async (args, message) => {
     const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];
     const { code, stdout, stderr } = await run(...args, ...output);
     expect(code).toBe(2);
-    expect(stderr).toContain(`order-mirror: ${message}\n  fix: `);
+    expect(stderr).toMatch(/^order-mirror: .*\n {2}fix: /m);
+    expect(stderr).toContain(message);
     expect(JSON.parse(stdout)).toEqual({
-      error: { message, fix: expect.any(String) as string, exitCode: 2 },
+      error: {
+        message: expect.stringContaining(message) as string,
+        fix: expect.any(String) as string,
+        exitCode: 2,
+      },
     });
   });
 

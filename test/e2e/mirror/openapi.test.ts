@@ -4,12 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
 import { openContractMirror, passMinute } from "../../support/contract/contractMirror.ts";
-import type { ContractMirror } from "../../support/contract/contractMirror.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram } from "../../support/programs/program.ts";
 import { orderBody } from "../../support/providers/testSandbox.ts";
 
@@ -17,21 +14,15 @@ const PATIENCE = { timeout: 60_000 };
 const browser: Browser | undefined = await openBrowser();
 const api = describeApi();
 
-let database: TestDatabase;
-let sandbox: Sandbox;
-let mirror: ContractMirror;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  const options = { port: 0, seed: 1, speed: 0, rateLimits: false };
-  sandbox = await startSandbox({ databaseUrl: database.url, ...options });
-  mirror = await openContractMirror(database, sandbox.url);
-});
+const options = { port: 0, seed: 1, speed: 0, rateLimits: false };
+const sandbox = await startSandbox({ databaseUrl: database.url, ...options });
+const mirror = await openContractMirror(database, sandbox.url);
 afterAll(async () => {
   await browser?.close();
   await mirror.close();
   await sandbox.close();
-  await database.drop();
 });
 
 /** Sends a request and compares the answer with the document. */
@@ -191,14 +182,6 @@ describe.skipIf(browser === undefined)(
       await write.getByText("Responses").first().waitFor();
       expect(await write.getByRole("button", { name: "Try it out" }).count()).toBe(0);
       expect(look.troubles).toEqual([]);
-      await look.close();
-    });
-
-    it("names the document without JavaScript", async () => {
-      const look = await openTab(browser as Browser, mirror.url, { javaScriptEnabled: false });
-      await look.page.goto("/docs");
-      await look.page.getByRole("link", { name: "openapi.json" }).click();
-      expect(look.page.url()).toBe(`${mirror.url}/openapi.json`);
       await look.close();
     });
   },

@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test", "test");
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+await addSource(database.pool, "test", "test");
 beforeEach(() =>
   database.pool.query(
     emptying("orders history changes pending quarantine refetches inbox", {

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { readEventStream } from "../../support/http/eventStream.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
 /** Small by default; FEED_CHANGES=125000 produces more than 100,000 changes in a few minutes. */
 const CHANGES = Number(process.env["FEED_CHANGES"] ?? 5_000);
@@ -26,22 +23,12 @@ interface Seen {
   readonly revision: number;
 }
 
-let database: TestDatabase;
-let pool: Pool;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ max: 6, statementTimeoutMs: 20_000 });
 let writing = true;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 6, statementTimeoutMs: 20_000 });
-  server = await serve(makeTestReport({ pool }));
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await server.close();
-  await pool.end();
-  await database.drop();
-});
+const server = await serve(makeTestReport({ pool }));
+await addSource(pool, "live");
+afterAll(() => server.close());
 
 const random = (below: number) => Math.floor(Math.random() * below);
 

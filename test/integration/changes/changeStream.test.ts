@@ -19,7 +19,6 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { readEventStream } from "../../support/http/eventStream.ts";
 import type { StreamedEvent } from "../../support/http/eventStream.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { moveServer } from "../../support/mirror/moveServer.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeFeedTail } from "../../../src/changes/feedTail.ts";
@@ -198,24 +197,6 @@ describe("a stream of changes", () => {
     expect(await response.json()).toMatchObject({
       error: { message: "Last-Event-ID must be a position from an answer, or latest." },
     });
-  });
-
-  it("continues when the database moves to another server, even one that lost changes already shown", async () => {
-    for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
-    const { server } = await startServer();
-    const { next } = await openStream(server);
-    await next();
-    for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
-    // In one transaction, so that nobody sees the new server without the change.
-    await moveServer(
-      database.pool,
-      "1/1",
-      "delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B'",
-    );
-    await see({ reference: "C", updatedAt: at(1) });
-    expect(referenceOf(await next())).toBe("C");
-    await see({ reference: "B", updatedAt: at(2) });
-    expect(referenceOf(await next())).toBe("B");
   });
 
   it("ends when its position is lost without notice, and the position is then refused", async () => {

@@ -1,16 +1,14 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import type pg from "pg";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { FEED_BEGINNING, readChanges, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import type { Change } from "../../../src/changes/change.sql.ts";
 import type { FeedCursor } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -18,20 +16,14 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const WRITERS = 3;
 const MODES = new Map([["live", "live"]] as const);
 
-let database: TestDatabase;
-let pool: Pool;
-let clients: pg.PoolClient[];
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: WRITERS + 1, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  await pool.query("insert into mirror.poll_state (source_id) values ('live')");
-  clients = await Promise.all(Array.from({ length: WRITERS }, () => pool.connect()));
-});
+const { database } = await openTestDatabase();
+const pool = makePool({ url: database.url, purpose: "test", max: WRITERS + 1, statementTimeoutMs: 20_000 });
+await addSource(pool, "live");
+await pool.query("insert into mirror.poll_state (source_id) values ('live')");
+const clients = await Promise.all(Array.from({ length: WRITERS }, () => pool.connect()));
 afterAll(async () => {
   for (const client of clients) client.release();
   await pool.end();
-  await database.drop();
 });
 
 /** Each writer's uncommitted and committed revisions of its own orders. */

@@ -1,7 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeDeliver } from "../../../src/outgoing/outgoingDelivery.ts";
 import {
   planDeliveries,
@@ -13,8 +11,7 @@ import {
 import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
 import { makeRemoveChanges } from "../../../src/retention/retention.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
@@ -24,18 +21,9 @@ const ERP = { endpointId: "erp", sourceId: "live", types: ["order.new" as const]
 const WAIT_DAYS = 7;
 const KEPT_DAYS = 30;
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+await addSource(pool, "live");
 beforeEach(async () => {
   await pool.query(
     emptying(

@@ -1,29 +1,24 @@
 import { hostname, userInfo } from "node:os";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await insertOrder(
-    database.pool,
-    "live",
-    orderText({ reference: "R1", status: "\u001b]0;owned\u0007created" }),
-  );
-  const seqs = await putIntoInbox(database.pool, [{ eventId: "evt_1", body: Buffer.from("no JSON") }]);
-  await database.pool.query(
-    "insert into mirror.quarantine (source_id, inbox_seq, via, reason) values ('live', $1, 'webhook', 'not_json')",
-    [seqs[0]],
-  );
-});
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+await insertOrder(
+  database.pool,
+  "live",
+  orderText({ reference: "R1", status: "\u001b]0;owned\u0007created" }),
+);
+const seqs = await putIntoInbox(database.pool, [{ eventId: "evt_1", body: Buffer.from("no JSON") }]);
+await database.pool.query(
+  "insert into mirror.quarantine (source_id, inbox_seq, via, reason) values ('live', $1, 'webhook', 'not_json')",
+  [seqs[0]],
+);
 afterEach(() => database.pool.query(emptying("ops_actions")));
-afterAll(() => database.drop());
 
 const run = (args: string[], env: Record<string, string> = {}) =>
   runCommand(args, { databaseUrl: database.url, env });

@@ -1,26 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { database, pool } = await openTestDatabase();
+await addSource(pool, "live");
 beforeEach(() => pool.query(emptying("period_requests")));
 
 const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>

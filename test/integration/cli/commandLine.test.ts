@@ -1,21 +1,16 @@
 import type { Command } from "commander";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { reportFailure } from "../../../src/cli/output/terminal.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('x')");
-  await database.pool.query(
-    "insert into mirror.outgoing_cursors (endpoint_id, source_id, position) values ('x', 'live', 0)",
-  );
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('x')");
+await database.pool.query(
+  "insert into mirror.outgoing_cursors (endpoint_id, source_id, position) values ('x', 'live', 0)",
+);
 
 interface Leaf {
   readonly path: readonly string[];

@@ -1,20 +1,15 @@
 import pg from "pg";
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { followDecisions } from "../../../src/cli/commands/orders/tail.ts";
 import { readHistoryMark, readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
 import type { DecisionFilter } from "../../../src/changes/changeTail.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
 
 const ALL: DecisionFilter = { sourceId: null, reference: null };
 let passedMs = 0;

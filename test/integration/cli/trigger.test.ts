@@ -1,23 +1,15 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { askSandbox, findSandbox } from "../../../src/cli/commands/sandbox.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { Config } from "../../../src/runtime/config/config.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
-let sandbox: Awaited<ReturnType<typeof startSandbox>>;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  sandbox = await startSandbox({ databaseUrl: database.url, host: "127.0.0.1", port: 0, seed: 1 });
-});
-afterAll(async () => {
-  await sandbox.close();
-  await database.drop();
-});
+const { database } = await openTestDatabase();
+const sandbox = await startSandbox({ databaseUrl: database.url, host: "127.0.0.1", port: 0, seed: 1 });
+afterAll(() => sandbox.close());
 
 const trigger = (scenario: string, body: object = {}) =>
   askSandbox<{ reference: string; from: string; to: string }>(sandbox.url, {

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { afterAll, beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import type { z } from "zod";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
@@ -19,43 +19,27 @@ import type {
   ChangesOptions,
   CursorStore,
   FollowState,
-  MirrorClient,
   OrdersQuery,
 } from "../../../src/client/mirrorClient.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import type { completeSchema } from "../../../src/orders/freshness.ts";
 import type { pageSchema } from "../../../src/orders/orderQuery.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let server: TestServer;
-let mirror: MirrorClient;
+const { pool } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
-  server = await serve(makeTestReport({ pool }));
-  mirror = createMirrorClient({ baseUrl: server.url });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await server.close();
-  await pool.end();
-  await database.drop();
-});
+const server = await serve(makeTestReport({ pool }));
+const mirror = createMirrorClient({ baseUrl: server.url });
+await addSource(pool, "live");
+afterAll(() => server.close());
 beforeEach(async () => {
   await pool.query(emptying("orders history changes feed_removals poll_state"));
 });
@@ -197,21 +181,19 @@ describe("orders", () => {
   });
 });
 
-describe("times", () => {
-  it("are compared to the nanosecond in any offset, and convert to dates", () => {
-    const times = [
-      "2026-03-01T10:00:00.000000002+01:00",
-      "2026-03-01T09:00:00Z",
-      "2026-03-01T09:00:00.000000001Z",
-    ];
-    expect(times.sort(compareTimes).map((time) => time.slice(0, 29))).toEqual([
-      "2026-03-01T09:00:00Z",
-      "2026-03-01T09:00:00.000000001",
-      "2026-03-01T10:00:00.000000002",
-    ]);
-    expect(compareTimes("2026-03-01T10:00:00+01:00", "2026-03-01T09:00:00Z")).toBe(0);
-    expect(toDate("2026-03-01T10:00:00.5+01:00")).toEqual(new Date("2026-03-01T09:00:00.500Z"));
-  });
+it("times are compared to the nanosecond in any offset, and convert to dates", () => {
+  const times = [
+    "2026-03-01T10:00:00.000000002+01:00",
+    "2026-03-01T09:00:00Z",
+    "2026-03-01T09:00:00.000000001Z",
+  ];
+  expect(times.sort(compareTimes).map((time) => time.slice(0, 29))).toEqual([
+    "2026-03-01T09:00:00Z",
+    "2026-03-01T09:00:00.000000001",
+    "2026-03-01T10:00:00.000000002",
+  ]);
+  expect(compareTimes("2026-03-01T10:00:00+01:00", "2026-03-01T09:00:00Z")).toBe(0);
+  expect(toDate("2026-03-01T10:00:00.5+01:00")).toEqual(new Date("2026-03-01T09:00:00.500Z"));
 });
 
 describe("one order", () => {

@@ -1,9 +1,8 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { packArray, packByteArray, typeName } from "../../../src/database/binaryArrays.ts";
 import type { ElementType } from "../../../src/database/binaryArrays.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 const INT64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 /** Values of each type, and the text that Postgres shows of one. */
@@ -18,11 +17,7 @@ const TYPES: Readonly<Record<ElementType, [fc.Arbitrary<string | number | bigint
   instant: [fc.bigInt(INT64), "(extract(epoch from value) * 1000000)::bigint::text"],
 };
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
 
 /** Whole microseconds, rounded down. */
 const micros = (nanos: bigint) => (nanos - (((nanos % 1_000n) + 1_000n) % 1_000n)) / 1_000n;

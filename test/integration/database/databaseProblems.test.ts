@@ -1,31 +1,25 @@
 import { connect, createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
 const ACCOUNT = "order_mirror_newcomer";
 const TIMEOUT = { timeout: 60_000 };
 
-let database: TestDatabase;
-let newcomerUrl: string;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await database.pool.query(`create role ${ACCOUNT} login password 'p@ss/word#1'`);
-  const url = new URL(database.url);
-  url.username = ACCOUNT;
-  url.password = encodeURIComponent("p@ss/word#1");
-  newcomerUrl = url.href;
-});
+await database.pool.query(`create role ${ACCOUNT} login password 'p@ss/word#1'`);
+const url = new URL(database.url);
+url.username = ACCOUNT;
+url.password = encodeURIComponent("p@ss/word#1");
+const newcomerUrl = url.href;
 
 afterAll(async () => {
   await database.pool.query(`drop owned by ${ACCOUNT}`);
   await database.pool.query(`drop role ${ACCOUNT}`);
-  await database.drop();
 });
 
 /** Exits with one sentence and one fix, without internals of a library. */

@@ -164,16 +164,6 @@ it("outlives the process that started it while another one uses it, and the last
   expect(await isRunning(joined.url)).toBe(false);
 });
 
-it("keeps running for the other processes when one of several stops", async () => {
-  await setUpBefore();
-  const child = await startElsewhere();
-  const joined = await start();
-  await joined.stop();
-  expect(await isRunning(joined.url)).toBe(true);
-  await child.leave();
-  expect(await isRunning(joined.url)).toBe(false);
-});
-
 it("adopts the server of a process that was killed, and then stops it", async () => {
   await setUpBefore();
   const child = await startElsewhere();

@@ -1,29 +1,20 @@
-import { afterAll, afterEach, beforeAll, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({
-    url: database.url,
-    purpose: "test",
-    max: 1,
-    statementTimeoutMs: 10_000,
-    keepsPlans: true,
-  });
+const pool = makePool({
+  url: database.url,
+  purpose: "test",
+  max: 1,
+  statementTimeoutMs: 10_000,
+  keepsPlans: true,
 });
 
 afterEach(() => void vi.useRealTimers());
 
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => pool.end());
 
 async function explainKeptPlan(): Promise<string> {
   const { rows } = await pool.query<{ "QUERY PLAN": string }>("explain execute find_place(1)");

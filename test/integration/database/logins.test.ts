@@ -1,5 +1,5 @@
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import {
   ALL_GROUPS,
@@ -86,41 +86,37 @@ it("a missing group comes with a statement that grants it, whatever the name of 
   await pool.end();
 });
 
-describe("a process on the embedded server", () => {
-  it("has its own login with exactly the rights of its groups", async () => {
-    const name = "mirror_up";
-    const urls = await Promise.all(
-      [1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })),
-    );
-    expect(urls[0]).toBe(urls[1]);
-    const pool = makePool({ url: urls[0] ?? "", purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-    expect(tellMissingGroups(await readLogin(pool), ALL_GROUPS)).toEqual([]);
-    const { rows } = await pool.query("select rolsuper from pg_roles where rolname = current_user");
-    expect(rows).toEqual([{ rolsuper: false }]);
-    for (const statement of [
-      "select pg_read_file('/etc/passwd')",
-      "copy mirror.sources to program 'true'",
-      "create table mirror.x ()",
-      "alter role mirror_up superuser",
-      "set role postgres",
-      "delete from mirror.orders",
-    ]) {
-      await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
-    }
-    const elsewhere = new URL(urls[0] ?? "");
-    elsewhere.pathname = "/postgres";
-    const stranger = makePool({ url: elsewhere.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-    await expect(stranger.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "42501" });
-    await stranger.end();
-    // In a database that was restored from a dump, everybody has this right again, and the processes have no other.
-    const locks = "execute on function pg_advisory_xact_lock_shared(integer, integer)";
-    await administrator.query(`grant ${locks} to public; revoke ${locks} from ${ALL_GROUPS.join(", ")}`);
-    // The processes need some rights that readers lack.
-    await administrator.query("call mirror.prepare_reader()");
-    await pool.query("create temporary table moved (a int)");
-    await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
-    await pool.end();
-  });
+it("a process on the embedded server has its own login with exactly the rights of its groups", async () => {
+  const name = "mirror_up";
+  const urls = await Promise.all([1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })));
+  expect(urls[0]).toBe(urls[1]);
+  const pool = makePool({ url: urls[0] ?? "", purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  expect(tellMissingGroups(await readLogin(pool), ALL_GROUPS)).toEqual([]);
+  const { rows } = await pool.query("select rolsuper from pg_roles where rolname = current_user");
+  expect(rows).toEqual([{ rolsuper: false }]);
+  for (const statement of [
+    "select pg_read_file('/etc/passwd')",
+    "copy mirror.sources to program 'true'",
+    "create table mirror.x ()",
+    "alter role mirror_up superuser",
+    "set role postgres",
+    "delete from mirror.orders",
+  ]) {
+    await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
+  }
+  const elsewhere = new URL(urls[0] ?? "");
+  elsewhere.pathname = "/postgres";
+  const stranger = makePool({ url: elsewhere.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  await expect(stranger.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "42501" });
+  await stranger.end();
+  // In a database that was restored from a dump, everybody has this right again, and the processes have no other.
+  const locks = "execute on function pg_advisory_xact_lock_shared(integer, integer)";
+  await administrator.query(`grant ${locks} to public; revoke ${locks} from ${ALL_GROUPS.join(", ")}`);
+  // The processes need some rights that readers lack.
+  await administrator.query("call mirror.prepare_reader()");
+  await pool.query("create temporary table moved (a int)");
+  await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
+  await pool.end();
 });
 
 it("doctor checks the rights of its login", COMMANDS, async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { examineSchema, migrate, readMigrations } from "../../../src/database/migrations.ts";
+import { examineSchema, migrate } from "../../../src/database/migrations.ts";
 import type { Migration } from "../../../src/database/migrations.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
@@ -152,21 +152,4 @@ describe("an unexpected schema is reported", () => {
       expect(examined.stdout).not.toContain("The check failed");
     },
   );
-});
-
-it("reads a migration with its checksum and its oldest compatible program", async () => {
-  const [first] = await readMigrations();
-  expect(first).toMatchObject({ name: "0001_mirror", oldestProgram: null });
-  expect(first?.checksum).toMatch(/^[0-9a-f]{64}$/);
-});
-
-it("comments every table of the mirror in the catalogue", async () => {
-  const client = new pg.Client(withDatabase(findTestServer(), "order_mirror_template"));
-  await client.connect();
-  const { rows } = await client.query<{ name: string }>(
-    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname = 'mirror' and c.relkind in ('r', 'p') and obj_description(c.oid) is null`,
-  );
-  await client.end();
-  expect(rows).toEqual([]);
 });

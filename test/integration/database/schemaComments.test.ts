@@ -1,18 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { expect, it } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
-
-describe("the schemas mirror and reporting", () => {
-  it("have a comment on every table, view and column", async () => {
-    const { rows } = await database.pool.query<{ name: string }>(
-      `select n.nspname || '.' || c.relname || coalesce('.' || a.attname, '') as name
+it("the schemas mirror and reporting have a comment on every table, view and column", async () => {
+  const { rows } = await database.pool.query<{ name: string }>(
+    `select n.nspname || '.' || c.relname || coalesce('.' || a.attname, '') as name
        from pg_class c join pg_namespace n on n.oid = c.relnamespace
          cross join lateral (
            select null::name as attname, 0 as attnum
@@ -22,7 +15,6 @@ describe("the schemas mirror and reporting", () => {
          and coalesce(trim(case when a.attnum = 0 then obj_description(c.oid, 'pg_class')
            else col_description(c.oid, a.attnum) end), '') = ''
        order by 1`,
-    );
-    expect(rows.map(({ name }) => name)).toEqual([]);
-  });
+  );
+  expect(rows.map(({ name }) => name)).toEqual([]);
 });

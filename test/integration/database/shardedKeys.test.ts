@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { expect, it } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 const SMALL = "small, and written by people or once per window: whole on every server";
 /** Tables whose keys lack the source, each with the reason why it does not prevent sharding by source. */
@@ -17,11 +16,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   outgoing_endpoints: "an endpoint is notified of all its sources",
 };
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
 
 it("every unique key contains the source, so that the mirror can be sharded by source", async () => {
   const { rows } = await database.pool.query<{ name: string; columns: string[] }>(`

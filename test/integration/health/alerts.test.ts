@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/roles/health.ts";
 import type { Facts } from "../../../src/health/condition.ts";
 import { judge } from "../../../src/health/judge.ts";
@@ -11,14 +11,12 @@ import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let url: string;
+const { database } = await openTestDatabase();
 let answer = 200;
 let received: AlertMessage[] = [];
 /** Verifies with an independent library. */
@@ -30,14 +28,10 @@ const server = createServer((req, res) => {
   });
 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts`;
-});
+await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts`;
 afterAll(async () => {
   server.close();
-  await database.drop();
 });
 beforeEach(async () => {
   received = [];

@@ -1,49 +1,38 @@
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { readQueueFacts } from "../../../src/roles/health.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
-import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { findTestServer, makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 import { openSurfaces, printStatus, readFindings } from "../../support/pages/surfaces.ts";
-import type { Surfaces } from "../../support/pages/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const WAIT = { timeout: 60_000, interval: 500 };
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
 
-let database: TestDatabase;
-let env: Record<string, string>;
-let surfaces: Surfaces;
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
 /** Refuses immediately: doctor would ask an unreachable one four times, with pauses. */
-let provider: ScriptedProvider;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  provider = await startScriptedProvider();
-  provider.script(refusal(404, "not_found"));
-  env = {
-    DATABASE_URL: database.url,
-    DELIVERY_BASE_URL: provider.url,
-    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
-    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
-    LOCAL_TRUST: "true",
-  };
-  surfaces = await openSurfaces(env);
-});
+const provider = await startScriptedProvider();
+provider.script(refusal(404, "not_found"));
+const env = {
+  DATABASE_URL: database.url,
+  DELIVERY_BASE_URL: provider.url,
+  DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+  DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+  LOCAL_TRUST: "true",
+};
+const surfaces = await openSurfaces(env);
 afterAll(async () => {
   await surfaces.close();
   await provider.close();
-  await database.drop();
 });
 beforeEach(() => run(WELL));
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   meterAnswers,
   meterDecisions,
@@ -17,18 +17,13 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import * as catalogue from "../../../src/runtime/telemetry/metricCatalogue.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import type { Metrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let metrics: Metrics;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-});
-afterAll(() => database.drop());
+await addSource(database.pool, "live");
 beforeEach(() => {
   metrics = makeMetrics({ version: "1.2.3" });
 });

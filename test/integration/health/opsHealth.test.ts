@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
@@ -9,22 +9,15 @@ import type { HealthRouterDeps } from "../../../src/ops/health/healthRouter.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { withDatabase } from "../../support/servers/createDatabase.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let pool: Pool;
 let draining: AbortController;
 const closers: (() => Promise<unknown>)[] = [];
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(async () => {
-  await database.drop();
-});
 beforeEach(() => {
   draining = new AbortController();
   pool = openPool(database.url);

@@ -1,36 +1,21 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { setAnswerHeaders } from "../../../src/roles/serve.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
-type BoardQueue = Awaited<ReturnType<typeof openBoardQueue>>;
-
-let database: TestDatabase;
-let pool: Pool;
-let board: BoardQueue;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 const servers: TestServer[] = [];
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "access");
-});
+const board = await openBoardQueue(database.url, "access");
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
-afterAll(async () => {
-  await board.close();
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => board.close());
 
 const LOGINS = { opsPassword: "pass:wörd", opsViewerPassword: "look" };
 

@@ -1,19 +1,15 @@
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterAll, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
 // opsLogin.test.ts and opsAccess.test.ts test attacks on the login itself (fixation, guessing, other sites).
 
@@ -22,34 +18,24 @@ const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>global
 const SNEAKY = "javascript:globalThis.owned=1//";
 const REFERENCE = `X${EVIL}`;
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
-let pages: string[];
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
 const closing = new AbortController();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "attacks");
-  await board.queue.add(EVIL, { seqs: [1], note: EVIL });
-  server = await serve(
-    makeOpsRouter({
-      pool,
-      queues: () => [board.queue],
-      config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
-      logger: silentLogger,
-    }),
-  );
-  pages = await fillWithEvil();
-});
+const board = await openBoardQueue(database.url, "attacks");
+await board.queue.add(EVIL, { seqs: [1], note: EVIL });
+const server = await serve(
+  makeOpsRouter({
+    pool,
+    queues: () => [board.queue],
+    config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
+    logger: silentLogger,
+  }),
+);
+const pages = await fillWithEvil();
 afterAll(async () => {
   closing.abort();
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 /** Puts hostile text wherever a provider or a person can, and returns the addresses of all pages that show it. */

@@ -1,42 +1,29 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterAll, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops" });
 const lines: string[] = [];
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });
-  board = await openBoardQueue(database.url, "hostile");
-  await addSource(database.pool, "live");
-  await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
-  const config = { opsPassword: "the operator's password", opsViewerPassword: null, localTrust: false };
-  const logger = makeLogger({
-    level: "warn",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => lines.push(line) },
-  });
-  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
+const board = await openBoardQueue(database.url, "hostile");
+await addSource(database.pool, "live");
+await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
+const config = { opsPassword: "the operator's password", opsViewerPassword: null, localTrust: false };
+const logger = makeLogger({
+  level: "warn",
+  format: "json",
+  service: "test",
+  destination: { write: (line) => lines.push(line) },
 });
+const server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 const HEADERS = {

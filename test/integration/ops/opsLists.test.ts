@@ -1,41 +1,28 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 const LOGINS = { opsPassword: "operate", opsViewerPassword: "look", localTrust: false };
 const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
 const OPERATOR = basic("operator", "operate");
 const VIEWER = basic("viewer", "look");
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "jobs");
-  server = await serve(
-    makeOpsRouter({ pool, queues: () => [board.queue], config: LOGINS, logger: silentLogger }),
-  );
-  await database.pool.query(`
+const board = await openBoardQueue(database.url, "jobs");
+const server = await serve(
+  makeOpsRouter({ pool, queues: () => [board.queue], config: LOGINS, logger: silentLogger }),
+);
+await database.pool.query(`
     insert into mirror.sources (source_id, mode, base_url, provider)
     values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
-});
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 const read = async (path: string, headers = VIEWER) => {

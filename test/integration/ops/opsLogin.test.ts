@@ -1,35 +1,22 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 const servers: TestServer[] = [];
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "login");
-});
+const board = await openBoardQueue(database.url, "login");
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
   await database.pool.query(emptying("ops_sessions ops_actions"));
 });
-afterAll(async () => {
-  await board.close();
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => board.close());
 
 const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTrust: true };
 const HTML = { Accept: "text/html,application/xhtml+xml" };

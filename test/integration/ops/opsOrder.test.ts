@@ -1,34 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { fillMirror, goBack } from "../../support/pages/opsMirror.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops", statementTimeoutMs: 5_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 5_000 });
-  await fillMirror(pool);
-  board = await openBoardQueue(database.url, "order");
-  const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }));
-});
+await fillMirror(pool);
+const board = await openBoardQueue(database.url, "order");
+const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+const server = await serve(
+  makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
+);
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 const read = async (path: string, options: RequestInit = {}) => {

@@ -1,33 +1,23 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { readWithin } from "../../../src/database/transaction.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
-  await fillMirror(database.pool);
-  // 120 orders of another source, ten minutes apart; every second one is an hour late, every third one is of branch b1.
-  await database.pool.query(
-    "insert into mirror.sources (source_id, mode, base_url) values ('test', 'test', '')",
-  );
-  await database.pool.query(`
+await fillMirror(database.pool);
+await database.pool.query(
+  "insert into mirror.sources (source_id, mode, base_url) values ('test', 'test', '')",
+);
+await database.pool.query(`
     insert into mirror.branches (source_id, branch_id, reference, name, raw)
     values ('test', 'b1', 'centre', 'Centre', '{}')`);
-  await database.pool.query(`
+await database.pool.query(`
     insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
       status, fleet_name, branch_id, branch_reference, pickup_time, delivery_time, real_delivery_time, updated_at, raw,
       history_id, first_seen_via)
@@ -36,18 +26,17 @@ beforeAll(async () => {
       'delivered', 'Fleet ' || n % 2, case when n % 3 = 0 then 'b1' end, case when n % 3 = 0 then 'centre' end,
       t - interval '30 min', t, t + n % 2 * interval '1 h', t, '{}', n, 'poll'
     from (select n, clock_timestamp() - n * interval '10 min' - interval '1 h' as t from generate_series(1, 120) n) s`);
-  await database.pool.query(`
+await database.pool.query(`
     insert into mirror.history (source_id, reference, via, verdict, status)
     values ('test', 'T-004', 'refetch', 'corrected', 'delivered')`);
-  board = await openBoardQueue(database.url, "list");
-  const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
-  server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }));
-});
+const board = await openBoardQueue(database.url, "list");
+const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
+const server = await serve(
+  makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
+);
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 const HEADERS = { Authorization: `Basic ${btoa("viewer:look")}` };

@@ -1,38 +1,26 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { findChromium } from "../../support/pages/chromium.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
 const PATIENCE = { timeout: 60_000 };
 const CONFIG = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "pages");
-  await board.queue.add("events", { seqs: [1] });
-  server = await serve(
-    makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
-  );
-});
+const board = await openBoardQueue(database.url, "pages");
+await board.queue.add("events", { seqs: [1] });
+const server = await serve(
+  makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
+);
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 const read = async (path: string, url = server.url) => {

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const CONFIG = { opsPassword: "change", opsViewerPassword: "look", localTrust: true };
@@ -16,27 +12,18 @@ const basic = (user: string, password: string) => ({ Authorization: `Basic ${bto
 const OPERATOR = basic("operator", "change");
 const VIEWER = basic("viewer", "look");
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
-let server: TestServer;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
 let notified: number[] = [];
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "quarantine");
-  await fillMirror(database.pool);
-  const notify = (seqs: readonly number[]) => void notified.push(...seqs);
-  server = await serve(
-    makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger, notify }),
-  );
-});
+const board = await openBoardQueue(database.url, "quarantine");
+await fillMirror(database.pool);
+const notify = (seqs: readonly number[]) => void notified.push(...seqs);
+const server = await serve(
+  makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger, notify }),
+);
 afterAll(async () => {
   await server.close();
   await board.close();
-  await pool.end();
-  await database.drop();
 });
 
 /** Each test begins with two quarantined events of different kinds and a read that names no order. */

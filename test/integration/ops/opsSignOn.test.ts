@@ -1,22 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import type { SignOn } from "../../../src/runtime/config/signOnVariables.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let board: Awaited<ReturnType<typeof openBoardQueue>>;
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 const servers: TestServer[] = [];
 const lines: Record<string, unknown>[] = [];
 const logger = makeLogger({
@@ -26,22 +21,14 @@ const logger = makeLogger({
   destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-  board = await openBoardQueue(database.url, "signOn");
-  await addSource(database.pool, "live");
-});
+const board = await openBoardQueue(database.url, "signOn");
+await addSource(database.pool, "live");
 afterEach(async () => {
   for (const server of servers.splice(0).reverse()) await server.close();
   await database.pool.query(emptying("ops_sessions ops_actions refetches"));
   lines.length = 0;
 });
-afterAll(async () => {
-  await board.close();
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => board.close());
 
 const SIGN_ON: SignOn = {
   addresses: ["127.0.0.0/8"],

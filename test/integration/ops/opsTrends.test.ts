@@ -1,16 +1,15 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { parseRange, readTrend } from "../../../src/ops/sources/trends.sql.ts";
 import type { Bucket } from "../../../src/ops/sources/trends.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { recordRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 const NO_REQUESTS = { sourceId: "live", policy: "order-list", purpose: "poll", requests: 0, refused: 0 };
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 const run = (statement: string) => database.pool.query(statement);
 const listRate = { requestsMax: 20, windowMs: 10_000 };
 const read = async (name: string): Promise<Bucket[]> => {
@@ -21,12 +20,9 @@ const last = (buckets: readonly Bucket[]) => buckets.at(-1)!;
 const total = (buckets: readonly Bucket[], of: (bucket: Bucket) => number) =>
   buckets.reduce((sum, bucket) => sum + of(bucket), 0);
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test");
-  // Changes within the bucket of now, with delays of 1 to 100 s; a read, and what did not change the status, do not count.
-  await run(`
+await addSource(database.pool, "live");
+await addSource(database.pool, "test");
+await run(`
     insert into mirror.changes (source_id, reference, revision, history_id, status, previous_status, via, event_type, version, verdict, changed_at)
     select case when n > 100 then 'test' else 'live' end, 'R' || n, 1, n, 'assigned', case when n = 101 then 'assigned' else 'created' end,
       'webhook', 'order.assigned', ((extract(epoch from now()) - n) * 1000000000)::bigint, 'applied', now()
@@ -43,8 +39,6 @@ beforeAll(async () => {
     ${announced(1, { outcome: "late", upTo: 2_147_483_647, hoursAgo: 0 })}
     ${announced(7, { upTo: 1, hoursAgo: 120 })}
     ${announced(1_000, { upTo: 1, hoursAgo: 0, sourceId: "test" })}`);
-});
-afterAll(() => database.drop());
 
 it("reads the last hour exactly", async () => {
   const buckets = await read("1h");

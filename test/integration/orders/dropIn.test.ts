@@ -1,68 +1,56 @@
 import { Agent, request as send } from "node:http";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { readListed, readPage } from "../../../src/wire/page.ts";
 import { openContractMirror, passMinute } from "../../support/contract/contractMirror.ts";
-import type { ContractMirror } from "../../support/contract/contractMirror.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { DEVIATIONS } from "../../support/contract/deviations.ts";
 import type { ComparedAnswer } from "../../support/contract/deviations.ts";
 import { makeCorpus } from "../../support/contract/dropInCorpus.ts";
-import type { CorpusRequest, CorpusWorld } from "../../support/contract/dropInCorpus.ts";
+import type { CorpusRequest } from "../../support/contract/dropInCorpus.ts";
 import { readAt } from "../../support/mirror/orders.ts";
 import { LIVE, orderBody, speakTo, TEST } from "../../support/providers/testSandbox.ts";
 
 const STEPS = [0, 1, 2, 3, 4];
 const agent = new Agent({ keepAlive: true, maxSockets: 4 });
-let database: TestDatabase;
-let sandbox: Sandbox;
-let mirror: ContractMirror;
-let world: CorpusWorld;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  // The clock stands still, so that each change has its own instant.
-  sandbox = await startSandbox({
-    databaseUrl: database.url,
-    port: 0,
-    seed: 1,
-    speed: 0,
-    rateLimits: false,
-    clock: "virtual",
-  });
-  const { ask, steer } = speakTo(sandbox);
-  for (const branch of ["centrum", "utrecht", "rotterdam"]) {
-    for (const steps of STEPS) {
-      const body = orderBody({ branch, externalOrderId: `${branch} ${steps}/é` });
-      const { reference } = (await ask("POST", "/v1/orders", { body })).json;
-      for (let step = 0; step < steps; step += 1) await steer("POST", `/orders/${reference}/step`);
-      if (steps === 2) await steer("POST", `/orders/${reference}/cancel`, { by: "fleet" });
-      await sandbox.advance(420_000);
-    }
-  }
-  // With the same planned times.
-  for (let made = 0; made < 4; made += 1) await ask("POST", "/v1/orders", { body: orderBody() });
-  const { json: testOrder } = await ask("POST", "/v1/orders", { key: TEST, body: orderBody() });
-  mirror = await openContractMirror(database, sandbox.url);
-  for (const [sourceId, key] of [
-    ["live", LIVE],
-    ["test", TEST],
-  ] as const)
-    await fill(sourceId, key);
-  const { json: page } = await ask("GET", "/v1/orders?limit=200");
-  const { json: branches } = await ask("GET", "/v1/branches");
-  world = { orders: page.data, testReference: testOrder.reference, branches: branches.data };
+const sandbox = await startSandbox({
+  databaseUrl: database.url,
+  port: 0,
+  seed: 1,
+  speed: 0,
+  rateLimits: false,
+  clock: "virtual",
 });
+const { ask, steer } = speakTo(sandbox);
+for (const branch of ["centrum", "utrecht", "rotterdam"]) {
+  for (const steps of STEPS) {
+    const body = orderBody({ branch, externalOrderId: `${branch} ${steps}/é` });
+    const { reference } = (await ask("POST", "/v1/orders", { body })).json;
+    for (let step = 0; step < steps; step += 1) await steer("POST", `/orders/${reference}/step`);
+    if (steps === 2) await steer("POST", `/orders/${reference}/cancel`, { by: "fleet" });
+    await sandbox.advance(420_000);
+  }
+}
+for (let made = 0; made < 4; made += 1) await ask("POST", "/v1/orders", { body: orderBody() });
+const { json: testOrder } = await ask("POST", "/v1/orders", { key: TEST, body: orderBody() });
+const mirror = await openContractMirror(database, sandbox.url);
+for (const [sourceId, key] of [
+  ["live", LIVE],
+  ["test", TEST],
+] as const)
+  await fill(sourceId, key);
+const { json: page } = await ask("GET", "/v1/orders?limit=200");
+const { json: branches } = await ask("GET", "/v1/branches");
+const world = { orders: page.data, testReference: testOrder.reference, branches: branches.data };
 afterAll(async () => {
   agent.destroy();
   await mirror.close();
   await sandbox.close();
-  await database.drop();
 });
 
 /** Applies the provider's list to the mirror, as a poll does. */

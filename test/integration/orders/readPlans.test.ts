@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { findBranch } from "../../../src/orders/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -11,8 +11,7 @@ import type { OrderFilter } from "../../../src/orders/orderFilter.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import type { OrderPosition, OrdersQuery, OrderSort } from "../../../src/orders/orderReads.sql.ts";
 import { filterSchema } from "../../../src/orders/orderQuery.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { listPlanNodes } from "../../support/mirror/planNodes.ts";
 import type { PlanNode } from "../../support/mirror/planNodes.ts";
 
@@ -27,12 +26,10 @@ const SECOND = 1_000_000_000n;
 /** The instant at which the order with this number changed. */
 const at = (number: number) => (START + BigInt(number)) * SECOND;
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  const { pool } = database;
-  await pool.query(
-    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
+const { database } = await openTestDatabase();
+const { pool } = database;
+await pool.query(
+  `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
        status, updated_at, livemode, fleet_name, branch_id, branch_reference, schedule_mode, pickup_time, delivery_time,
        raw, history_id, first_seen_via, first_seen_at)
      select 'live', 'DO-' || n, ($2 + n) * 1000000000, true, 0, 1, '', (array['web-', 'shop-', 'app-'])[1 + n % 3] || n,
@@ -41,16 +38,14 @@ beforeAll(async () => {
        case when n % 1000 = 0 then 'planned' else 'asap' end, to_timestamp($2 + n + 600), to_timestamp($2 + n + 1800),
        json_build_object('reference', n, 'note', repeat('x', 300)), n, 'poll', to_timestamp($2 + n)
      from generate_series(1, $1::bigint) n`,
-    [ORDERS, Number(START)],
-  );
-  await pool.query(
-    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
+  [ORDERS, Number(START)],
+);
+await pool.query(
+  `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
      select 'live', 'DO-' || n, 1, n, 'created', 'poll', n, 'applied' from generate_series(1, $1::bigint) n`,
-    [ORDERS],
-  );
-  await pool.query("analyze mirror.orders; analyze mirror.changes");
-});
-afterAll(() => database.drop());
+  [ORDERS],
+);
+await pool.query("analyze mirror.orders; analyze mirror.changes");
 
 /** Statements of a cursor read besides its settings and the query itself. */
 const WITHOUT_PLAN = /^(?:begin|fetch|commit)\b/;

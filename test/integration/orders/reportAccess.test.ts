@@ -1,9 +1,8 @@
 import { request } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
@@ -15,29 +14,22 @@ const TOKENS = [
   { token: "token-of-test", sourceId: "test" },
 ];
 
-let database: TestDatabase;
-let pool: ReturnType<typeof makePool>;
-let guarded: TestServer;
-let open: TestServer;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  guarded = await serve(makeTestReport({ pool, apiTokens: TOKENS }));
-  open = await serve(makeTestReport({ pool }));
-  for (const sourceId of ["live", "test"])
-    for (const reference of ["BOTH", sourceId.toUpperCase()])
-      await insertOrder(
-        database.pool,
-        sourceId,
-        orderText({ reference, externalOrderId: `shop-${reference}`, status: `of ${sourceId}` }),
-      );
-});
+const pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
+const guarded = await serve(makeTestReport({ pool, apiTokens: TOKENS }));
+const open = await serve(makeTestReport({ pool }));
+for (const sourceId of ["live", "test"])
+  for (const reference of ["BOTH", sourceId.toUpperCase()])
+    await insertOrder(
+      database.pool,
+      sourceId,
+      orderText({ reference, externalOrderId: `shop-${reference}`, status: `of ${sourceId}` }),
+    );
 afterAll(async () => {
   await guarded.close();
   await open.close();
   await pool.end();
-  await database.drop();
 });
 
 async function ask(server: TestServer, headers: Record<string, string>, path = "/v1/orders") {

@@ -111,13 +111,6 @@ describe("a branch in the filter", () => {
     expect(await find(`branch=${B1}`)).toEqual(["A"]);
   });
 
-  it("may have no order, and may be closed", async () => {
-    await addBranch({ id: B1, reference: "empty" });
-    await addBranch({ id: B2, reference: "closed", closed: true });
-    expect(await find("branch=empty")).toEqual([]);
-    expect(await find("branch=closed")).toEqual([]);
-  });
-
   it("is found by the name in its latest order when the provider never listed it", async () => {
     await addBranch({ id: "b0", reference: "other" });
     await add({ reference: "A", branch: { id: B1, reference: "old" }, updatedAt: "2026-11-20T10:00:00Z" });

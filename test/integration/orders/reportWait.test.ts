@@ -79,12 +79,6 @@ describe("waiting for an order", () => {
     });
   });
 
-  it("checks once even with a wait of zero", async () => {
-    await add({ reference: "A", updatedAt: LATER });
-    expect(await get(`A?updatedAfter=${AT}`)).toMatchObject({ waited: "newer" });
-    expect(await get(`A?updatedAfter=${LATER}`)).toMatchObject({ status: 200, waited: "timeout" });
-  });
-
   it("requires updatedAfter", async () => {
     await add({ reference: "A" });
     const answer = await get("A?wait=20");

@@ -1,6 +1,6 @@
 import { request as httpRequest } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeApply } from "../../../src/apply/apply.ts";
+import { afterAll, describe, expect, it } from "vitest";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import type { RateRule } from "../../../src/domain/window/rate.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import type { Budget } from "../../../src/provider/budget.ts";
@@ -9,8 +9,7 @@ import type { PolicyName } from "../../../src/provider/budget.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import {
@@ -21,10 +20,8 @@ import {
   startScriptedProvider,
   text,
 } from "../../support/providers/scriptedProvider.ts";
-import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 
 const WRITER = "token-that-may-write";
 const READER = "token-that-may-read";
@@ -35,22 +32,9 @@ const apiTokens = [
   { token: READER, sourceId: "live" },
 ];
 
-let database: TestDatabase;
-let provider: ScriptedProvider;
-let mirror: TestServer;
+const { database } = await openTestDatabase();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  provider = await startScriptedProvider();
-  mirror = await startMirror();
-});
-afterAll(async () => {
-  await mirror.close();
-  await provider.close();
-  await database.drop();
-});
-
+await addSource(database.pool, "live");
 const plenty = { requestsMax: 100_000, windowMs: 1_000 };
 const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>): Budget => {
   const all = { sustained: plenty, "order-list": plenty, geocoding: plenty, ...limits };
@@ -69,6 +53,13 @@ function countWaits(budget: Budget): Budget & { waiting: number } {
   return counted;
 }
 
+const provider = await startScriptedProvider();
+const mirror = await startMirror();
+afterAll(async () => {
+  await mirror.close();
+  await provider.close();
+});
+
 function startMirror(
   change: { budget?: Budget; applyPool?: Pool; deadlineMs?: number } = {},
 ): Promise<TestServer> {
@@ -81,12 +72,7 @@ function startMirror(
     logger: silentLogger,
     deadlineMs,
   });
-  const { applyReads } = makeApply({
-    events: deliveryEvents,
-    pool: applyPool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]] as const),
-  });
+  const { applyReads } = makeLiveApply(applyPool);
   const writes = { forward: () => forward, morePaths: MORE_PATHS, applyReads, marginSeconds: 300 };
   return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
 }

@@ -189,79 +189,75 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
   });
 });
 
-describe("the queue while its Postgres fails", () => {
-  it("continues after Postgres was frozen, and after it was stopped and restarted", async () => {
-    const postgres = await startOwnPostgres();
-    onTestFinished(() => postgres.remove());
-    const lines: string[] = [];
-    const queue = await makeApplyQueue({
-      databaseUrl: postgres.url,
-      redisUrls: [],
-      logger: makeLogger({
-        level: "warn",
-        format: "json",
-        service: "test",
-        destination: { write: (line) => lines.push(line) },
-      }),
-      overrides: { workerOptions: SHORT_LIVED_WORKER },
-    });
-    const taken: number[] = [];
-    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    const notifyUntilTaken = (seq: number) =>
-      vi.waitFor(() => {
-        queue.notify([seq]);
-        expect(taken).toContain(seq);
-      }, PATIENCE);
-    await notifyUntilTaken(1);
-
-    await postgres.freeze();
-    // Waiting for an answer would last until it resumes.
-    queue.notify([2]);
-    await vi.waitFor(() => expect(lines.join("")).toContain("the queue does not answer"), PATIENCE);
-    postgres.thaw();
-    await notifyUntilTaken(3);
-
-    await postgres.stop();
-    queue.notify([4]);
-    await postgres.start();
-    await notifyUntilTaken(5);
-
-    await postgres.freeze();
-    expect(await endsWithin(CLOSE_LIMIT_MS, () => consumer.close().then(() => queue.close()))).toBe(true);
+it("the queue while its Postgres fails continues after Postgres was frozen, and after it was stopped and restarted", async () => {
+  const postgres = await startOwnPostgres();
+  onTestFinished(() => postgres.remove());
+  const lines: string[] = [];
+  const queue = await makeApplyQueue({
+    databaseUrl: postgres.url,
+    redisUrls: [],
+    logger: makeLogger({
+      level: "warn",
+      format: "json",
+      service: "test",
+      destination: { write: (line) => lines.push(line) },
+    }),
+    overrides: { workerOptions: SHORT_LIVED_WORKER },
   });
+  const taken: number[] = [];
+  const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+  const notifyUntilTaken = (seq: number) =>
+    vi.waitFor(() => {
+      queue.notify([seq]);
+      expect(taken).toContain(seq);
+    }, PATIENCE);
+  await notifyUntilTaken(1);
+
+  await postgres.freeze();
+  // Waiting for an answer would last until it resumes.
+  queue.notify([2]);
+  await vi.waitFor(() => expect(lines.join("")).toContain("the queue does not answer"), PATIENCE);
+  postgres.thaw();
+  await notifyUntilTaken(3);
+
+  await postgres.stop();
+  queue.notify([4]);
+  await postgres.start();
+  await notifyUntilTaken(5);
+
+  await postgres.freeze();
+  expect(await endsWithin(CLOSE_LIMIT_MS, () => consumer.close().then(() => queue.close()))).toBe(true);
 });
 
-describe("a queue whose Postgres is starting up", () => {
-  it("is asked for jobs only with pauses, and continues once Postgres is up", async () => {
-    const postgres = await startOwnPostgres();
-    onTestFinished(() => postgres.remove());
-    const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
-    onTestFinished(() => queue.close());
-    const taken: number[] = [];
-    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    onTestFinished(() => consumer.close());
+it("a queue whose Postgres is starting up is asked for jobs only with pauses, and continues once Postgres is up", async () => {
+  const postgres = await startOwnPostgres();
+  onTestFinished(() => postgres.remove());
+  const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
+  onTestFinished(() => queue.close());
+  const taken: number[] = [];
+  const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+  onTestFinished(() => consumer.close());
 
-    await postgres.stop();
-    let connections = 0;
-    const startingUp = createServer((socket) => {
-      connections += 1;
-      socket.on("error", () => undefined);
-      socket.on("data", () => socket.end(STARTING_UP));
-    });
-    await new Promise<void>((resolve) =>
-      startingUp.listen(Number(new URL(postgres.url).port), "127.0.0.1", resolve),
-    );
-    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(0);
-    const before = connections;
-    const startedMs = performance.now();
-    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(before + 10);
-    expect(performance.now() - startedMs).toBeGreaterThan(500);
-    await new Promise((resolve) => startingUp.close(resolve));
-
-    await postgres.start();
-    await vi.waitFor(() => {
-      queue.notify([1]);
-      expect(taken).toContain(1);
-    }, PATIENCE);
+  await postgres.stop();
+  let connections = 0;
+  const startingUp = createServer((socket) => {
+    connections += 1;
+    socket.on("error", () => undefined);
+    socket.on("data", () => socket.end(STARTING_UP));
   });
+  await new Promise<void>((resolve) =>
+    startingUp.listen(Number(new URL(postgres.url).port), "127.0.0.1", resolve),
+  );
+  await expect.poll(() => connections, PATIENCE).toBeGreaterThan(0);
+  const before = connections;
+  const startedMs = performance.now();
+  await expect.poll(() => connections, PATIENCE).toBeGreaterThan(before + 10);
+  expect(performance.now() - startedMs).toBeGreaterThan(500);
+  await new Promise((resolve) => startingUp.close(resolve));
+
+  await postgres.start();
+  await vi.waitFor(() => {
+    queue.notify([1]);
+    expect(taken).toContain(1);
+  }, PATIENCE);
 });

@@ -1,7 +1,6 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
@@ -24,12 +23,8 @@ import { emptying } from "../../support/mirror/emptying.ts";
 
 type Header = readonly [string, string | number];
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let receiving: Receiving;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
 beforeEach(async () => {
   await database.pool.query(emptying("inbox pending history orders changes quarantine"));
   receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });

@@ -4,11 +4,10 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import express from "express";
 import type { RequestHandler } from "express";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
 import {
   LIVE_SECRETS,
@@ -24,11 +23,7 @@ import { emptying } from "../../support/mirror/emptying.ts";
 
 const MEBIBYTE = 1_048_576;
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
 beforeEach(() => database.pool.query(emptying("inbox pending")));
 
 interface InboxRow {
@@ -375,21 +370,19 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
   });
 });
 
-describe("slow senders", () => {
-  it("are answered 408, whether the head or the body is slow", async () => {
-    const receiving = await startReceiving({
-      url: database.url,
-      mount: "by http.createServer",
-      serverLimits: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
-    });
-    onTestFinished(() => receiving.close());
-    const body = makeBody();
-    const [head] = signed(body);
-    const slowHead = await sendRaw(receiving.port, head.slice(0, 40));
-    const slowBody = await sendRaw(receiving.port, head, body.subarray(0, 10));
-    expect([slowHead.status, slowBody.status]).toEqual([408, 408]);
-    expect(receiving.receiver.counts()).toMatchObject({ aborted: 1, failed: 0 });
+it("slow senders are answered 408, whether the head or the body is slow", async () => {
+  const receiving = await startReceiving({
+    url: database.url,
+    mount: "by http.createServer",
+    serverLimits: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
   });
+  onTestFinished(() => receiving.close());
+  const body = makeBody();
+  const [head] = signed(body);
+  const slowHead = await sendRaw(receiving.port, head.slice(0, 40));
+  const slowBody = await sendRaw(receiving.port, head, body.subarray(0, 10));
+  expect([slowHead.status, slowBody.status]).toEqual([408, 408]);
+  expect(receiving.receiver.counts()).toMatchObject({ aborted: 1, failed: 0 });
 });
 
 describe("in an Express application", () => {

@@ -1,7 +1,6 @@
 import type pg from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
@@ -16,13 +15,9 @@ const GIVES_UP_AFTER_MS = 2_000;
 const CONNECTIONS_GIVE_UP_AFTER_MS = 10_000;
 const PATIENCE = { timeout: 60_000, interval: 50 };
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let receiving: Receiving;
 let locker: pg.PoolClient | undefined;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
 beforeEach(async () => {
   receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
 });
@@ -185,67 +180,63 @@ describe("while the inbox cannot be written", () => {
   });
 });
 
-describe("while Postgres as a whole fails", () => {
-  it("answers 503 in time, frozen or stopped, and 200 again afterwards", async () => {
-    const postgres = await startOwnPostgres();
-    onTestFinished(() => postgres.remove());
-    const own = await startReceiving({ url: postgres.url, mount: "by http.createServer" });
-    onTestFinished(() => own.close());
-    expect(await postOne(own.port)).toBe(200);
+it("while Postgres as a whole fails answers 503 in time, frozen or stopped, and 200 again afterwards", async () => {
+  const postgres = await startOwnPostgres();
+  onTestFinished(() => postgres.remove());
+  const own = await startReceiving({ url: postgres.url, mount: "by http.createServer" });
+  onTestFinished(() => own.close());
+  expect(await postOne(own.port)).toBe(200);
 
-    await postgres.freeze();
-    expect(await postUntilItGivesUp(own, 30)).toEqual(Array(30).fill(503));
-    postgres.thaw();
-    await expect.poll(() => postOne(own.port), PATIENCE).toBe(200);
+  await postgres.freeze();
+  expect(await postUntilItGivesUp(own, 30)).toEqual(Array(30).fill(503));
+  postgres.thaw();
+  await expect.poll(() => postOne(own.port), PATIENCE).toBe(200);
 
-    await postgres.stop();
-    expect(await postUntilItGivesUp(own, 1)).toEqual([503]);
-    await postgres.start();
-    await expect.poll(() => postOne(own.port), PATIENCE).toBe(200);
-  });
+  await postgres.stop();
+  expect(await postUntilItGivesUp(own, 1)).toEqual([503]);
+  await postgres.start();
+  await expect.poll(() => postOne(own.port), PATIENCE).toBe(200);
 });
 
-describe("a receiver that is drained", () => {
-  it("answers the events that it is storing, refuses the rest with 503, and then ends", async () => {
-    await lockInbox();
-    const body = makeBody("evt_slow");
-    const [head, bytes] = [
-      makeHead("POST /webhooks/live", [
-        ["Content-Type", "application/json"],
-        ["Content-Length", body.length],
-        ...Object.entries(signHeaders(body)),
-      ]),
-      body,
-    ];
-    const slow = await openRaw(receiving.port);
-    slow.write(head);
-    slow.write(bytes.subarray(0, 5));
-    const storing = post(receiving.port, makeBody("evt_1"));
-    await expect
-      .poll(async () => {
-        const { rows } = await database.pool.query("select 1 from pg_locks where not granted");
-        return rows.length;
-      }, PATIENCE)
-      .toBe(1);
+it("a receiver that is drained answers the events that it is storing, refuses the rest with 503, and then ends", async () => {
+  await lockInbox();
+  const body = makeBody("evt_slow");
+  const [head, bytes] = [
+    makeHead("POST /webhooks/live", [
+      ["Content-Type", "application/json"],
+      ["Content-Length", body.length],
+      ...Object.entries(signHeaders(body)),
+    ]),
+    body,
+  ];
+  const slow = await openRaw(receiving.port);
+  slow.write(head);
+  slow.write(bytes.subarray(0, 5));
+  const storing = post(receiving.port, makeBody("evt_1"));
+  await expect
+    .poll(async () => {
+      const { rows } = await database.pool.query("select 1 from pg_locks where not granted");
+      return rows.length;
+    }, PATIENCE)
+    .toBe(1);
 
-    let drained = false;
-    const draining = receiving.receiver.drain().then(() => (drained = true));
-    const late = await post(receiving.port, makeBody("evt_2"));
-    expect([late.status, late.headers.get("retry-after"), late.headers.get("connection")]).toEqual([
-      503,
-      "5",
-      "close",
-    ]);
-    slow.write(bytes.subarray(5));
-    expect((await slow.readAnswer()).status).toBe(503);
-    await slow.closed;
-    expect(drained).toBe(false);
-    await unlock();
-    expect((await storing).status).toBe(200);
-    await draining;
-    expect(await listEventIds(database.pool)).toEqual(["evt_1"]);
-    await receiving.receiver.drain();
-  });
+  let drained = false;
+  const draining = receiving.receiver.drain().then(() => (drained = true));
+  const late = await post(receiving.port, makeBody("evt_2"));
+  expect([late.status, late.headers.get("retry-after"), late.headers.get("connection")]).toEqual([
+    503,
+    "5",
+    "close",
+  ]);
+  slow.write(bytes.subarray(5));
+  expect((await slow.readAnswer()).status).toBe(503);
+  await slow.closed;
+  expect(drained).toBe(false);
+  await unlock();
+  expect((await storing).status).toBe(200);
+  await draining;
+  expect(await listEventIds(database.pool)).toEqual(["evt_1"]);
+  await receiving.receiver.drain();
 });
 
 describe("an overloaded receiver", () => {

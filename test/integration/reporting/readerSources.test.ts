@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { keepFacts } from "../../support/mirror/facts.ts";
 import { addSource, at } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
-import type { Reader } from "../../support/mirror/reader.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
-let database: TestDatabase;
-let one: Reader;
-let all: Reader;
-let none: Reader;
+const { database } = await openTestDatabase();
 
 /** A row of everything that a view shows, in each of two sources. */
 async function fill(): Promise<void> {
@@ -38,17 +33,13 @@ async function fill(): Promise<void> {
   );
 }
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await fill();
-  one = await makeReader(database.pool, "live");
-  all = await makeReader(database.pool);
-  none = await makeReader(database.pool, "live");
-  await database.pool.query("delete from mirror.reader_sources where login = $1", [none.role]);
-});
+await fill();
+const one = await makeReader(database.pool, "live");
+const all = await makeReader(database.pool);
+const none = await makeReader(database.pool, "live");
+await database.pool.query("delete from mirror.reader_sources where login = $1", [none.role]);
 afterAll(async () => {
   for (const reader of [one, all, none]) await reader.drop();
-  await database.drop();
 });
 
 async function ask(role: string, text: string, values: unknown[] = []) {

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { describe, expect, it } from "vitest";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { keepFacts } from "../../support/mirror/facts.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { readBlocks, readDashboard, readQuestions } from "../../support/mirror/reportingQueries.ts";
@@ -11,32 +10,28 @@ const EVERY = "interval '13 minutes'";
 /** The end of the year of orders, which replaces now() in examples and dashboards. */
 const NOW = "2026-12-27";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await read(
-    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, fleet_name,
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+await read(
+  `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, fleet_name,
        pickup_time, delivery_time, real_pickup_time, updated_at, raw, history_id, first_seen_via, first_seen_at, changed_at,
        branch_id, external_order_id)
      select 'live', 'R' || n, mirror.nanos_of(t), true, 0, 1, '', case when n % 500 = 0 then 'created' else 'cancelled' end,
        'Fleet ' || n % 20, t, t, t, t, json_build_object('note', repeat('x', 700)), n, 'poll', t, t, 'b' || n % 50, 'shop-' || n
      from generate_series(1, ${ORDERS}) n, lateral (select timestamptz '2026-01-01' + n * ${EVERY} as t) at`,
-  );
-  await read(
-    `insert into mirror.history (source_id, reference, via, verdict, version, settled, observed_at, rank, hash, status, raw, seen_at)
+);
+await read(
+  `insert into mirror.history (source_id, reference, via, verdict, version, settled, observed_at, rank, hash, status, raw, seen_at)
      select source_id, reference, 'poll', 'applied', version, true, 0, 1, '', status,
        json_build_object('note', repeat('x', 700)), updated_at
      from mirror.orders, generate_series(1, 2) order by mirror.orders.history_id`,
-  );
-  await read(
-    `insert into mirror.branches (source_id, branch_id, name, raw) select 'live', 'b' || n, 'Branch', '{}'
+);
+await read(
+  `insert into mirror.branches (source_id, branch_id, name, raw) select 'live', 'b' || n, 'Branch', '{}'
      from generate_series(1, 50) n`,
-  );
-  await keepFacts(database.pool);
-  await read("analyze mirror.orders, mirror.history, mirror.branches, mirror.order_facts");
-});
-afterAll(() => database.drop());
+);
+await keepFacts(database.pool);
+await read("analyze mirror.orders, mirror.history, mirror.branches, mirror.order_facts");
 
 async function read(text: string) {
   const { rows } = await database.pool.query<Record<string, unknown>>(text);

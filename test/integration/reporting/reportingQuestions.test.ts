@@ -1,22 +1,18 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { keepFacts } from "../../support/mirror/facts.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
-import type { Reader } from "../../support/mirror/reader.ts";
 import { readQuestions } from "../../support/mirror/reportingQueries.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
 /** A Wednesday, two in the afternoon in Amsterdam. */
 const NOW = "2026-06-17T12:00:00Z";
 const QUESTIONS = readQuestions(NOW);
 
-let database: TestDatabase;
-let reader: Reader;
-let apply: ReturnType<typeof makeLiveApply>;
+const { database } = await openTestDatabase();
 
 const minutesAfter = (instant: string, minutes: number) =>
   formatInstant(parseInstant(instant) + BigInt(minutes) * 60_000_000_000n);
@@ -111,35 +107,29 @@ async function correctOne(): Promise<void> {
   await seeByPoll(order, minutesAfter(order.updatedAt, 60));
 }
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test", "test");
-  apply = makeLiveApply(database.pool);
-  await database.pool.query(
-    `insert into mirror.branches (source_id, branch_id, name, raw)
+await addSource(database.pool, "live");
+await addSource(database.pool, "test", "test");
+const apply = makeLiveApply(database.pool);
+await database.pool.query(
+  `insert into mirror.branches (source_id, branch_id, name, raw)
      values ('live', 'Centre', 'Centre', '{}'), ('live', 'Harbour', 'Harbour', '{}')`,
-  );
-  for (const plan of PLANS) {
-    for (const status of Object.keys(plan.statuses)) {
-      const order = sketch(plan, status);
-      if (plan.byRead?.includes(status) === true) await seeByPoll(order, minutesAfter(order.updatedAt, 1));
-      else await seeByEvent(order);
-    }
+);
+for (const plan of PLANS) {
+  for (const status of Object.keys(plan.statuses)) {
+    const order = sketch(plan, status);
+    if (plan.byRead?.includes(status) === true) await seeByPoll(order, minutesAfter(order.updatedAt, 1));
+    else await seeByEvent(order);
   }
-  await correctOne();
-  await database.pool.query(
-    `insert into mirror.poll_state (source_id, history_since, safe_through)
+}
+await correctOne();
+await database.pool.query(
+  `insert into mirror.poll_state (source_id, history_since, safe_through)
      values ('live', $1, $2)`,
-    ["2026-01-01T00:00:00Z", "2026-06-16T23:00:00Z"].map((text) => String(parseInstant(text))),
-  );
-  await keepFacts(database.pool);
-  reader = await makeReader(database.pool, "live");
-});
-afterAll(async () => {
-  await reader.drop();
-  await database.drop();
-});
+  ["2026-01-01T00:00:00Z", "2026-06-16T23:00:00Z"].map((text) => String(parseInstant(text))),
+);
+await keepFacts(database.pool);
+const reader = await makeReader(database.pool, "live");
+afterAll(() => reader.drop());
 
 async function ask(sql: string): Promise<unknown> {
   const client = await database.pool.connect();

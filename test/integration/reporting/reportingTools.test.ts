@@ -1,105 +1,65 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { z } from "zod";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { expect, it } from "vitest";
+import { addSource } from "../../support/mirror/orders.ts";
+import { readBlocks, readDashboard } from "../../support/mirror/reportingQueries.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 
-const ROOT = path.resolve(import.meta.dirname, "../../..");
+const { panels, sourceQuery } = readDashboard();
+const EXAMPLES = readBlocks("sql");
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
-afterAll(() => database.drop());
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
 
-async function listColumns(): Promise<Map<string, string>> {
+/** Runs queries as a reader, in a transaction that is rolled back. */
+async function runAs(role: string | null, ...statements: string[]): Promise<void> {
+  const client = await database.pool.connect();
+  try {
+    await client.query("begin");
+    if (role !== null) await client.query(`set local role ${role}; set transaction read only`);
+    for (const sql of statements) await client.query(sql);
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+
+it("examples/dbt names only columns that exist, and measures freshness by a time", async () => {
   const { rows } = await database.pool.query<{ name: string; type: string }>(
     `select table_name || '.' || column_name as name, data_type as type from information_schema.columns
      where table_schema = 'reporting'`,
   );
-  return new Map(rows.map(({ name, type }) => [name, type]));
-}
-
-describe("examples/dbt/sources.yml", () => {
-  it("names only columns that exist, and measures freshness by a time", async () => {
-    const known = await listColumns();
-    const named: string[] = [];
-    const loadedAt: string[] = [];
-    let table = "";
-    for (const line of (await readFile(path.join(ROOT, "examples/dbt/sources.yml"), "utf8")).split("\n")) {
-      table = /^ {6}- name: (\w+)$/.exec(line)?.[1] ?? table;
-      const column = /^ {10}- name: (\w+)$/.exec(line)?.[1];
-      if (column !== undefined) named.push(`${table}.${column}`);
-      const field = /^ {8}loaded_at_field: (\w+)$/.exec(line)?.[1];
-      if (field !== undefined) loadedAt.push(`${table}.${field}`);
-    }
-    expect(named.length).toBeGreaterThan(20);
-    expect(named.filter((name) => !known.has(name))).toEqual([]);
-    expect(loadedAt).toEqual(["sync_status.safe_through"]);
-    expect(known.get("sync_status.safe_through")).toBe("timestamp with time zone");
-  });
+  const known = new Map(rows.map(({ name, type }) => [name, type]));
+  const text = await readFile(path.resolve(import.meta.dirname, "../../../examples/dbt/sources.yml"), "utf8");
+  const named: string[] = [];
+  const loadedAt: string[] = [];
+  let table = "";
+  for (const line of text.split("\n")) {
+    table = /^ {6}- name: (\w+)$/.exec(line)?.[1] ?? table;
+    const column = /^ {10}- name: (\w+)$/.exec(line)?.[1];
+    if (column !== undefined) named.push(`${table}.${column}`);
+    const field = /^ {8}loaded_at_field: (\w+)$/.exec(line)?.[1];
+    if (field !== undefined) loadedAt.push(`${table}.${field}`);
+  }
+  expect(named.length).toBeGreaterThan(20);
+  expect(named.filter((name) => !known.has(name))).toEqual([]);
+  expect(loadedAt).toEqual(["sync_status.safe_through"]);
+  expect(known.get("sync_status.safe_through")).toBe("timestamp with time zone");
 });
 
-/** What Grafana needs of a dashboard with schemaVersion 39, as far as these dashboards use it. */
-const DATASOURCE = z.strictObject({ type: z.string(), uid: z.literal("${datasource}") });
-const TARGET = z.looseObject({ refId: z.string().regex(/^[A-Z]$/) });
-const PANEL = z.looseObject({
-  id: z.int().positive(),
-  type: z.enum(["timeseries", "table", "barchart", "stat", "gauge", "bargauge", "heatmap", "row"]),
-  title: z.string().min(1),
-  datasource: DATASOURCE.optional(),
-  gridPos: z
-    .strictObject({ x: z.int().min(0), y: z.int().min(0), w: z.int().min(1), h: z.int().min(1) })
-    .refine(({ x, w }) => x + w <= 24),
-  timeFrom: z
-    .string()
-    .regex(/^\d+[smhdwMy]$/)
-    .optional(),
-  fieldConfig: z.strictObject({
-    defaults: z.looseObject({ unit: z.string().optional() }),
-    overrides: z.array(z.unknown()),
-  }),
-  targets: z.array(TARGET).min(1),
-});
-const DASHBOARD = z.looseObject({
-  title: z.string().min(1),
-  uid: z.string().max(40),
-  schemaVersion: z.literal(39),
-  time: z.strictObject({ from: z.string(), to: z.string() }),
-  templating: z.strictObject({ list: z.array(z.looseObject({ name: z.string(), type: z.string() })) }),
-  panels: z.array(PANEL).min(1),
-});
-const POSTGRES_TARGET = z.strictObject({
-  refId: z.string(),
-  format: z.enum(["table", "time_series"]),
-  rawQuery: z.literal(true),
-  editorMode: z.literal("code"),
-  rawSql: z.string().startsWith("select "),
+it.each(panels)("the queries of Grafana's panel $title run for a reader", async ({ queries }) => {
+  for (const sql of queries) expect(sql).not.toMatch(/\$|mirror\.(?!\w*reporting)/);
+  await runAs("order_mirror_reader", ...queries);
 });
 
-const overlaps = (a: z.infer<typeof PANEL>["gridPos"], b: z.infer<typeof PANEL>["gridPos"]) =>
-  a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+it("Grafana's query for the list of sources runs", async () => {
+  expect((await database.pool.query(sourceQuery)).rows).toEqual([{ source_id: "live" }]);
+});
 
-const loadDashboard = async (name: string) =>
-  DASHBOARD.parse(
-    JSON.parse(await readFile(path.join(ROOT, `config/grafana/order-mirror-${name}.json`), "utf8")),
-  );
-
-describe("the Grafana dashboards", () => {
-  it.each(["prometheus", "reporting"])("%s has the shape that Grafana reads", async (name) => {
-    const { panels } = await loadDashboard(name);
-    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
-    for (const [index, one] of panels.entries()) {
-      expect(panels.slice(index + 1).filter((other) => overlaps(one.gridPos, other.gridPos))).toEqual([]);
-    }
-  });
-
-  it("reporting has complete queries", async () => {
-    const { panels } = await loadDashboard("reporting");
-    for (const target of panels.flatMap(({ targets }) => targets)) {
-      const { format, rawSql } = POSTGRES_TARGET.parse(target);
-      expect(/\bas time\b|\$__timeGroupAlias/.test(rawSql)).toBe(format === "time_series");
-    }
-  });
+it("docs/reporting.md has examples that run for a reader, and instructions that work for administrators", async () => {
+  expect(EXAMPLES.length).toBeGreaterThanOrEqual(5);
+  for (const query of EXAMPLES) await runAs("order_mirror_reader", query);
+  expect(readBlocks("sql admin")).toHaveLength(3);
+  for (const statements of readBlocks("sql admin"))
+    await runAs(null, statements.replace("create role order_mirror_reader nologin;", ""));
 });

@@ -1,25 +1,16 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
-import type { Reader } from "../../support/mirror/reader.ts";
 import { readBlocks } from "../../support/mirror/reportingQueries.ts";
 
 const HISTORY_SINCE = "2026-11-01T00:00:00Z";
 
-let database: TestDatabase;
-let reader: Reader;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  reader = await makeReader(database.pool, "live");
-});
-afterAll(async () => {
-  await reader.drop();
-  await database.drop();
-});
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+const reader = await makeReader(database.pool, "live");
+afterAll(() => reader.drop());
 beforeEach(() => database.pool.query("delete from mirror.poll_state; delete from mirror.quarantine"));
 
 const prove = (safeThrough: string) =>

@@ -2,18 +2,15 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { findAnywhere } from "../../support/mirror/findAnywhere.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
@@ -27,18 +24,9 @@ import {
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+await addSource(pool, "live");
 beforeEach(async () => {
   await pool.query(
     emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {

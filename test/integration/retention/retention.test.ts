@@ -3,8 +3,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { makeApply } from "../../../src/apply/apply.ts";
 import type { Patient } from "../../../src/cli/doctor/check.ts";
 import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { endLongReads } from "../../../src/database/longReads.sql.ts";
 import {
   makeRemoveChanges,
@@ -20,26 +18,16 @@ import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  await addSource(pool, "test");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+await addSource(pool, "live");
+await addSource(pool, "test");
 
 const modes = new Map([
   ["live", "live"],

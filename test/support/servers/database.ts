@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { inject } from "vitest";
+import { afterAll, inject } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 
 /** Migrated, and nobody is connected to it, so that it can be cloned. */
@@ -35,4 +36,15 @@ export async function makeTestDatabase(): Promise<TestDatabase> {
     await runOnServer(serverUrl, `drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
   };
   return { url, pool, drop };
+}
+
+/** The same for the top level of a test file, with a pool as the program opens it; both end after the file's tests. */
+export async function openTestDatabase({ purpose = "test", max = 4, statementTimeoutMs = 10_000 } = {}) {
+  const database = await makeTestDatabase();
+  const pool = makePool({ url: database.url, purpose, max, statementTimeoutMs });
+  afterAll(async () => {
+    await pool.end();
+    await database.drop();
+  });
+  return { database, pool };
 }
