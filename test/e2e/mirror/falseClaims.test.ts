@@ -100,15 +100,20 @@ async function countDecisions(): Promise<number> {
 
 it("five false claims about old orders are corrected automatically, for every kind of reader", async () => {
   expect(await readServed()).toEqual(provider.truth());
-  // As after a time without reads, when only the events describe the orders.
-  await database.pool.query(`alter table mirror.orders disable trigger orders_only_grow;
-    update mirror.orders set horizon = null;
-    alter table mirror.orders enable trigger orders_only_grow`);
   await claimFalsely();
   await expect.poll(countDecisions, WAIT).toBe(5);
   await expect.poll(readServed, WAIT).toEqual(provider.truth());
   const { stdout } = await runProgram(["status"], env);
-  expect(stdout).toMatch(/Reads contradict \d signed events of live/);
+  expect(stdout).toMatch(/Reads contradict 3 signed events of live/);
+
+  // As after a time without reads, when only the events describe the orders.
+  await database.pool.query(`alter table mirror.orders disable trigger orders_only_grow;
+    update mirror.orders set horizon = null;
+    delete from mirror.orders where reference = 'INVENTED';
+    alter table mirror.orders enable trigger orders_only_grow`);
+  await claimFalsely();
+  await expect.poll(countDecisions, WAIT).toBe(10);
+  await expect.poll(readServed, WAIT).toEqual(provider.truth());
 
   const feed = (await (await fetch(`${address}/v1/changes?limit=500`)).json()) as {
     data: { reference: string; verdict: string; status: string }[];
@@ -118,12 +123,10 @@ it("five false claims about old orders are corrected automatically, for every ki
     expect.arrayContaining([expect.objectContaining({ reference: "O-7", status: "delivered" })]),
   );
   expect(feed.data.findLast(({ reference }) => reference === "INVENTED")?.verdict).toBe("gone");
-  const newestMessage = (reference: string) =>
-    messages.findLast(({ data }) => data.reference === reference)?.data;
-  await expect
-    .poll(() => newestMessage("O-7"), WAIT)
-    .toMatchObject({ verdict: "corrected", status: "delivered" });
-  await expect.poll(() => newestMessage("INVENTED"), WAIT).toMatchObject({ verdict: "gone" });
+  const messagesAbout = (reference: string) =>
+    messages.flatMap(({ data }) => (data.reference === reference ? [`${data.verdict} ${data.status}`] : []));
+  await expect.poll(() => messagesAbout("O-7"), WAIT).toContain("corrected delivered");
+  await expect.poll(() => messagesAbout("INVENTED"), WAIT).toContain("gone cancelled");
   const { rows } = await database.pool.query(
     "select verdict, via from reporting.order_history where reference = 'O-7' order by history_id",
   );

@@ -1,28 +1,24 @@
 import { afterAll } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import type { OpsDeps } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { serve } from "../http/serve.ts";
-import { makeTestDatabase } from "../servers/database.ts";
+import { openTestDatabase } from "../servers/database.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 
 const PASSWORDS = { operator: "operate", viewer: "look" };
 type Role = keyof typeof PASSWORDS;
 
 /** The ops pages over a migrated database for this test file, closed after the file's tests, as either role sees them. */
-export async function openOpsPages() {
-  const database = await makeTestDatabase();
-  const pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & { max?: number } = {}) {
+  const { database, pool } = await openTestDatabase({ purpose: "ops", max, statementTimeoutMs: 5_000 });
   const board = await openBoardQueue(database.url, "pages");
   const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
-  const server = await serve(
-    makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
-  );
+  const deps = { pool, queues: () => [board.queue], config, logger: silentLogger, ...options };
+  const server = await serve(makeOpsRouter(deps));
   afterAll(async () => {
     await server.close();
     await board.close();
-    await pool.end();
-    await database.drop();
   });
   const as = (role: Role) => ({ Authorization: `Basic ${btoa(`${role}:${PASSWORDS[role]}`)}` });
 
@@ -40,5 +36,5 @@ export async function openOpsPages() {
     const answer = await fetch(server.url + path, options);
     return { status: answer.status, to: answer.headers.get("location") };
   }
-  return { pool, read, post };
+  return { database, pool, board, deps, url: server.url, as, read, post };
 }
