@@ -90,7 +90,7 @@ class MigrationFailedError extends OrderMirrorError {
 }
 
 /** All migrations of this program, oldest first. @internal */
-export async function readMigrations(directory = DIRECTORY): Promise<readonly Migration[]> {
+async function readMigrations(directory = DIRECTORY): Promise<readonly Migration[]> {
   const files = (await readdir(directory)).filter((file) => FILE.test(file)).sort();
   return Promise.all(
     files.map(async (file) => {
