@@ -169,14 +169,14 @@ const PROVIDER_FLAWS: readonly FaultsPatch[] = [
   { loseShare: 0.5 },
   { duplicateShare: 0.5 },
   { delayShare: 0.5, delayMs: 2_000 },
-  { reorderShare: 0.8, reorderWindowMs: 3_000 },
+  { delayShare: 0.8, delayMs: 3_000 },
   { corruptShare: 0.3 },
   { lateCommitShare: 0.3, lateCommitMs: 2_000 },
   { failShare: 0.5 },
   { truncateShare: 0.5 },
   { dropBeforeShare: 0.4 },
   { dropAfterShare: 0.4 },
-  { latencyMs: 500, latencyJitterMs: 1_500 },
+  { latencyMs: 1_500 },
   { listOrder: "descending", listTies: "random" },
 ];
 

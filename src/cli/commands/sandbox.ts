@@ -1,12 +1,11 @@
-import { InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { describeProvider } from "../../api/openapiProvider.ts";
-import { DECISIONS, MARK, readDecision } from "../../sandbox/world/state.ts";
-import type { Decisions } from "../../sandbox/world/state.ts";
+import { MARK } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
 import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
@@ -48,23 +47,6 @@ export function register(program: Command): void {
       "the address to listen on; its control page answers this machine only",
       "127.0.0.1",
     )
-    .option("--utc-offset <minutes>", "offset of its timestamps, in minutes", parseOffset, 60)
-    .addOption(
-      new Option("--rate-window <kind>", "how it counts requests")
-        .choices(["fixed", "sliding"])
-        .default("fixed"),
-    )
-    .addOption(
-      new Option("--clock <kind>", "virtual: stands still until POST /_sandbox/clock moves it")
-        .choices(["real", "virtual"])
-        .default("real"),
-    )
-    .option(
-      "--decide <name=value>",
-      `what the provider's specification leaves open: ${describeDecisions()}; the first value of each is the default; repeat it for several`,
-      addDecision,
-      {},
-    )
     .addHelpText("after", HELP)
     .action(runSandbox);
   command
@@ -89,10 +71,6 @@ async function runSandbox(options: SandboxCommandOptions): Promise<void> {
       seed: config.sandboxSeed,
       trafficPerMinute: options.traffic,
       speed: options.speed,
-      utcOffsetMinutes: options.utcOffset,
-      rateWindow: options.rateWindow,
-      clock: options.clock,
-      decisions: options.decide,
       logger,
     });
     shutdown.onShutdown("sandbox", () => sandbox.close());
@@ -109,33 +87,6 @@ interface SandboxCommandOptions {
   readonly traffic: number;
   readonly speed: number;
   readonly host: string;
-  readonly utcOffset: number;
-  readonly rateWindow: "fixed" | "sliding";
-  readonly clock: "real" | "virtual";
-  readonly decide: Partial<Decisions>;
-}
-
-function describeDecisions(): string {
-  return Object.entries(DECISIONS)
-    .map(([name, values]) => `${name}=${values.join("|")}`)
-    .join(", ");
-}
-
-function addDecision(text: string, others: Partial<Decisions>): Partial<Decisions> {
-  const decision = readDecision(text);
-  if (decision === undefined) throw new InvalidArgumentError(`It must be one of ${describeDecisions()}.`);
-  return { ...others, ...decision };
-}
-
-/** The largest offsets in use. */
-const OFFSET_MAX_MINUTES = 14 * 60;
-
-function parseOffset(text: string): number {
-  const minutes = /^[+-]?\d{1,3}$/.test(text) ? Number(text) : Number.NaN;
-  if (Math.abs(minutes) <= OFFSET_MAX_MINUTES) return minutes;
-  throw new InvalidArgumentError(
-    `It must be a whole number from -${OFFSET_MAX_MINUTES} to ${OFFSET_MAX_MINUTES}.`,
-  );
 }
 
 function parseAmount(text: string): number {

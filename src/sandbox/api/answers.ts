@@ -5,7 +5,13 @@ import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts
 import type { OrderPatch } from "./orderBook.ts";
 import { isTaken, readOrder, readOrders } from "./orders.sql.ts";
 import type { OrderName, SandboxOrderFilter } from "./orders.sql.ts";
-import { routeOrder, ADDRESS_MESSAGES, isStorable, searchAddress, TEXT_LENGTH_MAX } from "../world/places.ts";
+import {
+  routeOrder,
+  ADDRESS_MESSAGES,
+  isStorable,
+  searchAddress,
+  TEXT_LENGTH_MAX,
+} from "../world/routing.ts";
 import { formatTime, nextStatus, showOrder } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { refused } from "../world/state.ts";
@@ -157,7 +163,7 @@ const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_fo
 /** GET /v1/orders/{reference}. */
 export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const name = nameOrder(request);
-  const row = await readOrder(state.pool, name);
+  const row = await readOrder(state.pool, "orders", name);
   if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
   return showOrder(state, row);
 }

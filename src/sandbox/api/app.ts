@@ -13,7 +13,7 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { CONTRACT_ENDPOINTS, readTarget } from "../../wire/endpoints.ts";
+import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../../wire/endpoints.ts";
 import type { EndpointName } from "../../wire/endpoints.ts";
 import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
 import { hitsEndpoint } from "../control/faults.ts";
@@ -42,7 +42,7 @@ export interface ApiDeps {
   readonly state: SandboxState;
   readonly limiter: RateLimiter;
   readonly journal: Journal;
-  /** The machine's clock: latency and durations are real even if the provider's clock is virtual. */
+  /** The machine's clock: latency is real even if the provider's clock is virtual. */
   readonly systemClock: Clock;
   readonly signal: AbortSignal;
 }
@@ -75,37 +75,18 @@ interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What a request asks for: an endpoint, or an address with other methods, or nothing. */
-type Asked =
-  | { readonly name: EndpointName; readonly reference: string }
-  | { readonly methods: readonly string[] };
+type Asked = ReturnType<typeof matchEndpoint<(typeof CONTRACT_ENDPOINTS)[number]>>;
 
-/** Assumed: /v1 is the only version. */
+/** Answers every address that the control interface has not taken. Assumed: /v1 is the only version. */
 export function addApi(app: Express, deps: ApiDeps): void {
-  for (const { name, method, path } of CONTRACT_ENDPOINTS) {
-    const route = app.route(path);
-    const verb = method.toLowerCase() as "get" | "post" | "patch";
-    route[verb]((request: Request<{ reference?: string }>, response: Response) =>
-      serve(deps, { request, response, asked: { name, reference: request.params.reference ?? "" } }),
-    );
-  }
-  for (const path of new Set(CONTRACT_ENDPOINTS.map((endpoint) => endpoint.path))) {
-    const methods = CONTRACT_ENDPOINTS.filter((each) => each.path === path).map(({ method }) => method);
-    app.all(path, (_request, { locals }, next) => {
-      locals["methods"] = [...new Set([...((locals["methods"] as string[] | undefined) ?? []), ...methods])];
-      next();
-    });
-  }
-  const serveOther = (request: Request, response: Response) =>
-    serve(deps, { request, response, asked: { methods: (response.locals["methods"] ?? []) as string[] } });
-  app.use(serveOther);
-  app.use((error: Error & { status?: number }, request: Request, response: Response, _next: unknown) => {
-    // A path that cannot be decoded names nothing.
-    if (error.status === 400) return serveOther(request, response);
+  app.use((request: Request, response: Response) => {
+    const { path } = readTarget(request.originalUrl);
+    return serve(deps, { request, response, asked: matchEndpoint(CONTRACT_ENDPOINTS, request.method, path) });
+  });
+  app.use((error: Error, request: Request, _response: Response, _next: unknown) => {
     // Aborted: the shutdown cut the injected latency short, or the client is gone.
     if (!deps.signal.aborted) deps.state.logger.error({ err: error }, "a request could not be answered");
     request.socket.destroy();
-    return undefined;
   });
 }
 
@@ -117,12 +98,7 @@ interface Exchange {
 
 async function serve(deps: ApiDeps, { request, response, asked }: Exchange): Promise<void> {
   const { state, journal, systemClock, signal } = deps;
-  const { originalUrl } = request;
-  const { path } = readTarget(originalUrl);
-  const requestNumber = journal.next();
-  const startedMs = systemClock.monotonicMs();
-  const requestId = makeRequestId();
-  const plan = planRequestFaults(state, requestNumber, asked);
+  const plan = planRequestFaults(state, journal.next(), asked);
   if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
   const caller = findCaller(state, request.headers.authorization);
   const answer = plan.dropBefore
@@ -130,24 +106,18 @@ async function serve(deps: ApiDeps, { request, response, asked }: Exchange): Pro
     : await answerOrFail(deps, { request, asked, caller, forced: plan.forced });
   const dropped = plan.dropBefore || plan.dropAfter;
   if (answer && !dropped) {
-    const whole = writeBody(state, answer, requestId);
+    const whole = writeBody(state, answer);
     const text = plan.truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
     response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
     response.end(text);
   } else request.socket.destroy();
   journal.record({
-    requestNumber,
     at: state.clock.now(),
-    organizationId: caller?.organization.organizationId ?? null,
     mode: caller ? modeOf(caller.livemode) : null,
     method: request.method,
-    path,
-    query: originalUrl.slice(path.length),
-    endpoint: "name" in asked ? asked.name : "unknown",
+    target: request.originalUrl,
+    endpoint: asked.endpoint?.name ?? "unknown",
     status: dropped ? 0 : (answer?.status ?? 0),
-    code: (answer?.body as { error?: { code?: string } } | undefined)?.error?.code ?? null,
-    requestId,
-    durationMs: Math.round(systemClock.monotonicMs() - startedMs),
     faults: Object.entries(plan).flatMap(([name, value]) => (value ? [name] : [])),
   });
 }
@@ -164,7 +134,7 @@ interface Asking {
 async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
   const { state, limiter } = deps;
   const { asked, caller } = asking;
-  const { policies, sells } = "name" in asked ? ANSWERS[asked.name][1] : PLAIN;
+  const { policies, sells } = asked.endpoint ? ANSWERS[asked.endpoint.name][1] : PLAIN;
   if (!caller) return refuse(new RefusedRequestError(INVALID_API_KEY), untouchedHeaders(policies));
   const allowance = limiter.take(accountOf(caller), policies);
   const headers = { ...allowance.headers, ...(sells ? warnOf(caller) : {}) };
@@ -187,9 +157,10 @@ async function answerAllowed(
   caller: Caller,
 ): Promise<ApiAnswer> {
   if (forced) return forced;
-  if (!("name" in asked))
-    throw asked.methods.length === 0 ? new RefusedRequestError(NO_SUCH_ADDRESS) : refuseMethod(asked.methods);
-  const [answer, { sells, readsBody }] = ANSWERS[asked.name];
+  const { endpoint, reference, methods } = asked;
+  if (endpoint === undefined)
+    throw methods.length === 0 ? new RefusedRequestError(NO_SUCH_ADDRESS) : refuseMethod(methods);
+  const [answer, { sells, readsBody }] = ANSWERS[endpoint.name];
   const { plan, subscription } = caller.organization;
   // The subscription is checked before the plan (spec, "Errors": 402, not 403); only endpoints that create orders need it.
   if (sells && subscription !== "active" && subscription !== "past_due")
@@ -198,8 +169,8 @@ async function answerAllowed(
   if (plan === "none") throw refused(403, "feature_not_available", "The organization's plan has no API.");
   const body = readsBody ? await readBody(request) : undefined;
   const { query } = readTarget(request.originalUrl);
-  const answered = await answer(state, { caller, reference: asked.reference, query, body });
-  return { status: asked.name === "createOrder" ? 201 : 200, body: answered, headers: {} };
+  const answered = await answer(state, { caller, reference, query, body });
+  return { status: endpoint.name === "createOrder" ? 201 : 200, body: answered, headers: {} };
 }
 
 /** Assumed: the spec shows no size limit for bodies. No Content-Type is needed. */
@@ -250,26 +221,18 @@ function warnOf({ organization }: Caller): Record<string, string> {
   return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
 }
 
-const UNREADABLE = {
-  400: "The request cannot be read.",
-  408: "The request did not arrive in time.",
-  431: "The request's headers are too large.",
-} as const;
-
 /** Answers what Node could not read, with the headers and the request_id of every response (spec, "Limits"). */
 export function answerUnreadable(state: SandboxState, code: string | undefined): string {
-  const status = code === "HPE_HEADER_OVERFLOW" ? 431 : code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-  const answer = refuse(
-    refused(status, "invalid_request", UNREADABLE[status]),
-    untouchedHeaders(["sustained"]),
-  );
-  const text = writeBody(state, answer, makeRequestId());
-  const headers = { ...makeHeaders(state, text), ...answer.headers, Connection: "close" };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const status = code === "HPE_HEADER_OVERFLOW" ? 431 : 400;
+  const refusal = refused(status, "invalid_request", "The request cannot be read.", { Connection: "close" });
+  const answer = refuse(refusal, untouchedHeaders(["sustained"]));
+  const text = writeBody(state, answer);
+  const headers = Object.entries({ ...makeHeaders(state, text), ...answer.headers });
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${text}`;
 }
 
-function writeBody({ decisions }: SandboxState, { body }: ApiAnswer, requestId: string): string {
+function writeBody({ decisions }: SandboxState, { body }: ApiAnswer): string {
   const { error } = body as { error?: { code: string; message: string } };
   const shapes = {
     nested: () => body,
@@ -277,10 +240,8 @@ function writeBody({ decisions }: SandboxState, { body }: ApiAnswer, requestId: 
     text: () => ({ error: error?.code, message: error?.message }),
   };
   const shaped = error === undefined ? body : shapes[decisions.errorShape]();
-  return JSON.stringify({ ...shaped, request_id: requestId });
+  return JSON.stringify({ ...shaped, request_id: `req_${randomBytes(12).toString("hex")}` });
 }
-
-const makeRequestId = () => `req_${randomBytes(12).toString("hex")}`;
 
 function makeHeaders(state: SandboxState, text: string) {
   const now = shownTime(state.clock.now(), state.faults.current());
@@ -301,13 +262,14 @@ function planRequestFaults(
   asked: Asked,
 ) {
   const faults = switches.current();
-  const [endpoint, reference] = "name" in asked ? [asked.name, asked.reference] : ["unknown", ""];
-  const isBroken = endpoint === "getOrder" && chance(seed, "broken", reference) < faults.brokenOrderShare;
+  const endpoint = asked.endpoint?.name ?? "unknown";
+  const isBroken =
+    endpoint === "getOrder" && chance(seed, "broken", asked.reference) < faults.brokenOrderShare;
   const spared = !hitsEndpoint(faults, endpoint);
   const draw = (fault: string) => chance(seed, fault, number);
   const isHit = (fault: string, share: number) => !spared && draw(fault) < share;
   return {
-    latencyMs: spared ? 0 : faults.latencyMs + Math.floor(draw("jitter") * faults.latencyJitterMs),
+    latencyMs: spared ? 0 : faults.latencyMs,
     dropBefore: isHit("dropBefore", faults.dropBeforeShare),
     dropAfter: isHit("dropAfter", faults.dropAfterShare),
     truncate: isHit("truncate", faults.truncateShare),
@@ -326,7 +288,7 @@ function forceAnswer(
   });
   if (isHit("refuse", faults.refuseShare)) {
     const message = 'Rate limit of the policy "sustained" exceeded (a storm of the sandbox).';
-    const headers = { "Retry-After": String(faults.refuseRetryAfterSeconds) };
+    const headers = { "Retry-After": "5" };
     return answer(429, "rate_limit_exceeded", message, headers);
   }
   return isHit("fail", faults.failShare)
@@ -335,19 +297,14 @@ function forceAnswer(
 }
 
 /** One request and its answer; `status` 0: the connection was closed on purpose. */
-export interface JournalEntry {
-  readonly requestNumber: number;
+interface JournalEntry {
   readonly at: Instant;
-  readonly organizationId: string | null;
   readonly mode: Mode | null;
   readonly method: string;
-  readonly path: string;
-  readonly query: string;
+  /** With its parameters. */
+  readonly target: string;
   readonly endpoint: string;
   readonly status: number;
-  readonly code: string | null;
-  readonly requestId: string;
-  readonly durationMs: number;
   readonly faults: readonly string[];
 }
 

@@ -1,25 +1,16 @@
 import { chance } from "../world/chance.ts";
 import { addMillis, shownTime } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
-import { NANOS_PER_MILLI } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { emitEvents } from "../events/events.ts";
 import type { DeliveryPlan } from "../events/events.ts";
-import {
-  insertLateChange,
-  putOrders,
-  readLateChange,
-  readLateNumbers,
-  readLateOrder,
-  readOrder,
-  takeOrderNumbers,
-} from "./orders.sql.ts";
+import { insertLateChange, putOrders, readLateNumbers, readOrder, takeOrderNumbers } from "./orders.sql.ts";
 import type { OrderName } from "./orders.sql.ts";
 import { cutTo } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
 import type { Connection } from "../world/world.sql.ts";
-import type { Trip } from "../world/places.ts";
+import type { Trip } from "../world/routing.ts";
 
 /** How long an order stays in a status at speed 1. */
 const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
@@ -73,7 +64,7 @@ export async function addOrders(
   const numbers = await takeOrderNumbers(connection, orders.length, state.dials.seed);
   const rows = orders.map((order, index): OrderRow => {
     const taken = numbers[index] ?? { number: 0n, reference: "" };
-    const { at, updatedAt } = stamp(state, { number: taken.number, step: "created", plan: {} });
+    const { at, updatedAt } = stamp(state, {});
     const row: OrderRow = {
       ...order,
       ...taken,
@@ -97,9 +88,9 @@ export async function addOrders(
 
 /** The order as its writer sees it, including changes that readers do not see yet. Throws order_not_found. */
 export async function findForChange(connection: Connection, order: OrderName): Promise<OrderRow> {
-  const row = (await readOrder(connection, order)) ?? (await readLateOrder(connection, order));
+  const row = await readOrder(connection, "latest", order);
   if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
-  return (await readLateChange(connection, row.number)) ?? row;
+  return row;
 }
 
 /** Moves orders to another status and records the events, in the caller's transaction. */
@@ -110,7 +101,7 @@ export async function moveOrders(
   plan: ChangePlan = {},
 ): Promise<OrderRow[]> {
   const steps = moves.map(({ row: before, status }) => {
-    const { at, updatedAt } = stamp(state, { number: before.number, step: status, plan, before });
+    const { at, updatedAt } = stamp(state, plan, before);
     const exact = cutTo(at, state.faults.current().timestampGranularity);
     const row: OrderRow = {
       ...before,
@@ -134,7 +125,7 @@ export async function patchOrder(
   before: OrderRow,
   patch: OrderPatch,
 ): Promise<OrderRow> {
-  const { at, updatedAt } = stamp(state, { number: before.number, step: "patch", plan: {}, before });
+  const { at, updatedAt } = stamp(state, {}, before);
   const row = { ...before, ...patch, updatedAt };
   await store(state, connection, [row], {});
   await emitEvents(state, connection, [{ row, at, plan: {}, isUpdate: true }]);
@@ -144,18 +135,16 @@ export async function patchOrder(
 /** The instant of a change by the provider's clock, and the updatedAt that it records. */
 function stamp(
   state: SandboxState,
-  change: { number: bigint; step: string; plan: ChangePlan; before?: OrderRow },
+  { sameTimestamp, misstampMs = 0 }: ChangePlan,
+  before?: OrderRow,
 ): { at: Instant; updatedAt: Instant } {
-  const { number, step, plan, before } = change;
   const faults = state.faults.current();
   const at = shownTime(state.clock.stamp(), faults);
-  if (plan.sameTimestamp && before) return { at, updatedAt: before.updatedAt };
-  const isHit = chance(state.dials.seed, "misstamp", number, step) < faults.misstampShare;
-  const offMs = plan.misstampMs ?? (isHit ? faults.misstampMs : 0);
-  const updatedAt = cutTo(at + BigInt(offMs) * NANOS_PER_MILLI, faults.timestampGranularity);
+  if (sameTimestamp && before) return { at, updatedAt: before.updatedAt };
+  const updatedAt = cutTo(addMillis(at, misstampMs), faults.timestampGranularity);
   // Assumed: an order's updatedAt never decreases.
   const goesBack = before !== undefined && updatedAt < before.updatedAt;
-  return { at, updatedAt: goesBack && !faults.versionsMayDecrease ? before.updatedAt : updatedAt };
+  return { at, updatedAt: goesBack ? before.updatedAt : updatedAt };
 }
 
 /** Writes rows that are visible immediately, or stores them for later visibility. */

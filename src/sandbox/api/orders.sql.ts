@@ -15,7 +15,7 @@ const columnOf = (field: keyof OrderRow) =>
   field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The select list that yields OrderRow. */
-export const ORDER_FIELDS = FIELDS.map((field) => `${columnOf(field)} as "${field}"`).join(", ");
+const ORDER_FIELDS = FIELDS.map((field) => `${columnOf(field)} as "${field}"`).join(", ");
 
 const OVERWRITE = FIELDS.filter((field) => field !== "number")
   .map((field) => `${columnOf(field)} = excluded.${columnOf(field)}`)
@@ -78,18 +78,6 @@ export async function readLateNumbers(
   return new Set(rows.map((row) => row.number));
 }
 
-/** The newest change of an order that is not visible yet. */
-export async function readLateChange(connection: Connection, number: bigint): Promise<OrderRow | undefined> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from (
-       select (jsonb_populate_record(null::sandbox.orders, row)).*
-       from sandbox.late_changes where number = $1 order by change_id desc limit 1
-     ) latest`,
-    [number],
-  );
-  return rows[0];
-}
-
 /** An order's name in a path, restricted to what the caller's key can see. */
 export interface OrderName {
   readonly organizationId: string;
@@ -97,16 +85,19 @@ export interface OrderName {
   readonly name: string;
 }
 
+/** `orders`: as readers see them. `latest`: with the changes that readers do not see yet. */
+type Orders = "orders" | "latest";
+
 /** Finds by service reference or externalOrderId. Assumed: if both match, the reference wins. */
-export async function readOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
+export async function readOrder(
+  connection: Connection,
+  from: Orders,
+  order: OrderName,
+): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from (
-       select 1 as place, o.* from sandbox.orders o
-       where reference = $3 and organization_id = $1 and livemode = $2
-       union all
-       select 2, o.* from sandbox.orders o
-       where external_order_id = $3 and organization_id = $1 and livemode = $2
-     ) named order by place limit 1`,
+    `select ${ORDER_FIELDS} from sandbox.${from}
+     where organization_id = $1 and livemode = $2 and (reference = $3 or external_order_id = $3)
+     order by reference = $3 desc limit 1`,
     [order.organizationId, order.livemode, order.name],
   );
   return rows[0];
@@ -115,33 +106,20 @@ export async function readOrder(connection: Connection, order: OrderName): Promi
 /** Whether an order has this externalOrderId, also one that is not visible yet. */
 export async function isTaken(connection: Connection, order: OrderName): Promise<boolean> {
   const { rowCount } = await connection.query(
-    `select from sandbox.orders
-     where organization_id = $1 and livemode = $2 and external_order_id = $3
-     union all
-     select from sandbox.late_changes
-     where row ->> 'organization_id' = $1 and (row ->> 'livemode')::boolean = $2 and row ->> 'external_order_id' = $3`,
+    `select from sandbox.latest where organization_id = $1 and livemode = $2 and external_order_id = $3`,
     [order.organizationId, order.livemode, order.name],
   );
   return rowCount !== 0;
 }
 
-/** Like readOrder, but for orders that are not visible yet: their creator may already change them. */
-export async function readLateOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from (
-       select (jsonb_populate_record(null::sandbox.orders, row)).*, change_id from sandbox.late_changes
-     ) late
-     where organization_id = $1 and livemode = $2 and (reference = $3 or external_order_id = $3)
-     order by change_id desc limit 1`,
-    [order.organizationId, order.livemode, order.name],
-  );
-  return rows[0];
-}
-
 /** The order with this service reference, in any organization and mode. For the control interface. */
-export async function readAnyOrder(connection: Connection, reference: string): Promise<OrderRow | undefined> {
+export async function readAnyOrder(
+  connection: Connection,
+  from: Orders,
+  reference: string,
+): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.orders where reference = $1`,
+    `select ${ORDER_FIELDS} from sandbox.${from} where reference = $1`,
     [reference],
   );
   return rows[0];
@@ -160,6 +138,19 @@ export async function takeOrderNumbers(
   return rows.map(({ number }) => ({ number, reference: makeReference(number, seed) }));
 }
 
+/** Orders as readers see them, by number, after `after`. */
+export async function readOrdersAfter(
+  connection: Connection,
+  from: { organizationId: string; livemode: boolean; after: bigint; limit: number },
+): Promise<OrderRow[]> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders
+     where number > $3 and organization_id = $1 and livemode = $2 order by number limit $4`,
+    [from.organizationId, from.livemode, from.after, from.limit],
+  );
+  return rows;
+}
+
 /** Live orders whose next step is due, the longest waiting first. */
 export async function readDueOrders(
   connection: Connection,
@@ -176,6 +167,19 @@ export async function readDueOrders(
   return rows;
 }
 
+/** Reschedules moving orders when the fleet's speed changes; at speed 0 they do not move. */
+export async function rescheduleMoves(
+  connection: Connection,
+  pace: { now: Instant; spreadNanos: bigint | null },
+): Promise<void> {
+  await connection.query(
+    `update sandbox.orders set next_move_at =
+       $1::bigint + (hashint8(number) & 1023) * ($2::bigint / 1024)
+     where livemode and status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery')`,
+    [pace.now, pace.spreadNanos],
+  );
+}
+
 /** The number of orders ever created; it names the sandbox's next invented order. */
 export async function countSandboxOrders(connection: Connection): Promise<number> {
   const { rows } = await connection.query<{ count: bigint }>(
@@ -190,8 +194,32 @@ type ListParameters = z.output<typeof listParametersSchema>;
 export interface SandboxOrderFilter extends Omit<ListParameters, "status" | "branch"> {
   readonly organizationId: string;
   readonly livemode: boolean;
-  readonly status: Status | undefined;
-  readonly branchId: string | undefined;
+  readonly status?: Status | undefined;
+  readonly branchId?: string | undefined;
+}
+
+/** What an organization would be charged for. */
+export interface OrganizationFigures {
+  readonly organizationId: string;
+  readonly orders: number;
+  /** A charge is recorded when a live order is created, and stays (spec, "What the service does", rule 10). */
+  readonly charges: number;
+  readonly searches: number;
+}
+
+export async function readFigures(
+  connection: Connection,
+  organizationIds: readonly string[],
+): Promise<OrganizationFigures[]> {
+  const { rows } = await connection.query<OrganizationFigures>(
+    `select organization_id as "organizationId", count(o.number)::integer as orders,
+       (count(o.number) filter (where o.livemode))::integer as charges,
+       (select count(*)::integer from sandbox.searches s where s.organization_id = org.organization_id) as searches
+     from unnest($1::text[]) as org (organization_id) left join sandbox.orders o using (organization_id)
+     group by organization_id`,
+    [organizationIds],
+  );
+  return rows;
 }
 
 type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;

@@ -1,8 +1,8 @@
 /**
  * The control interface under /_sandbox, on Express: JSON for programs, forms and a page for people.
  *
- * A control has a method, a path, a schema for what it is given and a function; `controls.ts` has those of the world and
- * its orders, `dashboard.ts` those of the provider's dashboard. A form's POST is answered with a redirect to the page, so
+ * A control has a method, a path, a schema for what it is given and a function; `controls.ts` has them
+ * all. A form's POST is answered with a redirect to the page, so
  * that it works without JavaScript. Requests that a browser marks as cross-site are refused: any page could otherwise
  * control the sandbox.
  */
@@ -19,7 +19,7 @@ import { readTarget } from "../../wire/endpoints.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";
 import type { RateLimiter } from "../api/rateLimits.ts";
-import type { TaskLoop } from "../taskLoop.ts";
+import type { TaskLoop } from "../startSandbox.ts";
 import type { Traffic } from "../world/fleet.ts";
 import { MARK, refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
@@ -53,17 +53,12 @@ export function control<Schema extends z.ZodType>(
   return { method, path, summary, run: ({ params, given }) => run(schema.parse(given ?? {}), params) };
 }
 
-/** Fields shared by many actions. Numbers and flags may also arrive as the text of a form. */
+/** Fields shared by actions. Numbers and flags may also arrive as the text of a form. */
 export const fields = {
   organization: z.string().max(100).default("sandbox"),
   mode: z.enum(["live", "test"]).default("live"),
   count: (max: number) => z.coerce.number().int().min(1).max(max),
   flag: z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]),
-  ms: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(86_400_000 * 366),
   none: z.strictObject({}),
 } as const;
 

@@ -1,27 +1,26 @@
 import { z } from "zod";
 import { addSeconds, parseInstant } from "../../domain/order/instant.ts";
-import { control, fields } from "./control.ts";
-import type { Control, ControlDeps } from "./control.ts";
-import { putEndpoint, readEndpoints } from "../events/events.sql.ts";
+import { showOrder } from "../api/orderRow.ts";
+import { readOrdersAfter } from "../api/orders.sql.ts";
+import { resendEvent, setWebhook } from "../events/events.ts";
+import { putEndpoint, readEndpoints, readEvents } from "../events/events.sql.ts";
+import { PLANS, seedDirectory, SUBSCRIPTIONS } from "../world/directory.ts";
+import type { Branch, DirectoryContent } from "../world/directory.ts";
 import { setFleetSpeed, canTakeOrders, makeOrders, seedOrders } from "../world/fleet.ts";
-import { readOverview } from "./page.ts";
-import { seedDirectory } from "../world/seedWorld.ts";
-import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
+import { geocode } from "../world/gazetteer.ts";
 import { refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
-import { readEvents, readOrdersAfter } from "./control.sql.ts";
-import { moveOrders } from "../api/orderBook.ts";
-import type { ChangePlan } from "../api/orderBook.ts";
-import { showOrder } from "../api/orderRow.ts";
-import type { OrderRow, Status } from "../api/orderRow.ts";
-import { readAnyOrder, readLateChange } from "../api/orders.sql.ts";
-import { assertCancellable, mustAdvance } from "../api/answers.ts";
-import { resendEvent } from "../events/events.ts";
-import { runScenario, scenarioSchema } from "./scenarios.ts";
+import { createWorld, readContent, saveContent, saveFleetSpeed } from "../world/world.sql.ts";
+import { control, fields } from "./control.ts";
+import type { Control, ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
+import { readOverview } from "./page.ts";
+import { runScenario, runSteps, scenarioSchema } from "./scenarios.ts";
+import type { ScenarioStep } from "./scenarios.ts";
 
 const SEEDED_COUNT_MAX = 1_000_000;
 const PAST_SECONDS = 30 * 86_400;
+const ADVANCE_MS_MAX = 366 * 86_400_000;
 const dialsSchema = z.strictObject({
   speed: z.coerce.number().min(0).max(100_000).optional(),
   ordersPerMinute: z.coerce.number().min(0).max(60_000).optional(),
@@ -35,7 +34,11 @@ const pastSchema = z.strictObject({
   until: z.string().optional(),
 });
 
-export function makeWorldControls(deps: ControlDeps): readonly Control[] {
+export function makeControls(deps: ControlDeps): readonly Control[] {
+  return [...makeWorldControls(deps), ...makeDashboardControls(deps), ...makeOrderControls(deps)];
+}
+
+function makeWorldControls(deps: ControlDeps): readonly Control[] {
   const { state, loop, journal } = deps;
   return [
     control(["get", "/state", "Everything at a glance"], fields.none, () => readOverview(deps)),
@@ -50,7 +53,6 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
     control(["post", "/seed", "Adds past orders, without events"], pastSchema, (given) =>
       seedPast(deps, given),
     ),
-    control(["get", "/faults", "The faults that are on"], fields.none, () => state.faults.current()),
     control(
       ["post", "/faults", "Sets the named faults and keeps the others"],
       z.record(z.string(), z.unknown()),
@@ -60,15 +62,12 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
         return faults;
       },
     ),
-    control(["delete", "/faults", "Ends all faults"], fields.none, () => {
-      return state.faults.clear();
-    }),
     control(["post", "/dials", "Speed of the fleet, traffic, first retry"], dialsSchema, (given) =>
       turnDials(deps, given),
     ),
     control(
       ["post", "/clock", "Advances the virtual clock"],
-      z.strictObject({ advanceMs: fields.ms }),
+      z.strictObject({ advanceMs: z.coerce.number().int().min(0).max(ADVANCE_MS_MAX) }),
       async ({ advanceMs }) => {
         if (state.clock.kind === "real") {
           throw refused(409, "real_clock", "The sandbox runs on the real clock.");
@@ -85,10 +84,6 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
       counts: journal.counts(),
       requests: journal.entries(),
     })),
-    control(["delete", "/requests", "Empties the journal"], fields.none, () => {
-      journal.clear();
-      return { counts: {}, requests: [] };
-    }),
   ];
 }
 
@@ -143,15 +138,6 @@ const ORDERS_MADE_MAX = 100_000;
 const PAGE_MAX = 10_000;
 const EVENTS_DEFAULT = 50;
 const EVENTS_MAX = 5_000;
-const planFields = {
-  lose: fields.flag.optional(),
-  copies: fields.count(100).optional(),
-  delayMs: fields.ms.optional(),
-  corrupt: fields.flag.optional(),
-  lateMs: fields.ms.optional(),
-  misstampMs: z.coerce.number().int().min(-86_400_000).max(86_400_000).optional(),
-  sameTimestamp: fields.flag.optional(),
-};
 const makeSchema = z.strictObject({
   count: fields.count(ORDERS_MADE_MAX).default(1),
   organization: fields.organization,
@@ -169,7 +155,7 @@ const truthSchema = z.strictObject({
 });
 
 /** Orders, their moves by the fleet and the business, their events, and the scenarios. */
-export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
+function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   return [
     control(["post", "/orders", "Creates plausible orders"], makeSchema, (request) =>
       orderSome(state, request),
@@ -180,40 +166,15 @@ export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
       (given) => showTruth(state, given),
     ),
     control(
-      ["get", "/orders/:reference", "One order, its charge and its events"],
+      ["post", "/orders/:reference/step", "The fleet takes the next step; its event may be lost"],
+      z.strictObject({ lose: fields.flag.optional() }),
+      (plan, { reference = "" }) => doStep(state, reference, { kind: "move", plan }),
+    ),
+    control(
+      ["post", "/orders/:reference/cancel", "The fleet cancels"],
       fields.none,
-      (_given, params) => showOne(state, params["reference"] ?? ""),
+      (_given, { reference = "" }) => doStep(state, reference, { kind: "cancel", plan: {} }),
     ),
-    control(
-      ["post", "/orders/:reference/step", "The fleet takes the next step"],
-      z.strictObject(planFields),
-      (plan, { reference = "" }) => changeStatus(state, reference, mustAdvance, plan),
-    ),
-    control(
-      ["post", "/orders/:reference/cancel", "The fleet or the business cancels"],
-      z.strictObject({ by: z.enum(["fleet", "business"]).default("fleet"), ...planFields }),
-      ({ by, ...plan }, { reference = "" }) =>
-        changeStatus(
-          state,
-          reference,
-          (row) => {
-            assertCancellable(row, by);
-            return "cancelled";
-          },
-          plan,
-        ),
-    ),
-    ...makeEventControls(state),
-    control(
-      ["post", "/scenarios", "Triggers a scenario: its name, and a reference"],
-      scenarioSchema,
-      (given) => runScenario(state, given),
-    ),
-  ];
-}
-
-function makeEventControls(state: SandboxState): readonly Control[] {
-  return [
     control(
       ["get", "/events", "The newest events with their deliveries"],
       z.strictObject({
@@ -225,11 +186,16 @@ function makeEventControls(state: SandboxState): readonly Control[] {
     control(
       ["post", "/events/:event/resend", "Sends an event again"],
       fields.none,
-      async (_given, params) => {
-        const sent = await state.write((connection) => resendEvent(state, connection, params["event"] ?? ""));
+      async (_given, { event = "" }) => {
+        const sent = await state.write((connection) => resendEvent(state, connection, event));
         state.wake();
         return { deliveries: sent };
       },
+    ),
+    control(
+      ["post", "/scenarios", "Triggers a scenario: its name, and a reference"],
+      scenarioSchema,
+      (given) => runScenario(state, given),
     ),
   ];
 }
@@ -266,29 +232,109 @@ async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>
   };
 }
 
-async function showOne(state: SandboxState, reference: string): Promise<unknown> {
-  const row = await readAnyOrder(state.pool, reference);
-  if (!row) throw refused(404, "order_not_found", "No order has this reference.");
-  return {
-    order: showOrder(state, row),
-    charged: row.livemode,
-    events: await readEvents(state.pool, { reference, limit: EVENTS_DEFAULT }),
-  };
+async function doStep(state: SandboxState, reference: string, step: ScenarioStep): Promise<unknown> {
+  const { after } = await runSteps(state, reference, [step]);
+  return showOrder(state, after);
 }
 
-async function changeStatus(
+const organizationSchema = z.strictObject({
+  plan: z.enum(PLANS).optional(),
+  subscription: z.enum(SUBSCRIPTIONS).optional(),
+});
+const branchSchema = z.strictObject({
+  organization: fields.organization,
+  closed: fields.flag.optional(),
+  /** Zone code of the new primary connection; null or `none` ends the primary connection. */
+  primary: z.string().max(100).nullable().optional(),
+  /** Whether the main address has coordinates. */
+  located: fields.flag.optional(),
+});
+const webhookSchema = z.strictObject({
+  organization: fields.organization,
+  mode: fields.mode,
+  url: z.string().max(2_000),
+  secret: z.string().max(1_000),
+  scheme: z.string().max(4_000).optional(),
+  name: z.string().max(100).optional(),
+});
+
+/** What the provider's dashboard sets: plans, subscriptions, branches and webhook endpoints. */
+function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
+  return [
+    control(
+      ["post", "/organizations/:organization", "Plan and subscription"],
+      organizationSchema,
+      async ({ plan, subscription }, { organization = "" }) => {
+        state.directory.getOrganization(organization);
+        await applyChange(state, ({ organizations }) => ({
+          organizations: organizations.map((each) =>
+            each.organizationId === organization
+              ? { ...each, plan: plan ?? each.plan, subscription: subscription ?? each.subscription }
+              : each,
+          ),
+        }));
+        return state.directory.getOrganization(organization);
+      },
+    ),
+    control(
+      ["post", "/branches/:branch", "Closes, locates or connects a branch (id or reference)"],
+      branchSchema,
+      async (change, { branch: name = "" }) => {
+        const branch = state.directory.findBranch(change.organization, name);
+        if (!branch) throw refused(404, "branch_not_found", "There is no such branch.");
+        const changed = changeBranch(state, branch, change);
+        await applyChange(state, ({ branches }) => ({
+          branches: branches.map((each) => (each.branchId === branch.branchId ? changed : each)),
+        }));
+        return changed;
+      },
+    ),
+    control(
+      ["post", "/webhooks", 'Adds or replaces an endpoint: {"mode":"live","url":…,"secret":…}'],
+      webhookSchema,
+      async ({ organization, ...request }) => {
+        const endpoint = await setWebhook(state, { organizationId: organization, ...request });
+        return { endpointId: endpoint.endpointId, url: endpoint.url };
+      },
+    ),
+  ];
+}
+
+/** Applies a change, so that the next request and the next event see it. */
+async function applyChange(
   state: SandboxState,
-  reference: string,
-  decide: (row: OrderRow) => Status,
-  plan: ChangePlan,
-): Promise<unknown> {
-  const row = await state.write(async (connection) => {
-    const seen = await readAnyOrder(connection, reference);
-    if (!seen) throw refused(404, "order_not_found", "No order has this reference.");
-    const before = (await readLateChange(connection, seen.number)) ?? seen;
-    const [after] = await moveOrders(state, connection, [{ row: before, status: decide(before) }], plan);
-    return after ?? before;
+  change: (content: DirectoryContent) => Partial<DirectoryContent>,
+): Promise<void> {
+  await state.write(async (connection) => {
+    const content = await readContent(connection);
+    await saveContent(connection, { ...content, ...change(content) });
   });
+  await state.directory.reload(state.pool);
   state.wake();
-  return showOrder(state, row);
+}
+
+function changeBranch(
+  { directory }: SandboxState,
+  branch: Branch,
+  { closed = branch.closed, located, primary }: z.infer<typeof branchSchema>,
+): Branch {
+  const found = located === true ? geocode(branch.address) : undefined;
+  const coordinates = found?.valid === true ? found.coordinates : null;
+  const changed = {
+    ...branch,
+    closed,
+    coordinates: located === undefined ? branch.coordinates : coordinates,
+  };
+  if (primary === undefined) return changed;
+  // No other becomes primary (spec, "Branch object").
+  if (primary === null || primary === "none")
+    return { ...changed, connections: branch.connections.filter((each) => !each.isPrimary) };
+  if (!directory.zones().some((zone) => zone.code === primary))
+    throw refused(404, "zone_not_found", "There is no such zone.");
+  const isKnown = branch.connections.some(({ zoneCode }) => zoneCode === primary);
+  const all = isKnown ? branch.connections : [...branch.connections, { zoneCode: primary }];
+  return {
+    ...changed,
+    connections: all.map(({ zoneCode }) => ({ zoneCode, isPrimary: zoneCode === primary })),
+  };
 }

@@ -1,14 +1,10 @@
 import { z } from "zod";
 import { CONTRACT_ENDPOINTS } from "../../wire/endpoints.ts";
 
-/** Names of the endpoints, as used by faults and journal. */
-const ENDPOINT_NAMES = CONTRACT_ENDPOINTS.map(({ name }) => name);
-
 /** Form values are text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1).default(0);
 const delayMs = z.coerce.number().int().min(0).max(86_400_000);
 const offsetMs = z.coerce.number().int().min(-86_400_000).max(86_400_000);
-const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
 const GRANULARITIES = ["s", "ms", "us", "ns"] as const;
 export type Granularity = (typeof GRANULARITIES)[number];
 
@@ -20,11 +16,9 @@ export type Granularity = (typeof GRANULARITIES)[number];
 export const faultsSchema = z.strictObject({
   loseShare: share.describe("Events that are never sent"),
   duplicateShare: share.describe("Events that are sent twice"),
+  /** By a random part of `delayMs`, so that later ones overtake them. */
   delayShare: share.describe("Events that are sent late"),
-  delayMs: delayMs.default(5_000).describe("How late, in ms"),
-  /** These are delayed by a random part of `reorderWindowMs`. */
-  reorderShare: share.describe("Events that later ones overtake"),
-  reorderWindowMs: delayMs.default(5_000).describe("Within how many ms"),
+  delayMs: delayMs.default(5_000).describe("How late at most, in ms"),
   /** On every attempt while this is on. */
   corruptShare: share.describe("Events with a wrong signature"),
   /** Their event is on time. */
@@ -32,11 +26,6 @@ export const faultsSchema = z.strictObject({
   lateCommitMs: delayMs.default(3_000).describe("How late, in ms"),
   /** The Date header and every timestamp. */
   clockSkewMs: offsetMs.default(0).describe("Provider's clock ahead by, in ms"),
-  /** The Date header stays right. */
-  misstampShare: share.describe("Changes with a wrong updatedAt"),
-  misstampMs: offsetMs.default(60_000).describe("Ahead by, in ms"),
-  /** As after a wrong timestamp or a clock that was set back. */
-  versionsMayDecrease: flag.default(false).describe("May an order's updatedAt fall?"),
   timestampGranularity: z.enum(GRANULARITIES).default("ms").describe("Finest unit of timestamps"),
   eventTimestampGranularity: z
     .enum(["same", ...GRANULARITIES])
@@ -56,20 +45,12 @@ export const faultsSchema = z.strictObject({
   listLimitMax: z.coerce.number().int().min(1).max(200).default(200).describe("Most orders on a page"),
   /** Although the budget is not used up. */
   refuseShare: share.describe("Requests answered with 429"),
-  refuseRetryAfterSeconds: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(3_600)
-    .default(5)
-    .describe("Retry-After of these, in s"),
   /** Before any work. */
   failShare: share.describe("Requests that fail"),
   /** Always; lists show them. */
   brokenOrderShare: share.describe("Orders whose single read fails"),
   failStatus: z.coerce.number().int().min(500).max(599).default(503).describe("Status of a failure"),
   latencyMs: delayMs.default(0).describe("Latency of each answer, in ms"),
-  latencyJitterMs: delayMs.default(0).describe("And up to this much more, in ms"),
   /** Half-way in the JSON, with a matching Content-Length. */
   truncateShare: share.describe("Answers that are cut off"),
   dropBeforeShare: share.describe("Connections closed before the work"),
@@ -97,7 +78,7 @@ export function hitsEndpoint({ onlyEndpoints }: Pick<Faults, "onlyEndpoints">, e
 }
 
 function namesEndpoints(text: string): boolean {
-  const known: readonly string[] = ENDPOINT_NAMES;
+  const known: readonly string[] = CONTRACT_ENDPOINTS.map(({ name }) => name);
   return text === "all" || splitNames(text).every((name) => known.includes(name));
 }
 

@@ -1,21 +1,24 @@
 import { formatInstant } from "../../domain/order/instant.ts";
-import { readFigures, readEvents, readNewestOrders } from "./control.sql.ts";
-import type { EventView } from "./control.sql.ts";
-import { readEndpoints } from "../events/events.sql.ts";
-import { modeOf } from "../world/directory.ts";
-import { listChanged, faultsSchema, NO_FAULTS } from "./faults.ts";
-import type { Faults } from "./faults.ts";
-import { renderAction } from "../../html/parts.ts";
-import { renderFacts } from "../../html/parts.ts";
-import { renderInstant, renderGood, renderWarning } from "../../html/parts.ts";
-import { numberColumn, renderTable } from "../../html/parts.ts";
+import {
+  renderAction,
+  renderFacts,
+  renderGood,
+  renderInstant,
+  renderTable,
+  renderWarning,
+} from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow } from "../api/orderRow.ts";
-import { SCENARIOS } from "./scenarios.ts";
+import { readFigures, readOrders } from "../api/orders.sql.ts";
+import { readEndpoints, readEvents } from "../events/events.sql.ts";
+import type { EventView } from "../events/events.sql.ts";
+import { modeOf } from "../world/directory.ts";
 import type { ControlDeps } from "./control.ts";
-import type { JournalEntry } from "../api/app.ts";
+import { faultsSchema, listChanged, NO_FAULTS } from "./faults.ts";
+import type { Faults } from "./faults.ts";
+import { SCENARIOS } from "./scenarios.ts";
 
 /** The content of the control page and of GET /_sandbox/state. */
 export async function readOverview({ state, journal }: ControlDeps) {
@@ -50,15 +53,23 @@ export async function readOverview({ state, journal }: ControlDeps) {
 const ORGANIZATION = "sandbox";
 const ORDERS_SHOWN = 15;
 const EVENTS_SHOWN = 15;
-const REQUESTS_SHOWN = 15;
 
 type MirrorPageOf = ControlDeps["mirrorPageOf"];
 
+/** Of both modes. */
+async function readLatest({ state }: ControlDeps): Promise<OrderRow[]> {
+  const faults = { ...NO_FAULTS, listOrder: "descending" } as const;
+  const ofMode = (livemode: boolean) =>
+    readOrders(state.pool, { organizationId: ORGANIZATION, livemode, limit: ORDERS_SHOWN }, faults);
+  const orders = [...(await ofMode(true)), ...(await ofMode(false))];
+  return orders.toSorted((left, right) => Number(right.updatedAt - left.updatedAt)).slice(0, ORDERS_SHOWN);
+}
+
 /** The whole control page. It has no script: every button is a form. */
 export async function renderPage(deps: ControlDeps, notice: string | null): Promise<string> {
-  const { state, journal, mirrorPageOf } = deps;
+  const { state, mirrorPageOf } = deps;
   const overview = await readOverview(deps);
-  const orders = await readNewestOrders(state.pool, ORGANIZATION, ORDERS_SHOWN);
+  const orders = await readLatest(deps);
   const events = await readEvents(state.pool, { reference: null, limit: EVENTS_SHOWN });
   const facts = { Seed: overview.seed, Clock: overview.clock.kind, Now: renderInstant(state.clock.now()) };
   return html`<!doctype html>
@@ -84,8 +95,7 @@ export async function renderPage(deps: ControlDeps, notice: string | null): Prom
           ${renderFacts(facts)}
           <div class="halves">${renderWorld(overview)} ${renderScenarios()}</div>
           ${renderOrders(orders, mirrorPageOf)} ${renderFaults(state.faults.current())}
-          ${renderEndpoints(overview)} ${renderEvents(events, mirrorPageOf)}
-          ${renderRequests(journal.entries().slice(0, REQUESTS_SHOWN))}
+          ${renderEvents(events, mirrorPageOf)}
         </main>
       </body>
     </html> `.markup;
@@ -163,29 +173,15 @@ function renderDeliveries(event: EventView): Html {
   </ul>`;
 }
 
-function renderRequests(requests: readonly JournalEntry[]): Html {
-  const rows = requests.map((entry) => [
-    renderInstant(entry.at),
-    `${entry.organizationId ?? "unknown"} ${entry.mode}`,
-    html`<span class="mono">${entry.method} ${entry.path}${entry.query}</span>`,
-    html`<span class="${entry.status >= 200 && entry.status < 300 ? "good" : "alert"}"
-      >${entry.status === 0 ? "closed" : entry.status} ${entry.code}</span
-    >`,
-    String(entry.durationMs),
-    entry.faults.join(", ") || "–",
-  ]);
-  const columns = ["At", "Who", "Request", "Answer", numberColumn("ms"), "Faults"];
-  return html`<h2>Requests</h2>
-    ${rows.length === 0 ? html`<p class="empty">No requests yet: those to <code>/v1</code> are listed here.</p>` : renderTable({ title: "Requests", columns, rows, cards: true })}`;
-}
-
 const NAMES = SCENARIOS.map(({ name }) => name);
 
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 function renderWorld(overview: Overview): Html {
-  const { speed, ordersPerMinute, clock, seed } = overview;
-  const mode = html`<label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>`;
+  const { speed, ordersPerMinute } = overview;
+  const mode = html`<label
+    >Mode ${renderChoice({ name: "mode", choices: ["live", "test"], chosen: "live", label: "Mode" })}</label
+  >`;
   return html`<section>
     <h2>World</h2>
     ${renderForm("dials", "Set", [
@@ -193,9 +189,6 @@ function renderWorld(overview: Overview): Html {
       renderNumber("Orders per minute", "ordersPerMinute", ordersPerMinute, html`min="0" step="any"`),
     ])}
     ${renderForm("orders", "Order", [renderNumber("New orders", "count", 5, html`min="1" max="100000"`), mode])}
-    ${renderForm("seed", "Add", [renderNumber("Orders of the last 30 days", "orders", 1_000, html`min="1"`)])}
-    ${clock.kind === "virtual" && renderForm("clock", "Advance", [renderNumber("Advance the clock, in ms", "advanceMs", 60_000)])}
-    ${renderForm("reset", "Reset the world (deletes all orders)", [renderNumber("Seed", "seed", seed)])}
   </section>`;
 }
 
@@ -205,7 +198,7 @@ function renderForm(action: string, label: string, fields: readonly Html[]): Htm
   </form>`;
 }
 
-function renderNumber(label: string, name: string, value: number, limits = html`min="0"`): Html {
+function renderNumber(label: string, name: string, value: number, limits: Html): Html {
   return html`<label>${label} <input name="${name}" type="number" ${limits} value="${value}" /></label>`;
 }
 
@@ -213,7 +206,10 @@ function renderScenarios(): Html {
   return html`<section>
     <h2>Scenarios</h2>
     <form class="row" method="post" action="/_sandbox/scenarios">
-      <label>Scenario ${renderChoice("scenario", NAMES, NAMES[0] ?? "", "", "Scenario")}</label>
+      <label
+        >Scenario
+        ${renderChoice({ name: "scenario", choices: NAMES, chosen: NAMES[0] ?? "", label: "Scenario" })}</label
+      >
       <label>Reference (empty: one that suits) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">Trigger</button>
     </form>
@@ -247,57 +243,33 @@ function renderFaults(faults: Faults): Html {
     </form>`;
 }
 
-function renderEndpoints({ webhooks }: Overview): Html {
-  const title = "Webhook endpoints";
-  const columns = ["Organization", "Mode", "Endpoint", "Address"];
-  const rows = webhooks.map(({ endpointId, organizationId, mode, url }) => [
-    organizationId,
-    mode,
-    html`<span class="mono">${endpointId}</span>`,
-    html`<span class="mono">${url}</span>`,
-  ]);
-  const mode = html`<label>Mode ${renderChoice("mode", ["live", "test"], "live", "", "Mode")}</label>`;
-  return html`<h2>${title}</h2>
-    ${rows.length === 0 ? html`<p class="empty">No endpoints: no events are sent.</p>` : renderTable({ title, columns, rows, cards: true })}
-    ${renderForm("webhooks", "Add", [
-      mode,
-      html`<label
-        >Address <input name="url" type="url" placeholder="http://127.0.0.1:3000/webhooks/live"
-      /></label>`,
-      html`<label>Secret <input name="secret" placeholder="whsec_…" /></label>`,
-    ])}`;
-}
-
 const wordsOf = (name: keyof Faults) => faultsSchema.shape[name].description ?? name;
 
 function renderFault(name: keyof Faults, faults: Faults): Html {
-  return html`<label
-    ><span>${wordsOf(name)} <code>${name}</code></span> ${renderDial(name, faults)}</label
-  >`;
-}
-
-function renderDial(name: keyof Faults, faults: Faults): Html {
+  const label = wordsOf(name);
   const value = String(faults[name]);
   const look = faults[name] === NO_FAULTS[name] ? "" : "on";
   const field = faultsSchema.shape[name].unwrap();
-  if ("options" in field && field.options.every((option) => typeof option === "string")) {
-    return renderChoice(name, field.options, value, look, wordsOf(name));
-  }
-  if (typeof NO_FAULTS[name] === "boolean")
-    return renderChoice(name, ["false", "true"], value, look, wordsOf(name));
-  return html`<input class="${look}" name="${name}" value="${value}" />`;
+  const dial =
+    "options" in field
+      ? renderChoice({ name, choices: field.options, chosen: value, look, label })
+      : html`<input class="${look}" name="${name}" value="${value}" />`;
+  return html`<label
+    ><span>${label} <code>${name}</code></span> ${dial}</label
+  >`;
 }
 
-function renderChoice(
-  name: string,
-  choices: readonly string[],
-  chosen: string,
-  look = "",
-  label = name,
-): Html {
+function renderChoice(choice: {
+  readonly name: string;
+  readonly choices: readonly string[];
+  readonly chosen: string;
+  readonly label: string;
+  readonly look?: string;
+}): Html {
+  const { name, choices, chosen, label, look = "" } = choice;
   return html`<select class="${look}" name="${name}" aria-label="${label}">
-    ${choices.map((choice) =>
-      choice === chosen ? html`<option selected>${choice}</option>` : html`<option>${choice}</option>`,
+    ${choices.map((each) =>
+      each === chosen ? html`<option selected>${each}</option>` : html`<option>${each}</option>`,
     )}
   </select>`;
 }

@@ -3,16 +3,16 @@ import { assertCancellable, mustAdvance } from "../api/answers.ts";
 import { moveOrders, patchOrder } from "../api/orderBook.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 import type { OrderRow } from "../api/orderRow.ts";
-import { readAnyOrder, readLateChange } from "../api/orders.sql.ts";
+import { readAnyOrder } from "../api/orders.sql.ts";
 import { resendEvent } from "../events/events.ts";
+import { findAnnounced, readEvents } from "../events/events.sql.ts";
 import { makeOrders } from "../world/fleet.ts";
 import { refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
 import type { Connection } from "../world/world.sql.ts";
-import { findAnnounced, readEvents } from "./control.sql.ts";
 
 /** One step of a scenario on its order. */
-type ScenarioStep =
+export type ScenarioStep =
   | { readonly kind: "move" | "cancel"; readonly plan: ChangePlan }
   /** Changes the customer's phone; no event announces it. */
   | { readonly kind: "change" }
@@ -135,15 +135,22 @@ export async function runScenario(
   const announced =
     isOfAnnounced && named === undefined ? await findAnnounced(state.pool, ORGANIZATION_ID) : undefined;
   const reference = named ?? announced ?? (await makeSubject(state));
-  const { before, after } = await state.write(async (connection) => {
-    const first = await findSubject(connection, reference);
-    assertPossible(first, steps);
-    let row = first;
-    for (const step of steps) row = await doStep(state, connection, row, step);
-    return { before: first, after: row };
+  const { before, after } = await runSteps(state, reference, steps);
+  return { scenario: name, reference, summary, expect, from: before.status, to: after.status };
+}
+
+/** Does the steps on the order with this reference, or none of them if one is impossible. */
+export async function runSteps(state: SandboxState, reference: string, steps: readonly ScenarioStep[]) {
+  const result = await state.write(async (connection) => {
+    const before = await readAnyOrder(connection, "latest", reference);
+    if (!before) throw refused(404, "order_not_found", "No order has this reference.");
+    assertPossible(before, steps);
+    let after = before;
+    for (const step of steps) after = await doStep(state, connection, after, step);
+    return { before, after };
   });
   state.wake();
-  return { scenario: name, reference, summary, expect, from: before.status, to: after.status };
+  return result;
 }
 
 async function makeSubject(state: SandboxState): Promise<string> {
@@ -151,12 +158,6 @@ async function makeSubject(state: SandboxState): Promise<string> {
   const [row] = await makeOrders(state, request);
   if (!row) throw new TypeError("an order was added but none came back");
   return row.reference;
-}
-
-async function findSubject(connection: Connection, reference: string): Promise<OrderRow> {
-  const row = await readAnyOrder(connection, reference);
-  if (!row) throw refused(404, "order_not_found", "No order that readers can see has this reference.");
-  return (await readLateChange(connection, row.number)) ?? row;
 }
 
 /** Checks the status of every step before anything is done. */

@@ -94,14 +94,6 @@ export async function putEndpoint(connection: Connection, endpoint: WebhookEndpo
   );
 }
 
-/** Returns whether it existed. Its deliveries are deleted with it. */
-export async function deleteEndpoint(connection: Connection, endpointId: string): Promise<boolean> {
-  const { rowCount } = await connection.query(`delete from sandbox.endpoints where endpoint_id = $1`, [
-    endpointId,
-  ]);
-  return rowCount === 1;
-}
-
 export interface DueSandboxDelivery {
   readonly deliveryId: bigint;
   readonly eventId: string;
@@ -172,4 +164,69 @@ export async function readDueTimes(connection: Connection, sending: readonly big
     values: [sending],
   });
   return rows[0] ?? { delivery: null, move: null, lateChange: null };
+}
+
+export interface EventView extends Omit<EventRow, "body"> {
+  readonly deliveries: readonly DeliveryView[];
+}
+
+/** One delivery with the outcome of its last attempt. */
+interface DeliveryView {
+  readonly deliveryId: number;
+  readonly endpointId: string;
+  readonly reason: string;
+  readonly state: string;
+  readonly attempts: number;
+  readonly status: number | null;
+  readonly error: string | null;
+}
+
+/** The newest events with their deliveries; only of one order if `reference` is given. */
+export async function readEvents(
+  connection: Connection,
+  filter: { reference: string | null; limit: number },
+): Promise<EventView[]> {
+  const { rows } = await connection.query<EventView>(
+    `select event_number as "eventNumber", event_id as "eventId", organization_id as "organizationId", livemode,
+       reference, type, created, sent_as as "sentAs",
+       coalesce((
+         select jsonb_agg(jsonb_build_object('deliveryId', d.delivery_id, 'endpointId', d.endpoint_id,
+           'reason', d.reason, 'state', d.state, 'attempts', d.attempts, 'status', d.status, 'error', d.error)
+           order by d.delivery_id)
+         from sandbox.deliveries d where d.event_id = e.event_id
+       ), '[]') as deliveries
+     from sandbox.events e where $1::text is null or reference = $1
+     order by event_number desc limit $2`,
+    [filter.reference, filter.limit],
+  );
+  return rows;
+}
+
+/** The live order on its way that changed longest ago, among those whose present status an event announced that arrived. */
+export async function findAnnounced(
+  connection: Connection,
+  organizationId: string,
+): Promise<string | undefined> {
+  const { rows } = await connection.query<{ reference: string }>(
+    `select reference from sandbox.orders o
+     where organization_id = $1 and livemode and status in ('arrived_for_pickup', 'picked_up', 'arrived_for_delivery')
+       and exists (
+         select from sandbox.events e join sandbox.deliveries d using (event_id)
+         where e.reference = o.reference and e.type = 'order.' || o.status and d.state = 'delivered')
+     order by updated_at, number limit 1`,
+    [organizationId],
+  );
+  return rows[0]?.reference;
+}
+
+/** The organization and mode of an event, to resend it; undefined if there is no such event. */
+export async function readEventOwner(
+  connection: Connection,
+  eventId: string,
+): Promise<{ organizationId: string; livemode: boolean } | undefined> {
+  const { rows } = await connection.query<{ organizationId: string; livemode: boolean }>(
+    `select organization_id as "organizationId", livemode from sandbox.events where event_id = $1`,
+    [eventId],
+  );
+  return rows[0];
 }

@@ -1,9 +1,14 @@
 import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import { chance, choose, makeCode } from "./chance.ts";
-import { rescheduleMoves } from "../control/control.sql.ts";
 import { moveOrders, addOrders } from "../api/orderBook.ts";
 import type { NewOrder } from "../api/orderBook.ts";
-import { countSandboxOrders, putOrders, readDueOrders, takeOrderNumbers } from "../api/orders.sql.ts";
+import {
+  countSandboxOrders,
+  putOrders,
+  readDueOrders,
+  rescheduleMoves,
+  takeOrderNumbers,
+} from "../api/orders.sql.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow, Status, Origin } from "../api/orderRow.ts";
 import { saveFleetSpeed } from "./world.sql.ts";
@@ -16,7 +21,8 @@ import {
   NANOS_PER_SECOND,
 } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { GAZETTEER, planTrip } from "./places.ts";
+import { GAZETTEER } from "./gazetteer.ts";
+import { planTrip } from "./routing.ts";
 import { addMillis } from "./state.ts";
 import type { SandboxState } from "./state.ts";
 import type { Branch } from "./directory.ts";
@@ -155,7 +161,7 @@ export interface PastRequest {
 }
 
 /**
- * Creates past orders: finished ones, and those of the last forty minutes in all statuses. No events, because they would
+ * Creates past orders: finished ones, and those of the last forty minutes as just created. No events, because they would
  * have been sent long ago. Returns the count.
  */
 export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
@@ -176,15 +182,8 @@ export async function seedOrders(state: SandboxState, request: PastRequest): Pro
   return count;
 }
 
-/** How old an order of the past is in its last status, and when it got there, less up to 100 s; from the oldest. */
-const PAST_STATUSES = [
-  { status: "delivered", ageSeconds: 2_400, afterSeconds: 1_900 },
-  { status: "arrived_for_delivery", ageSeconds: 1_900, afterSeconds: 1_700 },
-  { status: "picked_up", ageSeconds: 900, afterSeconds: 800 },
-  { status: "arrived_for_pickup", ageSeconds: 600, afterSeconds: 500 },
-  { status: "created", ageSeconds: 0, afterSeconds: 0 },
-] as const;
-const PAST_CANCELLED = { status: "cancelled", ageSeconds: 600, afterSeconds: 300 } as const;
+/** Older orders of the past are finished. */
+const PAST_SECONDS = 2_400;
 
 function imaginePast(
   state: SandboxState,
@@ -193,17 +192,14 @@ function imaginePast(
   const { number, reference, createdAt, until, organizationId, livemode, branches } = past;
   const { seed, fleetSpeed } = state.dials;
   const drawn = (name: string) => chance(seed, name, number);
-  const ageSeconds = Number((until - createdAt) / NANOS_PER_SECOND);
-  const isCancelled = drawn("past") < ACCIDENT_SHARE && ageSeconds > PAST_CANCELLED.ageSeconds;
-  const { status, afterSeconds } = isCancelled
-    ? PAST_CANCELLED
-    : (PAST_STATUSES.find((each) => ageSeconds >= each.ageSeconds) ?? PAST_STATUSES[4]);
+  const isOpen = until - createdAt < BigInt(PAST_SECONDS) * NANOS_PER_SECOND;
+  const finished = drawn("past") < ACCIDENT_SHARE ? "cancelled" : "delivered";
+  const status = isOpen ? "created" : finished;
   const place = Number(number);
   const order = imagineOrder(state, { organizationId, livemode, origin: "seed", branches, place });
   const at = (seconds: number) => addMillis(createdAt, Math.floor(seconds * 1_000));
-  const updatedAt = status === "created" ? createdAt : at(afterSeconds + drawn("pastStay") * 100);
+  const updatedAt = isOpen ? createdAt : at(1_900 + drawn("pastStay") * 100);
   const pickupTime = floorTo(at(900 + drawn("pastPickup") * 420), 60n * NANOS_PER_SECOND);
-  const isOpen = status !== "delivered" && status !== "cancelled";
   const moves = isOpen && livemode && fleetSpeed > 0;
   return {
     ...order,
@@ -214,7 +210,7 @@ function imaginePast(
     basis: "asap",
     pickupTime,
     deliveryTime: addSeconds(pickupTime, 1_200),
-    realPickup: ["picked_up", "arrived_for_delivery", "delivered"].includes(status) ? at(800) : null,
+    realPickup: status === "delivered" ? at(800) : null,
     realDelivery: status === "delivered" ? updatedAt : null,
     createdAt,
     updatedAt,

@@ -6,7 +6,7 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { Pool, Write } from "./world.sql.ts";
 import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
-import type { Promises } from "./schedule.ts";
+import type { Promises } from "./routing.ts";
 
 /** Marks every response and every event, so that nobody mistakes the sandbox for the provider. */
 export const MARK = { "X-Order-Mirror-Sandbox": "1" } as const;
@@ -38,13 +38,6 @@ export type Decisions = { readonly [Name in keyof typeof DECISIONS]: (typeof DEC
 export function decide(chosen: Partial<Decisions> = {}): Decisions {
   const assumed = Object.entries(DECISIONS).map(([name, [first]]) => [name, first]);
   return { ...(Object.fromEntries(assumed) as Decisions), ...chosen };
-}
-
-/** Reads `name=value`; undefined if there is no such decision or value. */
-export function readDecision(text: string): Partial<Decisions> | undefined {
-  const [name = "", value = ""] = text.split("=");
-  const values: readonly string[] = Object.hasOwn(DECISIONS, name) ? DECISIONS[name as keyof Decisions] : [];
-  return values.includes(value) ? { [name]: value } : undefined;
 }
 
 /** The provider's clock. It drives the fleet, retries and rate windows, and timestamps changes. */

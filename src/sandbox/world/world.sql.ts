@@ -1,3 +1,4 @@
+import PQueue from "p-queue";
 import pg from "pg";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -38,12 +39,8 @@ export type Write = <Result>(work: (connection: Connection) => Promise<Result>) 
 
 /** Serialises all changes: no two requests race for an externalOrderId, and a seeded run repeats exactly. */
 export function makeWriter(pool: Pool): Write {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(() => inTransaction(pool, work));
-    last = result.catch(() => undefined);
-    return result;
-  };
+  const turns = new PQueue({ concurrency: 1 });
+  return (work) => turns.add(() => inTransaction(pool, work));
 }
 
 async function inTransaction<Result>(
@@ -80,45 +77,30 @@ const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Locks the database for this sandbox, which holds parts of the world in memory. Resolves to a function that releases
- * the lock and may be called twice. Throws UnavailableError if the database cannot be reached or another sandbox uses
- * it. The lock of a killed sandbox ends as soon as the server notices.
+ * the lock. Throws UnavailableError if the database cannot be reached or another sandbox uses it. The lock of a killed
+ * sandbox ends as soon as the server notices.
  */
 export async function holdWorld(pool: Pool): Promise<() => void> {
-  const client = await connect(pool);
+  const client = await pool.connect().catch((cause: unknown) => {
+    const fix = "Check that the server in DATABASE_URL is up and accepts this user.";
+    throw new UnavailableError("The sandbox cannot reach its database.", { cause, fix });
+  });
   client.on("error", ignore);
-  let held = true;
-  const letGo = () => {
-    // Closed, not returned to the pool: the lock belongs to the connection.
-    if (held) client.release(true);
-    held = false;
-  };
   try {
     await client.query(`set lock_timeout = '${LOCK_WAIT}'`);
     await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
-    return letGo;
+    // Closed, not returned to the pool: the lock belongs to the connection.
+    return () => client.release(true);
   } catch (error) {
-    letGo();
+    client.release(true);
     if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
-    throw new UnavailableError("Another sandbox uses this database.", {
-      cause: error,
-      fix: "Stop it, or give this one its own database.",
-    });
-  }
-}
-
-async function connect(pool: Pool): Promise<pg.PoolClient> {
-  try {
-    return await pool.connect();
-  } catch (error) {
-    throw new UnavailableError("The sandbox cannot reach its database.", {
-      cause: error,
-      fix: "Check that the server in DATABASE_URL is up and accepts this user.",
-    });
+    const fix = "Stop it, or give this one its own database.";
+    throw new UnavailableError("Another sandbox uses this database.", { cause: error, fix });
   }
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 10;
+const SCHEMA_VERSION = 11;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -185,6 +167,13 @@ create table sandbox.late_changes (
 );
 create index late_changes_number on sandbox.late_changes (number, change_id);
 create index late_changes_visible_at on sandbox.late_changes (visible_at, change_id);
+create view sandbox.latest as
+  select o.* from sandbox.orders o
+  where not exists (select from sandbox.late_changes l where l.number = o.number)
+  union all
+  select (jsonb_populate_record(null::sandbox.orders, row)).* from (
+    select distinct on (number) row from sandbox.late_changes order by number, change_id desc
+  ) late;
 
 create table sandbox.searches (
   organization_id text not null,
@@ -241,20 +230,21 @@ export interface World {
   readonly fleetSpeed: number | null;
 }
 
+const UNDEFINED_TABLE = "42P01";
+
 /** The world in the database, or undefined if there is none that this version can read. */
 export async function readWorld(connection: Connection): Promise<World | undefined> {
-  const found = await connection.query<{ exists: boolean }>(
-    `select to_regclass('sandbox.world') is not null as exists`,
-  );
-  if (!found.rows[0]?.exists) return undefined;
-  const versions = await connection.query<{ version: number }>(
-    `select schema_version as version from sandbox.world`,
-  );
-  if (versions.rows[0]?.version !== SCHEMA_VERSION) return undefined;
-  const { rows } = await connection.query<World>(
-    `select seed, clock_now as "clockNow", fleet_speed as "fleetSpeed" from sandbox.world`,
-  );
-  return rows[0];
+  try {
+    const { rows } = await connection.query<World>(
+      `select seed, clock_now as "clockNow", fleet_speed as "fleetSpeed" from sandbox.world
+       where schema_version = $1`,
+      [SCHEMA_VERSION],
+    );
+    return rows[0];
+  } catch (error) {
+    if ((error as { code?: string }).code === UNDEFINED_TABLE) return undefined;
+    throw error;
+  }
 }
 
 /** Replaces the schema's content with a new world from `seed`, in the caller's transaction. */

@@ -32,7 +32,7 @@ for (const branch of ["centrum", "utrecht", "rotterdam"]) {
     const body = orderBody({ branch, externalOrderId: `${branch} ${steps}/é` });
     const { reference } = (await ask("POST", "/v1/orders", { body })).json;
     for (let step = 0; step < steps; step += 1) await steer("POST", `/orders/${reference}/step`);
-    if (steps === 2) await steer("POST", `/orders/${reference}/cancel`, { by: "fleet" });
+    if (steps === 2) await steer("POST", `/orders/${reference}/cancel`);
     await sandbox.advance(420_000);
   }
 }

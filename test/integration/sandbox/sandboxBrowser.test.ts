@@ -59,7 +59,6 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
 
   it("shows every table whole on a phone", async () => {
     await provider.steer("POST", "/scenarios", { scenario: "lost-webhook" });
-    await provider.ask("GET", `/v1/orders?externalOrderId=${"x".repeat(80)}`);
     const { page, close } = await openTab(browser, provider.url, { viewport: { width: 360, height: 740 } });
     await page.goto("/_sandbox");
     const hidden = await page
@@ -70,7 +69,6 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     expect(hidden).toEqual([
       ["Latest changed orders", 0],
       ["Events", 0],
-      ["Requests", 0],
     ]);
     await close();
   });

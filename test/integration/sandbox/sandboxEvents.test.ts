@@ -210,23 +210,18 @@ describe("attempts", () => {
 });
 
 describe("endpoints", () => {
-  it("can be several for one mode, and each gets every event until it is removed", async () => {
+  it("can be several for one mode, and each gets every event", async () => {
     await open();
     const second = await receiveEvents();
-    const { endpointId } = await world.steer("POST", "/webhooks", {
+    await world.steer("POST", "/webhooks", {
       mode: "live",
       url: second.url,
       secret: SANDBOX_SECRET,
       name: "second",
     });
-    const reference = await create();
-    await step(reference);
+    await step(await create());
     await sandbox.idle();
     expect([live.received.length, second.received.length]).toEqual([1, 1]);
-    await world.steer("DELETE", `/webhooks/${endpointId}`);
-    await step(reference);
-    await sandbox.idle();
-    expect([live.received.length, second.received.length]).toEqual([2, 1]);
   });
 
   it("are refused with an unusable address, scheme or secret", async () => {

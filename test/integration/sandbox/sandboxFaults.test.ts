@@ -63,20 +63,9 @@ describe("events", () => {
     expect(live.received[1]!.body).toEqual(live.received[0]!.body);
   });
 
-  it("a share of them is late", async () => {
+  it("a share of them is late, so that later ones overtake them", async () => {
     await open();
-    await turn({ delayShare: 1, delayMs: 30_000 });
-    const [reference] = await makeOrders(1);
-    await step(reference!);
-    await world.sandbox.advance(29_000);
-    expect(live.received).toHaveLength(0);
-    await world.sandbox.advance(1_000);
-    expect(live.received).toHaveLength(1);
-  });
-
-  it("a share of them is overtaken by later ones", async () => {
-    await open();
-    await turn({ reorderShare: 0.5, reorderWindowMs: 60_000 });
+    await turn({ delayShare: 0.5, delayMs: 60_000 });
     const references = await makeOrders(12);
     for (const reference of references) {
       await step(reference);
@@ -182,31 +171,6 @@ describe("timestamps", () => {
     expect(answer.json.updatedAt).toMatch(/^2026-01-05T10:00:00/);
     expect(answer.headers.get("date")).toBe("Mon, 05 Jan 2026 09:00:00 GMT");
   });
-
-  it("of a share of changes lie in the future or the past, while the Date header does not", async () => {
-    await open();
-    for (const [misstampMs, form] of [
-      [120_000, /^2026-01-05T09:02:/],
-      [-120_000, /^2026-01-05T08:58:/],
-    ] as const) {
-      await turn({ misstampShare: 1, misstampMs });
-      const [reference] = await makeOrders(1);
-      const answer = await get(reference!);
-      expect(answer.json.updatedAt).toMatch(form);
-      expect(answer.headers.get("date")).toMatch(/08:00:0\d GMT$/);
-    }
-  });
-
-  it("of one order go back only when that is switched on", async () => {
-    await open();
-    const [first, second] = await makeOrders(2);
-    await turn({ misstampShare: 1, misstampMs: 60_000 });
-    const ahead = [await step(first!), await step(second!)];
-    await turn({ misstampShare: 0 });
-    expect(ticks((await step(first!)).updatedAt)).toBe(ticks(ahead[0].updatedAt));
-    await turn({ versionsMayDecrease: true });
-    expect(ticks((await step(second!)).updatedAt)).toBeLessThan(ticks(ahead[1].updatedAt));
-  });
 });
 
 describe("lists", () => {
@@ -265,10 +229,10 @@ describe("lists", () => {
 describe("requests", () => {
   it("get 429 with Retry-After during a storm, and have no effect", async () => {
     await open();
-    await turn({ refuseShare: 1, refuseRetryAfterSeconds: 7 });
+    await turn({ refuseShare: 1 });
     const answer = await world.ask("POST", "/v1/orders", { body: orderBody() });
     expect([answer.status, answer.json.error.code]).toEqual([429, "rate_limit_exceeded"]);
-    expect(answer.headers.get("retry-after")).toBe("7");
+    expect(answer.headers.get("retry-after")).toBe("5");
     expect(answer.headers.has("ratelimit")).toBe(true);
     await turn({ refuseShare: 0 });
     expect((await list()).json.data).toEqual([]);
@@ -295,7 +259,7 @@ describe("requests", () => {
 
   it("are slow", async () => {
     await open();
-    await turn({ latencyMs: 200, latencyJitterMs: 100 });
+    await turn({ latencyMs: 200 });
     const startedMs = performance.now();
     await list();
     expect(performance.now() - startedMs).toBeGreaterThanOrEqual(199);
@@ -331,6 +295,5 @@ describe("switches", () => {
     }
     await turn({ loseShare: 0.5 });
     expect(await turn({ delayShare: 0.2 })).toMatchObject({ loseShare: 0.5, delayShare: 0.2 });
-    expect(await world.steer("DELETE", "/faults")).toMatchObject({ loseShare: 0, delayShare: 0 });
   });
 });

@@ -16,14 +16,6 @@ const create = async (change: Record<string, unknown> = {}, key = LIVE) => {
 };
 const step = (reference: string) => world.steer("POST", `/orders/${reference}/step`, {});
 
-describe("cancelling", () => {
-  it("ignores whatever body it is sent", async () => {
-    const { reference } = await create();
-    const answer = await world.ask("POST", `/v1/orders/${reference}/cancel`, { body: "not json" });
-    expect(answer.status).toBe(200);
-  });
-});
-
 describe("changing an order", () => {
   it("changes the named fields, updates updatedAt and keeps the rest", async () => {
     const before = await create({ externalOrderId: "change-me" });
@@ -66,12 +58,6 @@ describe("changing an order", () => {
     await step(reference);
     const late = await world.ask("PATCH", `/v1/orders/${reference}`, { body: { zoneCode: "AMS-W" } });
     expect([late.status, late.json.error.code]).toEqual([422, "order_not_changeable"]);
-  });
-
-  it("keeps updatedAt when no field is named", async () => {
-    const { reference, updatedAt } = await create();
-    const { json } = await world.ask("PATCH", `/v1/orders/${reference}`, { body: {} });
-    expect(json.updatedAt).toBe(updatedAt);
   });
 });
 

@@ -26,7 +26,6 @@ const customer = (change: Record<string, unknown> = {}) => ({
 });
 const create = async (change: Record<string, unknown> = {}) =>
   (await world.ask("POST", "/v1/orders", { body: orderBody(change) })).json;
-const patch = (reference: string, body: unknown) => world.ask("PATCH", `/v1/orders/${reference}`, { body });
 
 describe("an address that cannot be searched for", () => {
   it.each([["x".repeat(256)], ["Overtoom\u0000 12"], ["\ud800"]])(
@@ -91,16 +90,6 @@ it("refuses identifiers that no path can contain, and accepts null for optional 
   for (const externalOrderId of [".", "..", ""])
     expect((await create({ externalOrderId })).error.code).toBe("invalid_request");
   expect(await create({ externalOrderId: null, zoneCode: null })).toMatchObject({ externalOrderId: null });
-});
-
-describe("changing an order", () => {
-  it("accepts new coordinates of the same address", async () => {
-    const before = await create();
-    const coordinates = { latitude: 52.3, longitude: 4.7 };
-    const { json } = await patch(before.reference, { customer: { address: { coordinates } } });
-    expect(json.customer.address).toEqual(before.customer.address);
-    expect(json.deliveryTime).not.toBe(before.deliveryTime);
-  });
 });
 
 it("refuses an order whose delivery is outside all shifts", async () => {

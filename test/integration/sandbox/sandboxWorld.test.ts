@@ -39,7 +39,7 @@ async function lookAt(world: Omit<TestSandbox, "close">): Promise<string> {
 
 /** Twenty minutes of traffic, with a fleet, lost events and a few requests. */
 async function live(world: TestSandbox): Promise<void> {
-  await world.steer("POST", "/faults", { loseShare: 0.2, lateCommitShare: 0.1, misstampShare: 0.1 });
+  await world.steer("POST", "/faults", { loseShare: 0.2, lateCommitShare: 0.1 });
   for (let count = 0; count < 3; count += 1) {
     await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: `own-${count}` }) });
     await world.sandbox.advance(3 * 60_000 + count);

@@ -59,7 +59,7 @@ export function makeSandboxControl(baseUrl: string | null): SandboxControl {
     deactivatePrimary: (branch) => post(`/branches/${branch}`, { primary: null }),
     connectPrimary: (branch, zoneCode) => post(`/branches/${branch}`, { primary: zoneCode }),
     moveByFleet: (reference) => post(`/orders/${reference}/step`),
-    cancelByFleet: (reference) => post(`/orders/${reference}/cancel`, { by: "fleet" }),
+    cancelByFleet: (reference) => post(`/orders/${reference}/cancel`),
     async figures(organization) {
       const { organizations } = await ask("GET", "/state");
       const found = (organizations as (Figures & { organizationId: string })[]).find(

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { GAZETTEER, geocode, searchKey } from "../../../src/sandbox/world/places.ts";
+import { GAZETTEER, geocode, searchKey } from "../../../src/sandbox/world/gazetteer.ts";
 
 const at = (street: string, city = "Amsterdam", postcode = "1054 HN") => geocode({ street, city, postcode });
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { isCovered, measureDistance, resolveTimes } from "../../../src/sandbox/world/schedule.ts";
+import { isCovered, measureDistance, resolveTimes } from "../../../src/sandbox/world/routing.ts";
 import { cutTo, formatTime } from "../../../src/sandbox/api/orderRow.ts";
 
 const resolve = (now: string, change: Partial<Parameters<typeof resolveTimes>[0]> = {}) =>

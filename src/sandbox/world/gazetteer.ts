@@ -1,0 +1,137 @@
+import type { ADDRESS_REASONS, WireAddress } from "../../wire/api.ts";
+
+/** A street of the sandbox: house numbers 1 to `houses` exist, spread along it. */
+export interface Street {
+  readonly street: string;
+  readonly city: string;
+  readonly postcode: string;
+  readonly latitude: number;
+  readonly longitude: number;
+  readonly houses: number;
+}
+
+/** Kerkstraat in Amsterdam and Dorpsstraat in Utrecht are ambiguous without the right postcode. */
+export const GAZETTEER: readonly Street[] = [
+  place("Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800),
+  place("Herengracht", "Amsterdam", "1016 BR", 52.3702, 4.8883, 600),
+  place("Kerkstraat", "Amsterdam", "1017 GB", 52.3643, 4.8869, 400),
+  place("Kerkstraat", "Amsterdam", "1097 JM", 52.3477, 4.9263, 120),
+  place("Overtoom", "Amsterdam", "1054 HN", 52.3621, 4.8701, 580),
+  place("Javastraat", "Amsterdam", "1094 HD", 52.3637, 4.9387, 240),
+  place("Eerste Constantijn Huygensstraat", "Amsterdam", "1054 BP", 52.3644, 4.8742, 120),
+  place("Oudegracht", "Utrecht", "3511 AP", 52.0908, 5.1199, 400),
+  place("Voorstraat", "Utrecht", "3512 AN", 52.0946, 5.1203, 110),
+  place("Biltstraat", "Utrecht", "3572 AW", 52.0954, 5.1336, 450),
+  place("Dorpsstraat", "Utrecht", "3451 BH", 52.0893, 5.0463, 60),
+  place("Dorpsstraat", "Utrecht", "3544 NC", 52.0821, 5.0352, 40),
+  place("Witte de Withstraat", "Rotterdam", "3012 BL", 51.9152, 4.4779, 100),
+  place("Coolsingel", "Rotterdam", "3011 AD", 51.9217, 4.4791, 250),
+  place("Nieuwe Binnenweg", "Rotterdam", "3021 GK", 51.9135, 4.4619, 540),
+  place("Grote Houtstraat", "Haarlem", "2011 SN", 52.3789, 4.6337, 190),
+  place("Zijlstraat", "Haarlem", "2011 TK", 52.3822, 4.6318, 100),
+  place("Markt", "Delft", "2611 GS", 52.0116, 4.3588, 90),
+  place("Oude Delft", "Delft", "2611 CD", 52.0134, 4.3556, 230),
+  place("Breestraat", "Leiden", "2311 CS", 52.1597, 4.4908, 170),
+  place("Haarlemmerstraat", "Leiden", "2312 GA", 52.1625, 4.4926, 280),
+  place("Noordeinde", "Den Haag", "2514 GA", 52.0813, 4.3075, 200),
+  place("Frederik Hendriklaan", "Den Haag", "2582 BZ", 52.0912, 4.2823, 290),
+];
+
+function place(
+  street: string,
+  city: string,
+  postcode: string,
+  latitude: number,
+  longitude: number,
+  houses: number,
+): Street {
+  return { street, city, postcode, latitude, longitude, houses };
+}
+
+export interface Coordinates {
+  readonly latitude: number;
+  readonly longitude: number;
+}
+
+export type AddressReason = (typeof ADDRESS_REASONS)[number];
+
+/** The result of a search; `normalized` is the corrected address. */
+export type Geocoded =
+  | { readonly valid: true; readonly coordinates: Coordinates; readonly normalized: WireAddress }
+  | { readonly valid: false; readonly reason: AddressReason };
+
+/** Degrees between the first and the last house of a street. */
+const STREET_LENGTH_DEGREES = 0.006;
+const COORDINATE_DIGITS = 6;
+
+/**
+ * Looks an address up in the gazetteer; shared by the address check, the quote and the order.
+ *
+ * Case, accents, white space and the abbreviation "str." do not matter. A street that exists twice in the city is
+ * ambiguous unless the postcode decides. A missing, odd or nonexistent house number, or a street confirmed only by its
+ * postcode, is low confidence. A wrong postcode of a unique street is corrected.
+ */
+export function geocode(address: WireAddress): Geocoded {
+  const { name, house } = splitStreet(address.street);
+  const postcode = foldPostcode(address.postcode);
+  const inCity = GAZETTEER.filter((street) => fold(street.city) === fold(address.city));
+  const named = inCity.filter((street) => fold(street.street) === name);
+  const street = named.length === 1 ? named[0] : named.find((one) => foldPostcode(one.postcode) === postcode);
+  if (!street) return { valid: false, reason: explainMiss({ inCity, named, postcode }) };
+  const number = Number.parseInt(house, 10);
+  if (!(number >= 1 && number <= street.houses)) return { valid: false, reason: "address_low_confidence" };
+  return {
+    valid: true,
+    coordinates: locateHouse(street, number),
+    normalized: {
+      street: `${street.street} ${house.toUpperCase()}`,
+      city: street.city,
+      postcode: street.postcode,
+    },
+  };
+}
+
+/** The key under which a search is stored; differently written forms of an address share it. @internal */
+export function searchKey(address: WireAddress): string {
+  const { name, house } = splitStreet(address.street);
+  return JSON.stringify([name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)]);
+}
+
+function explainMiss(found: {
+  inCity: readonly Street[];
+  named: readonly Street[];
+  postcode: string;
+}): AddressReason {
+  if (found.named.length > 1) return "address_ambiguous";
+  const vouched = found.inCity.some((street) => foldPostcode(street.postcode) === found.postcode);
+  return vouched ? "address_low_confidence" : "address_not_found";
+}
+
+function locateHouse(street: Street, number: number): Coordinates {
+  const along = (number / street.houses - 0.5) * STREET_LENGTH_DEGREES;
+  return { latitude: round(street.latitude + along / 2), longitude: round(street.longitude + along) };
+}
+
+/** "Kerkstr. 12-A" is the street "kerkstraat" and the house "12-A". */
+function splitStreet(text: string): { name: string; house: string } {
+  const parts = /^(.*?)\s*(\d+\s*-?\s*[\p{L}\d]{0,4})?$/su.exec(text.trim());
+  const name = fold(parts?.[1] ?? "").replace(/str\.?$/, "straat");
+  return { name, house: (parts?.[2] ?? "").replaceAll(/\s/g, "") };
+}
+
+function fold(text: string): string {
+  return text
+    .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
+    .toLowerCase()
+    .replaceAll(/[\s,]+/g, " ")
+    .trim();
+}
+
+function foldPostcode(text: string): string {
+  return text.replaceAll(/\s/g, "").toUpperCase();
+}
+
+function round(degrees: number): number {
+  return Number(degrees.toFixed(COORDINATE_DIGITS));
+}

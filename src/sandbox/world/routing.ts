@@ -1,0 +1,250 @@
+import { addSeconds, ceilTo, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
+import { refuseParameter } from "../../wire/refusal.ts";
+import { chance } from "./chance.ts";
+import type { Branch, Shift, Zone } from "./directory.ts";
+import { geocode, searchKey } from "./gazetteer.ts";
+import type { AddressReason, Coordinates, Geocoded } from "./gazetteer.ts";
+import { refused, shownTime } from "./state.ts";
+import type { SandboxState } from "./state.ts";
+import { insertSearch } from "./world.sql.ts";
+
+/** Assumed: the spec shows no maximum length for any field. */
+export const TEXT_LENGTH_MAX = 255;
+
+/** Whether the database can hold the text, and its length is allowed. */
+export function isStorable(text: string): boolean {
+  return Array.from(text).length <= TEXT_LENGTH_MAX && !text.includes("\0") && text.isWellFormed();
+}
+
+/** The messages of the address check; creation and quote use the same texts. */
+export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
+  address_not_found: "The address cannot be found.",
+  address_ambiguous: "The address matches several places; the postcode would tell which.",
+  address_low_confidence: "The address could only be found approximately; check street and house number.",
+};
+
+/** False for an address that no search can be stored for. Assumed: it is not found. */
+function isSearchable({ street, city, postcode }: WireAddress): boolean {
+  return [street, city, postcode].every(isStorable);
+}
+
+/**
+ * Looks an address up for an organization. A search is charged and stored whatever its result: another spelling of the
+ * same address is not charged again (spec, "POST /v1/orders"). Assumed: both modes share it.
+ */
+export async function searchAddress(
+  state: SandboxState,
+  organizationId: string,
+  address: WireAddress,
+): Promise<Geocoded> {
+  if (!isSearchable(address)) return { valid: false, reason: "address_not_found" };
+  const key = searchKey(address);
+  await insertSearch(state.pool, { organizationId, key, searchedAt: state.clock.now() });
+  return geocode(address);
+}
+
+/** The fields of an order that its trip decides. */
+export type Trip = ReturnType<typeof planTrip>;
+
+/** Checks and routes an order; stores only a search's result. Throws RefusedRequestError. */
+export async function routeOrder(
+  state: SandboxState,
+  organizationId: string,
+  order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
+    customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
+  },
+  { isQuote = false } = {},
+): Promise<Trip> {
+  // Assumed: asap is the only mode.
+  if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
+  const branch = findOpenBranch(state, organizationId, order.branch);
+  const zone = chooseZone(state, branch, order.zoneCode);
+  const found = await locate(state, organizationId, order.customer.address);
+  // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
+  if (branch.coordinates === null)
+    throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
+  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found, isQuote });
+  // Assumed: a courier must work at both times.
+  const isServed = [trip.pickupTime, trip.deliveryTime].every((at) =>
+    isCovered(zone.shifts, at, state.utcOffsetMinutes),
+  );
+  // Assumed: 422; the spec does not show the status.
+  if (!isServed) throw refused(422, "no_shift_coverage", "No courier shift covers the order.");
+  return trip;
+}
+
+/** Distance and times of a trip; the same for a quote and the order that follows it. */
+export function planTrip(
+  state: SandboxState,
+  given: {
+    branch: Branch;
+    zoneCode: string;
+    address: WireAddress;
+    coordinates: Coordinates;
+    isQuote?: boolean;
+  },
+) {
+  const { branch, zoneCode, address, coordinates, isQuote = false } = given;
+  const { branchId } = branch;
+  const { utcOffsetMinutes, dials } = state;
+  const { seed, fleetSpeed } = dials;
+  const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
+  const now = shownTime(state.clock.now(), state.faults.current());
+  const trip = { seed, branchId, distanceKm, now, utcOffsetMinutes, fleetSpeed };
+  const times = state.promises.resolve(trip, { quoted: isQuote });
+  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...times };
+}
+
+/** The address's corrected form and place. Throws address_*. */
+async function locate(
+  state: SandboxState,
+  organizationId: string,
+  given: WireAddress & { coordinates?: Coordinates | undefined },
+): Promise<{ address: WireAddress; coordinates: Coordinates }> {
+  const { coordinates, ...address } = given;
+  // Assumed: `customer.address.coordinates`; the spec only says that the caller's coordinates cost no search.
+  if (coordinates && isSearchable(address)) return { address, coordinates };
+  const found = await searchAddress(state, organizationId, address);
+  // Assumed: 422; the spec does not show the status of the address_* codes.
+  if (!found.valid) throw refused(422, found.reason, ADDRESS_MESSAGES[found.reason]);
+  return { address: found.normalized, coordinates: found.coordinates };
+}
+
+function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
+  const branch = state.directory.findBranch(organizationId, name);
+  // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
+  if (!branch) throw refused(422, "branch_not_found", "No branch has this reference or id.");
+  if (branch.closed) throw refused(422, "branch_closed", "The branch is closed.");
+  return branch;
+}
+
+function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | null | undefined): Zone {
+  const primary = branch.connections.find((connection) => connection.isPrimary);
+  // Assumed: also with a zoneCode. The spec's prerequisites require a primary connection of the branch.
+  if (!primary) {
+    throw refused(422, "branch_not_connected", "The branch has no primary connection.");
+  }
+  const code = zoneCode ?? primary.zoneCode;
+  if (!branch.connections.some((connection) => connection.zoneCode === code)) {
+    // Assumed: the code and the status; the spec only lists the accepted values.
+    throw refused(422, "zone_not_connected", "The branch is not connected to this zone.");
+  }
+  return state.directory.zoneByCode(code);
+}
+
+export interface ResolvedTimes {
+  readonly pickupTime: Instant;
+  readonly deliveryTime: Instant;
+  readonly basis: "asap" | "busy_hours";
+}
+
+/** Lunch and dinner, local time. */
+const BUSY_HOURS: readonly Shift[] = [
+  { fromMinute: 11 * 60 + 30, untilMinute: 13 * 60 + 30 },
+  { fromMinute: 17 * 60 + 30, untilMinute: 20 * 60 + 30 },
+];
+const PREPARATION_MINUTES = 10;
+const PREPARATION_SPREAD_MINUTES = 10;
+const BUSY_EXTRA_MINUTES = 15;
+const HANDOVER_MINUTES = 5;
+const MINUTES_PER_KILOMETRE = 4;
+/** Coarse, so that a quote and the order that follows it agree. */
+const ROUNDING_SECONDS = 300;
+const MINUTES_PER_DAY = 1_440;
+
+const EARTH_RADIUS_KM = 6_371;
+/** Roads are longer than the straight line. */
+const DETOUR = 1.3;
+
+/**
+ * The times that the service promises in mode `asap`. Assumed, because the spec leaves `basis` open: `busy_hours` at
+ * lunch and dinner time, which takes longer, and `asap` at all other times.
+ *
+ * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
+ * (spec, "POST /v1/orders/quote", rule 2).
+ *
+ * @internal
+ */
+export function resolveTimes(options: {
+  seed: number;
+  branchId: string;
+  distanceKm: number;
+  now: Instant;
+  utcOffsetMinutes: number;
+  fleetSpeed: number;
+}): ResolvedTimes {
+  const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
+  // A fleet that works faster than real time also promises faster; otherwise every order would be absurdly early.
+  const pace = Math.max(1, options.fleetSpeed);
+  const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
+  const start = ceilTo(now, roundingNanos);
+  const busy = covers(BUSY_HOURS, minuteOfDay(start, utcOffsetMinutes));
+  const spread = Math.floor(chance(seed, "preparation", branchId) * PREPARATION_SPREAD_MINUTES);
+  const preparation = PREPARATION_MINUTES + spread + (busy ? BUSY_EXTRA_MINUTES : 0);
+  const pickupTime = addSeconds(start, Math.round((preparation * 60) / pace));
+  const travel = HANDOVER_MINUTES + Math.ceil(distanceKm * MINUTES_PER_KILOMETRE);
+  const deliveryTime = addSeconds(pickupTime, Math.round((travel * 60) / pace));
+  return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
+}
+
+/** Whether couriers work at `instant`. A shift may extend past midnight. */
+export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
+  return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
+}
+
+/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). */
+export function measureDistance(from: Coordinates, to: Coordinates): number {
+  const radians = (degrees: number) => (degrees * Math.PI) / 180;
+  const height = Math.sin(radians(to.latitude - from.latitude) / 2) ** 2;
+  const width = Math.sin(radians(to.longitude - from.longitude) / 2) ** 2;
+  const shrink = Math.cos(radians(from.latitude)) * Math.cos(radians(to.latitude));
+  const straight = 2 * EARTH_RADIUS_KM * Math.asin(Math.sqrt(height + shrink * width));
+  return Number((straight * DETOUR).toFixed(2));
+}
+
+function covers(shifts: readonly Shift[], minute: number): boolean {
+  return shifts.some(({ fromMinute, untilMinute }) =>
+    fromMinute <= untilMinute
+      ? minute >= fromMinute && minute < untilMinute
+      : minute >= fromMinute || minute < untilMinute,
+  );
+}
+
+function minuteOfDay(instant: Instant, utcOffsetMinutes: number): number {
+  const minutes = Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes;
+  return ((minutes % MINUTES_PER_DAY) + MINUTES_PER_DAY) % MINUTES_PER_DAY;
+}
+
+/** How long a creation gets the times of the last quote of the same trip. */
+const KEPT_NANOS = 300n * NANOS_PER_SECOND;
+/** How long further quotes get them. */
+const REPEATED_NANOS = 60n * NANOS_PER_SECOND;
+const TRIPS_MAX = 10_000;
+
+export type Promises = ReturnType<typeof makePromises>;
+
+/** What quotes have promised; kept in memory only, because a quote stores nothing. */
+export function makePromises() {
+  const promised = new Map<string, { readonly at: Instant; readonly times: ResolvedTimes }>();
+  return {
+    /**
+     * The times of a trip: those of its last quote for five minutes, so that an order gets what was quoted (spec, "POST
+     * /v1/orders/quote", rule 2), however fast the fleet works; otherwise new ones.
+     */
+    resolve(trip: Parameters<typeof resolveTimes>[0], { quoted }: { quoted: boolean }): ResolvedTimes {
+      const { now, ...rest } = trip;
+      const key = JSON.stringify(rest);
+      const known = promised.get(key);
+      const age = known === undefined ? -1n : now - known.at;
+      if (known !== undefined && age >= 0n && age < (quoted ? REPEATED_NANOS : KEPT_NANOS))
+        return known.times;
+      const times = resolveTimes(trip);
+      if (!quoted) return times;
+      if (promised.size >= TRIPS_MAX) promised.clear();
+      promised.set(key, { at: now, times });
+      return times;
+    },
+  };
+}
