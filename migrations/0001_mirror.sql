@@ -486,16 +486,15 @@ create index history_by_time on mirror.history using brin (seen_at) with (autosu
 create index orders_by_updated on mirror.orders (updated_at);
 create index orders_by_changed on mirror.orders (changed_at);
 -- For the read API, about 3 us each (measured with 1,000,000 orders): without them, a page of a rare status, of a
--- small branch, fleet or mode, or of new orders reads the whole table.
+-- small branch or fleet, or of new orders reads the whole table.
 create index orders_by_status     on mirror.orders (source_id, status, version);
 create index orders_by_branch     on mirror.orders (source_id, branch_id, version);
 -- Only of a provider whose orders name their branch without an id.
 create index orders_by_branch_name on mirror.orders (source_id, branch_reference, version)
   where branch_id is null and branch_reference is not null;
 create index orders_by_fleet      on mirror.orders (source_id, fleet_name, version);
-create index orders_by_mode       on mirror.orders (source_id, schedule_mode, version) where schedule_mode <> 'asap';
 create index orders_by_first_seen on mirror.orders (source_id, first_seen_at, reference);
--- One index for complete externalOrderIds and for their beginnings, whatever the database's collation.
+-- One index for complete externalOrderIds and for their sequence, whatever the database's collation.
 create index orders_by_external on mirror.orders (source_id, external_order_id text_pattern_ops) where external_order_id is not null;
 
 create table mirror.branches (

@@ -20,7 +20,7 @@ import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 type JsonSchema = Record<string, unknown>;
 
 /** Bodies by the names that the endpoints use; all schemas of parsed and written bodies. */
-export const SCHEMAS = {
+const SCHEMAS = {
   Order: orderSchema,
   OrderAnswer: orderResponseSchema,
   OrderPage: listOrdersResponseSchema.extend({
@@ -86,54 +86,38 @@ export type SchemaName = keyof typeof SCHEMAS;
 const INTRODUCTION =
   "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders, up to 1,000, that were seen but could not be read or confirmed.";
 
+const TOKEN =
+  "A token of API_TOKENS; bound to one source, which the header X-Source may name. Without any token, with LOCAL_TRUST, X-Source selects the source, by default live.";
+
 const TAGS = {
   Orders: "The provider's reads.",
   Changes: "Every change of every order, as a list and as a stream.",
   Exports: "All orders of a filter in one file.",
   Writes: "The provider's writes, with WRITE_THROUGH.",
   Webhooks: "Events from the provider, and messages to the business's own endpoints.",
-} satisfies Partial<Record<ApiEndpoint["tag"], string>>;
+} satisfies Record<ApiEndpoint["tag"], string>;
 
 /**
  * The OpenAPI 3.1 document of the read API, the change feed, exports, writes, the webhook endpoint, and outgoing
  * webhooks.
  */
 export function describeApi() {
-  return describeDocument({
-    title: "order-mirror",
-    description: INTRODUCTION,
-    token:
-      "A token of API_TOKENS; bound to one source, which the header X-Source may name. Without any token, with LOCAL_TRUST, X-Source selects the source, by default live.",
-    tags: TAGS,
-    endpoints: [...ENDPOINTS, ...INCOMING],
-    webhooks: OUTGOING,
-    schemas: SCHEMAS,
-  });
-}
-
-/** An OpenAPI 3.1 document of these endpoints. */
-export function describeDocument(content: {
-  readonly title: string;
-  readonly description: string;
-  /** What the bearer token is. */
-  readonly token: string;
-  readonly tags: Readonly<Record<string, string>>;
-  readonly endpoints: readonly ApiEndpoint[];
-  readonly webhooks: readonly ApiEndpoint[];
-  readonly schemas: Readonly<Partial<Record<SchemaName, z.ZodType>>>;
-}) {
-  const { title, description, token, tags, endpoints, webhooks, schemas } = content;
   return {
     openapi: "3.1.0",
-    info: { title, version: VERSION, description, license: { name: "MIT", identifier: "MIT" } },
+    info: {
+      title: "order-mirror",
+      version: VERSION,
+      description: INTRODUCTION,
+      license: { name: "MIT", identifier: "MIT" },
+    },
     servers: [{ url: "/" }],
     security: [{ token: [] }],
-    tags: Object.entries(tags).map(([name, meaning]) => ({ name, description: meaning })),
-    paths: describePaths(endpoints),
-    webhooks: describePaths(webhooks),
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths: describePaths([...ENDPOINTS, ...INCOMING]),
+    webhooks: describePaths(OUTGOING),
     components: {
-      schemas: describeSchemas(schemas),
-      securitySchemes: { token: { type: "http", scheme: "bearer", description: token } },
+      schemas: describeSchemas(),
+      securitySchemes: { token: { type: "http", scheme: "bearer", description: TOKEN } },
     },
   };
 }
@@ -217,9 +201,9 @@ function tidy({ jsonSchema }: { jsonSchema: JsonSchema }): void {
   if (jsonSchema["type"] === "integer") delete jsonSchema["pattern"];
 }
 
-function describeSchemas(described: Readonly<Record<string, z.ZodType>>): Record<string, JsonSchema> {
+function describeSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>();
-  for (const [id, schema] of Object.entries(described)) registry.add(schema, { id });
+  for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
   const { schemas } = z.toJSONSchema(registry, { uri: (id) => `#/components/schemas/${id}` });
   for (const schema of Object.values(schemas)) {
     // The document states both for all of them.

@@ -16,7 +16,7 @@ export interface ApiAnswer {
   readonly events?: SchemaName;
 }
 
-type Tag = "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks" | "Provider" | "Events";
+type Tag = "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks";
 
 export interface ApiEndpoint {
   /** The name of the operation in generated clients. */
@@ -36,7 +36,7 @@ export interface ApiEndpoint {
 }
 
 /** An endpoint, by its id, method and path. */
-export function endpoint(
+function endpoint(
   [id, method, path]: readonly [id: string, method: ApiEndpoint["method"], path: string],
   tag: Tag,
   summary: string,
@@ -45,7 +45,7 @@ export function endpoint(
   return { id, method, path, tag, summary, ...rest };
 }
 
-export const refusal = (description: string): ApiAnswer => ({ description, schema: "Refusal" });
+const refusal = (description: string): ApiAnswer => ({ description, schema: "Refusal" });
 
 const READ_REFUSALS = {
   401: refusal("The token is missing or unknown: invalid_api_key."),

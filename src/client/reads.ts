@@ -139,11 +139,7 @@ export interface OrdersQuery {
   readonly branch?: string | undefined;
   /** Name of the fleet. */
   readonly fleet?: string | undefined;
-  readonly scheduleMode?: string | undefined;
-  readonly externalOrderIdPrefix?: string | undefined;
-  /** Only orders that the mirror first saw at or after this time. */
-  readonly firstSeenSince?: Time | undefined;
-  /** Ascending. Default updatedAt; with firstSeenSince firstSeenAt. */
+  /** Ascending. Default updatedAt. */
   readonly sort?: "updatedAt" | "pickupTime" | "firstSeenAt" | undefined;
   /** Orders per request, 1 to 200; default 200. */
   readonly limit?: number | undefined;

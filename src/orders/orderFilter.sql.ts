@@ -17,18 +17,9 @@ export interface OrderFilter {
   /** Orders that name their branch by this reference, and without an id. */
   readonly branchReference?: string | undefined;
   readonly fleet?: string | undefined;
-  readonly scheduleMode?: string | undefined;
-  /** Orders whose externalOrderId begins with this text, case-sensitive. */
-  readonly externalOrderIdPrefix?: string | undefined;
-  /** When the order was first seen here, by the database's clock. */
-  readonly firstSeenSince?: Instant | undefined;
 }
 
 const NANOS_PER_MICRO = 1_000n;
-const LAST_POINT = 0x10_ff_ff;
-/** Surrogates have no UTF-8 form. */
-const FIRST_SURROGATE = 0xd8_00;
-const BEHIND_SURROGATES = 0xe0_00;
 
 /** Adds a value to the statement and returns its placeholder. */
 export type Bind = (value: unknown) => string;
@@ -45,7 +36,6 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
 
 /** The same without the source: for statements that read several sources. */
 export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bind): string[] {
-  const { externalOrderIdPrefix: prefix } = filter;
   const conditions: readonly [string, string | undefined][] = [
     ["version >=", filter.updatedSince?.toString()],
     ["version <", filter.updatedUntil?.toString()],
@@ -53,15 +43,10 @@ export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bi
     ["pickup_time <", toTimestamp(filter.pickupUntil)],
     ["delivery_time >=", toTimestamp(filter.deliveryFrom)],
     ["delivery_time <", toTimestamp(filter.deliveryUntil)],
-    ["first_seen_at >=", toTimestamp(filter.firstSeenSince)],
     ["status =", filter.status],
     ["branch_id =", filter.branchId],
     ["branch_id is null and branch_reference =", filter.branchReference],
     ["fleet_name =", filter.fleet],
-    ["schedule_mode =", filter.scheduleMode],
-    // Not LIKE: under the barrier of a view of reporting it would read every row.
-    ["external_order_id ~>=~", prefix],
-    ["external_order_id ~<~", prefix === undefined ? undefined : endOfPrefix(prefix)],
   ];
   return conditions.flatMap(([comparison, value]) =>
     value === undefined ? [] : [`${comparison} ${bind(value)}`],
@@ -73,16 +58,4 @@ export function toTimestamp(instant: Instant): string;
 export function toTimestamp(instant: Instant | undefined): string | undefined;
 export function toTimestamp(instant: Instant | undefined): string | undefined {
   return instant === undefined ? undefined : formatInstant(ceilTo(instant, NANOS_PER_MICRO), 6);
-}
-
-/**
- * The least text, byte by byte in UTF-8, that is greater than every text with this prefix; undefined if there is none.
- * @internal
- */
-export function endOfPrefix(prefix: string): string | undefined {
-  const points = Array.from(prefix, (point) => point.codePointAt(0) ?? 0);
-  while (points.at(-1) === LAST_POINT) points.pop();
-  const last = points.pop();
-  if (last === undefined) return undefined;
-  return String.fromCodePoint(...points, last + 1 === FIRST_SURROGATE ? BEHIND_SURROGATES : last + 1);
 }

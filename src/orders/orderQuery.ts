@@ -10,7 +10,6 @@ import {
   oneOf,
   pageParameters,
   parseParameters,
-  timeParameter,
   ORDER_STATUSES,
   refuseStatus,
 } from "../wire/listParameters.ts";
@@ -34,17 +33,10 @@ const text = z
 /** The provider's, and our own. */
 export const filterSchema = listFilterSchema.extend({
   fleet: text.optional().describe("Only orders of the fleet with this name."),
-  scheduleMode: text.optional().describe("Only orders with this schedule mode, such as asap."),
-  externalOrderIdPrefix: text.optional().describe("Only orders whose externalOrderId begins with this text."),
-  firstSeenSince: timeParameter
-    .optional()
-    .describe("Only orders that the mirror first saw at or after this time."),
 });
 
 export const pageSchema = filterSchema.extend({
-  sort: oneOf(ORDER_SORTS)
-    .optional()
-    .describe("Ascending. Default updatedAt; with firstSeenSince firstSeenAt."),
+  sort: oneOf(ORDER_SORTS).default("updatedAt").describe("Ascending. Default updatedAt."),
   ...pageParameters,
   cursor: z
     .string({ error: "given once" })
@@ -73,21 +65,12 @@ export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
 }
 
 /**
- * The parameters of GET /v1/orders (spec, "list orders") and our own: `cursor`, those of the filter, and
- * `sort=firstSeenAt`, which is the default with `firstSeenSince`. Throws RefusedRequestError, 422.
+ * The parameters of GET /v1/orders (spec, "list orders") and our own: `fleet`, `cursor`, `revisions` and
+ * `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
   refuseWaiting(parameters);
-  const {
-    cursor,
-    offset,
-    sort: given,
-    limit,
-    revisions,
-    ...filter
-  } = parseParameters(pageSchema, parameters);
-  // New orders can be anywhere in the order of updatedAt: a backfill adds old ones.
-  const sort = given ?? (filter.firstSeenSince === undefined ? "updatedAt" : "firstSeenAt");
+  const { cursor, offset, sort, limit, revisions, ...filter } = parseParameters(pageSchema, parameters);
   const asked = readFilter(filter);
   if (cursor !== undefined && offset !== undefined) {
     throw refuseParameter("cursor and offset cannot be sent together.");

@@ -4,7 +4,6 @@ import { openDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { describeProvider } from "../../api/openapiProvider.ts";
 import { MARK } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
@@ -27,7 +26,7 @@ GET /_sandbox/help lists its other controls.`;
 
 /** `sandbox` runs only the provider, to develop an integration against; `trigger` makes it misbehave. */
 export function register(program: Command): void {
-  const command = program
+  program
     .command("sandbox")
     .description("run only the sandbox provider, on SANDBOX_PORT")
     .option(
@@ -49,10 +48,6 @@ export function register(program: Command): void {
     )
     .addHelpText("after", HELP)
     .action(runSandbox);
-  command
-    .command("openapi")
-    .description("print the OpenAPI 3.1 document of the provider, as the sandbox answers")
-    .action(() => printJson(describeProvider()));
   registerTrigger(program);
 }
 

@@ -91,7 +91,7 @@ export function geocode(address: WireAddress): Geocoded {
   };
 }
 
-/** The key under which a search is stored; differently written forms of an address share it. @internal */
+/** The key under which a search is stored; differently written forms of an address share it. */
 export function searchKey(address: WireAddress): string {
   const { name, house } = splitStreet(address.street);
   return JSON.stringify([name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)]);

@@ -164,8 +164,6 @@ const DETOUR = 1.3;
  *
  * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
  * (spec, "POST /v1/orders/quote", rule 2).
- *
- * @internal
  */
 export function resolveTimes(options: {
   seed: number;
@@ -189,12 +187,12 @@ export function resolveTimes(options: {
   return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
 }
 
-/** Whether couriers work at `instant`. A shift may extend past midnight. */
+/** Whether couriers work at `instant`. A shift may extend past midnight. @internal */
 export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
   return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
 }
 
-/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). */
+/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). @internal */
 export function measureDistance(from: Coordinates, to: Coordinates): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180;
   const height = Math.sin(radians(to.latitude - from.latitude) / 2) ** 2;

@@ -41,8 +41,8 @@ it.each<[string[], object]>([
   [["source", "pause", "live"], { action: "pause", target: "source live", affected: 1 }],
   [["source", "resume", "live"], { action: "resume", target: "source live", affected: 1 }],
   [
-    ["export", "--status", "created", "--external-order-id-prefix", "ada"],
-    { action: "export", target: "csv, status, externalOrderIdPrefix", affected: 0 },
+    ["export", "--status", "created", "--fleet", "ada"],
+    { action: "export", target: "csv, status, fleet", affected: 0 },
   ],
   [
     ["replay", "--quarantine", "--yes"],

@@ -83,11 +83,10 @@ export const DEVIATIONS: readonly Deviation[] = [
     reduce: nothing,
   },
   {
-    what: "parameters of our own: `fleet`, `scheduleMode`, `externalOrderIdPrefix`, `firstSeenSince`, `cursor`, `revisions`, `complete`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
+    what: "parameters of our own: `fleet`, `cursor`, `revisions`, `complete`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
     why: "the provider ignores unknown parameters, and refuses this `sort`",
     concerns: (request) =>
-      isOrderPage(request) &&
-      /fleet=|scheduleMode=|Prefix=|firstSeen|cursor=|revisions=/.test(request.target),
+      isOrderPage(request) && /fleet=|firstSeenAt|cursor=|revisions=/.test(request.target),
     reduce: nothing,
   },
   {

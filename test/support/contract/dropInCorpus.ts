@@ -233,11 +233,8 @@ export function makeCorpus(world: CorpusWorld): readonly CorpusRequest[] {
     { "x-http-method-override": "DELETE" },
     { "content-type": "text/plain" },
   ].map((given) => ({ method: "GET", target: "/v1/branches", as, headers: given }) as const);
-  const own = [
-    ...words(
-      "fleet=x revisions=1 scheduleMode=x externalOrderIdPrefix=x cursor=x firstSeenSince=2026-01-01T00:00:00Z",
-    ),
-    "sort=firstSeenAt",
-  ].map((query) => ({ method: "GET", target: `${LIST}?${query}`, as }) as const);
+  const own = [...words("fleet=x revisions=1 cursor=x"), "sort=firstSeenAt"].map(
+    (query) => ({ method: "GET", target: `${LIST}?${query}`, as }) as const,
+  );
   return [...lists, ...reads, ...others, ...callers, ...headers, ...own];
 }

@@ -9,8 +9,6 @@ import type { OpenAPI3 } from "openapi-typescript";
 import { expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
-import { describeProvider } from "../../../src/api/openapiProvider.ts";
-import { CONTRACT_ENDPOINTS } from "../../../src/wire/endpoints.ts";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { writeMessage, writeTestMessage } from "../../../src/outgoing/outgoingMessage.ts";
@@ -38,23 +36,6 @@ it("passes the linter", async () => {
   };
   expect(await lint({ ...api, paths: { "/x": { get: {} } } })).not.toEqual([]);
   expect(await lint(api)).toEqual([]);
-  expect(await lint(describeProvider())).toEqual([]);
-});
-
-it("describes the provider by its own endpoints and parameters", () => {
-  const { paths, components } = describeProvider();
-  const described = Object.entries(paths).flatMap(([address, methods]) =>
-    Object.entries(methods).map(([method, { operationId }]) => `${operationId} ${method} ${address}`),
-  );
-  const expected = CONTRACT_ENDPOINTS.map(
-    ({ name, method, path: address }) =>
-      `${name} ${method.toLowerCase()} ${address.replace(":reference", "{reference}")}`,
-  );
-  expect(described.toSorted()).toEqual(expected.toSorted());
-  const parameters = paths["/v1/orders"]!["get"]!.parameters.map(({ name }) => name);
-  expect(parameters).toEqual(expect.arrayContaining(["updatedSince", "branch", "limit", "sort"]));
-  expect(parameters).not.toContain("cursor");
-  expect(Object.keys(components.schemas)).not.toContain("Change");
 });
 
 it("documents the answers to wrong tokens, invalid requests and internal errors", () => {

@@ -35,9 +35,6 @@ const FILTERS = {
   status: ["--status <status>", "with this status"],
   branch: ["--branch <name>", "of this branch: its reference or id"],
   fleet: ["--fleet <name>", "of this fleet"],
-  scheduleMode: ["--schedule-mode <mode>", "with this mode of schedule, such as asap"],
-  externalOrderIdPrefix: ["--external-order-id-prefix <text>", "externalOrderId begins with this text"],
-  firstSeenSince: ["--first-seen-since <when>", "first seen by the mirror at or after this"],
 } as const;
 
 const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
