@@ -103,7 +103,7 @@ grant insert, update, delete on mirror.provider_requests to order_mirror_web, or
 grant usage on schema mirror to order_mirror_retention;
 grant select, delete on mirror.inbox, mirror.quarantine, mirror.history, mirror.changes to order_mirror_retention;
 grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_retention;
-grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries to order_mirror_retention;
+grant select on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_retention;
 
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events. No setting turns
 -- this off.
@@ -111,7 +111,6 @@ grant delete on mirror.coverage to order_mirror_worker;
 grant insert, update on mirror.retention_walks to order_mirror_worker;
 
 -- Worker: send changes to the business's own systems.
-grant insert, update on mirror.outgoing_cursors to order_mirror_worker;
 grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_worker;
 
 -- Poller: record what was read when, and what that proves.

@@ -2,6 +2,8 @@
 
 create table mirror.outgoing_endpoints (
   endpoint_id     text primary key,
+  source_ids      text[] not null default '{}',
+  position        bigint not null default 0,
   listed          text not null default 'active' check (listed in ('active', 'paused')),
   paused_at       timestamptz,
   failures_in_row integer not null default 0,
@@ -9,32 +11,20 @@ create table mirror.outgoing_endpoints (
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
+comment on column mirror.outgoing_endpoints.source_ids      is 'The sources whose changes it is notified of.';
+comment on column mirror.outgoing_endpoints.position        is 'The position up to which the change feed was turned into deliveries.';
 comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". One that is no longer listed has no row.';
 comment on column mirror.outgoing_endpoints.paused_at is 'When a person paused the endpoint; null if it is not paused by a person.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
 comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
-
-create table mirror.outgoing_cursors (
-  endpoint_id text not null references mirror.outgoing_endpoints on delete cascade,
-  source_id   text not null references mirror.sources,
-  position      bigint not null,
-  notified_position bigint not null default 0,
-  primary key (endpoint_id, source_id)
-);
-comment on table  mirror.outgoing_cursors               is 'The position up to which the change feed of a source was turned into deliveries.';
-comment on column mirror.outgoing_cursors.notified_position is 'The last removal of changes (feed_removals) that the endpoint was notified of.';
-comment on column mirror.outgoing_cursors.endpoint_id is 'The endpoint, as OUTGOING_WEBHOOKS_FILE names it.';
-comment on column mirror.outgoing_cursors.position is 'The last position of the feed that deliveries were planned for.';
-comment on column mirror.outgoing_cursors.source_id is 'The source; references sources.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
   endpoint_id     text not null references mirror.outgoing_endpoints on delete cascade,
   source_id       text not null,
   position        bigint not null,
-  reference       text,
+  reference       text not null,
   event_type      text not null,
-  missed_after_position bigint,
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
   round           integer not null default 1,
   attempts        integer not null default 0,
@@ -47,11 +37,10 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. Each has a job in the endpoint''s queue until it ends.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint. Each has a job in the endpoint''s queue until it ends.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
-comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
-comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
-comment on column mirror.outgoing_deliveries.missed_after_position is 'For changes.missed: the last change that the endpoint was notified of; position is the last that was removed.';
+comment on column mirror.outgoing_deliveries.reference       is 'The order that changed.';
+comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.gone or order.changed.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
 comment on column mirror.outgoing_deliveries.round           is '1 at first, and one more after each replay.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
@@ -69,5 +58,4 @@ create index outgoing_to_enqueue on mirror.outgoing_deliveries (endpoint_id, del
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
 create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
-create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';

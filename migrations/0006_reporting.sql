@@ -550,19 +550,16 @@ with readable as not materialized (
   where ((select every_source from mirror.reader) or d.source_id = any ((select sources from mirror.reader)::text[]))
 )
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
-  e.failures_in_row, d.newest_missed_at
+  e.failures_in_row
 from mirror.outgoing_endpoints e
 cross join lateral (
   select
     (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
     (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
     (select min(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
-    (select max(p.delivered_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
-    (select max(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
+    (select max(p.delivered_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at
 ) d
-where (select every_source from mirror.reader) or exists (
-  select from mirror.outgoing_cursors c
-  where c.endpoint_id = e.endpoint_id and c.source_id = any ((select sources from mirror.reader)::text[]));
+where (select every_source from mirror.reader) or e.source_ids && (select sources from mirror.reader)::text[];
 comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it receives them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
 comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
@@ -570,7 +567,6 @@ comment on column reporting.outgoing_webhooks.dead_count          is 'Messages t
 comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
-comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was notified of them, within the last week.';
 -- One narrow row per order for reports: what readers ask of the history, kept up to date by the leading poller. Reports
 -- read these rows instead of wide orders and their observations.
 

@@ -49,14 +49,6 @@ const SCHEMAS = {
     source: z.string(),
     data: changeSchema,
   }),
-  MissedMessage: z.object({
-    type: z.literal("changes.missed"),
-    timestamp: z.string(),
-    source: z.string(),
-    data: z
-      .object({ after: z.string(), through: z.string() })
-      .describe("The positions between which changes are missing."),
-  }),
   ChangePage: z.object({
     data: z.array(changeSchema),
     hasMore: z.boolean(),

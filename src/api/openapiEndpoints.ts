@@ -302,5 +302,4 @@ const MEANINGS: Readonly<Record<OutgoingType, string>> = {
 export const OUTGOING: readonly ApiEndpoint[] = [
   ...OUTGOING_TYPES.map((type) => outgoing(type, MEANINGS[type], "OutgoingMessage")),
   outgoing("test", "Somebody tries the endpoint", "TestMessage"),
-  outgoing("changes.missed", "Changes were removed before they could be sent", "MissedMessage"),
 ];

@@ -15,14 +15,10 @@ interface Message<Type extends string, Content> {
 }
 
 /**
- * An outgoing webhook of the mirror. `id` is the same in each repetition. `changes.missed`: changes were removed before
- * they could be sent, so read the orders again; they are missing between these positions. `test`: sent by hand, to try
- * the endpoint.
+ * An outgoing webhook of the mirror. `id` is the same in each repetition. `test`: sent by hand, to
+ * try the endpoint.
  */
-export type WebhookMessage =
-  | Message<OutgoingType, Change>
-  | Message<"changes.missed", { readonly after: string; readonly through: string }>
-  | Message<"test", Readonly<Record<string, never>>>;
+export type WebhookMessage = Message<OutgoingType, Change> | Message<"test", Readonly<Record<string, never>>>;
 
 /** The request is not a message of the mirror, or is too old: answer 401. `reason` is for logs only. */
 export class WebhookRefusedError extends OrderMirrorError {

@@ -3,7 +3,7 @@ import type { Pool } from "../database/database.ts";
 /** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
   readonly endpointId: string;
-  /** Sources whose changes it is or was notified of. */
+  /** Sources whose changes it is notified of. */
   readonly sourceIds: readonly string[];
   readonly pending: number;
   readonly dead: number;
@@ -11,8 +11,6 @@ export interface OutgoingEndpoint {
   /** The last attempt of the first message that was given up. */
   readonly oldestDeadAt: number | null;
   readonly newestDeliveredAt: number | null;
-  /** When changes were last removed before it was notified of them, within the last week. */
-  readonly newestMissedAt: number | null;
   readonly failuresInRow: number;
   /** When a person paused it; null: not paused by a person. */
   readonly pausedAt: number | null;
@@ -43,13 +41,11 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
     // Planning it takes many times as long as running it.
     name: "read-outgoing-endpoints",
     text: `select w.endpoint_id as "endpointId", w.pending_count::int as pending, w.dead_count::int as dead,
-       array(select c.source_id from mirror.outgoing_cursors c
-             where c.endpoint_id = w.endpoint_id order by 1) as "sourceIds",
+       e.source_ids as "sourceIds",
        extract(epoch from w.oldest_pending_at)::float8 as "oldestPendingAt",
        (select extract(epoch from min(d.last_attempt_at))::float8 from mirror.outgoing_deliveries d
         where d.endpoint_id = w.endpoint_id and d.state = 'dead') as "oldestDeadAt",
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
-       extract(epoch from w.newest_missed_at)::float8 as "newestMissedAt",
        w.failures_in_row as "failuresInRow",
        extract(epoch from e.paused_at)::float8 as "pausedAt", e.listed,
        (select case when count(*) >= ${SLOW_ATTEMPTS_MIN} and min(last.duration_ms) >= ${SLOW_MS}

@@ -4,7 +4,6 @@ import { perEndpoint } from "./condition.ts";
 import type { Condition } from "./condition.ts";
 import { SLOW_MS } from "./endpoints.sql.ts";
 
-const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
 
 const toInstant = (seconds: number | null): Instant | null =>
@@ -98,18 +97,6 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     since: ({ slowSince }) => toInstant(slowSince),
     cause: ({ endpointId }) =>
       `${endpointId} is slow: it took over ${SLOW_MS / 1_000} s for each of its last webhooks.`,
-  }),
-  perEndpoint({
-    name: "OrderMirrorOutgoingMissed",
-    severity: "warning",
-    area: "outgoing",
-    measures: "changes were removed within the last day before webhooks were made of them",
-    remedy:
-      "The system behind the endpoint must read the orders again; a changes.missed message names the missing range.",
-    page: "/ops/outgoing",
-    holds: ({ newestMissedAt }, { now }) => now - (toInstant(newestMissedAt) ?? 0n) <= DAY_NANOS,
-    since: ({ newestMissedAt }) => toInstant(newestMissedAt),
-    cause: ({ endpointId }) => `Changes were removed before webhooks to ${endpointId} were made of them.`,
   }),
   {
     name: "OrderMirrorFeedHeldUp",

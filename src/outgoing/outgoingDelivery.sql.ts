@@ -1,5 +1,4 @@
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { Instant } from "../domain/order/instant.ts";
 import { changeColumns, toChange } from "../changes/change.sql.ts";
 import type { Change, ChangeRow } from "../changes/change.sql.ts";
 import type { Pool } from "../database/database.ts";
@@ -7,29 +6,14 @@ import type { Enqueued } from "./outgoingPlan.sql.ts";
 
 /** A change to notify an endpoint of. */
 export interface ChangeDelivery {
-  readonly kind: "change";
   readonly type: OutgoingType;
   /** The epoch of the change's position. */
   readonly epoch: string;
   readonly change: Change;
 }
 
-/** The word that changes of a source were removed before the endpoint was notified of them. */
-export interface MissedChanges {
-  readonly kind: "missed";
-  readonly epoch: string;
-  readonly sourceId: string;
-  /** Position of the last change that the endpoint was notified of. */
-  readonly after: bigint;
-  /** Position of the last change that was removed. */
-  readonly through: bigint;
-  /** When it was found, by the database's clock. */
-  readonly foundAt: Instant;
-}
-
 export type Due =
-  | ChangeDelivery
-  | MissedChanges
+  | ({ readonly kind: "change" } & ChangeDelivery)
   /** The change is no longer kept: there is nothing to send. */
   | { readonly kind: "removed" }
   /** It ended, is sent again under another number, or its endpoint is retired. */
@@ -41,11 +25,7 @@ interface DueRow extends Omit<ChangeRow, "position"> {
   readonly paused: boolean;
   /** Attempts of the earlier change that this one waits for; null if there is none. */
   readonly earlierAttempts: number | null;
-  readonly messageType: OutgoingType | "changes.missed";
-  readonly ownSourceId: string;
-  readonly ownPosition: string;
-  readonly missedAfter: string;
-  readonly foundMicros: string;
+  readonly type: OutgoingType;
   readonly epoch: string;
   /** Null when the change was removed; then everything of it is. */
   readonly position: string | null;
@@ -53,9 +33,7 @@ interface DueRow extends Omit<ChangeRow, "position"> {
 
 const DUE = `
   select e.paused_at is not null or e.listed = 'paused' as paused, earlier.attempts as "earlierAttempts",
-    d.event_type as "messageType", d.source_id as "ownSourceId", d.position as "ownPosition",
-    d.missed_after_position as "missedAfter", (extract(epoch from d.created_at) * 1000000)::bigint as "foundMicros",
-    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    d.event_type as type, (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
     ${changeColumns("c")}, mirror.change_digest(c) as digest, h.raw::text as after, p.raw::text as before
   from mirror.outgoing_deliveries d
   join mirror.outgoing_endpoints e using (endpoint_id)
@@ -82,15 +60,10 @@ export async function readDue(
   if (row === undefined) return { kind: "obsolete" };
   if (row.paused || row.earlierAttempts !== null)
     return { kind: "waits", retried: row.paused || row.earlierAttempts !== 0 };
-  const { messageType: type, position, epoch } = row;
-  if (type === "changes.missed") {
-    const through = BigInt(row.ownPosition);
-    const foundAt = BigInt(row.foundMicros) * 1_000n;
-    const after = BigInt(row.missedAfter);
-    return { kind: "missed", epoch, sourceId: row.ownSourceId, after, through, foundAt };
-  }
-  if (position === null) return { kind: "removed" };
-  return { kind: "change", type, epoch, change: toChange({ ...row, position }) };
+  const { type, position, epoch } = row;
+  return position === null
+    ? { kind: "removed" }
+    : { kind: "change", type, epoch, change: toChange({ ...row, position }) };
 }
 
 export interface AttemptEnd extends Enqueued {
@@ -112,21 +85,26 @@ const RECORD = `
       answer = case when not exists (
         select from mirror.erasures x where x.source_id = d.source_id and x.reference = d.reference) then $6 end
     where delivery_id = $1 and round = $2 and state <> 'delivered'
-    returning endpoint_id
+    returning endpoint_id, answer
+  ), counted as (
+    update mirror.outgoing_endpoints e
+    set failures_in_row = case when $3 = 'delivered' then 0 else failures_in_row + 1 end
+    from recorded where e.endpoint_id = recorded.endpoint_id and not ($3 = 'delivered' and e.failures_in_row = 0)
+    returning failures_in_row
   )
-  update mirror.outgoing_endpoints e
-  set failures_in_row = case when $3 = 'delivered' then 0 else failures_in_row + 1 end
-  from recorded where e.endpoint_id = recorded.endpoint_id and not ($3 = 'delivered' and e.failures_in_row = 0)
-  returning failures_in_row as "failuresInRow"`;
+  select answer, coalesce((select failures_in_row from counted), 0) as "failuresInRow" from recorded`;
 
-/** Records the end of an attempt; returns how many attempts of the endpoint failed in a row. */
-export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<number> {
+interface Recorded {
+  /** How many attempts of the endpoint failed in a row. */
+  readonly failuresInRow: number;
+  /** Null also if the order was erased. */
+  readonly answer: string | null;
+}
+
+/** Records the end of an attempt. */
+export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<Recorded> {
   const { deliveryId, round, outcome, result, durationMs, answer } = end;
-  const values = [deliveryId, round, result, outcome, Math.round(durationMs), answer];
-  const { rows } = await pool.query<{ failuresInRow: number }>({
-    name: "outgoing-record",
-    text: RECORD,
-    values,
-  });
-  return rows[0]?.failuresInRow ?? 0;
+  const values = [deliveryId, round, result, outcome, durationMs, answer];
+  const { rows } = await pool.query<Recorded>({ name: "outgoing-record", text: RECORD, values });
+  return rows[0] ?? { failuresInRow: 0, answer: null };
 }

@@ -1,37 +1,20 @@
 import type { Pool } from "../database/database.ts";
 import { showAnswer, writeMessage } from "./outgoingMessage.ts";
 import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
-import type { AttemptEnd, ChangeDelivery, MissedChanges } from "./outgoingDelivery.sql.ts";
+import type { AttemptEnd } from "./outgoingDelivery.sql.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Enqueued } from "./outgoingPlan.sql.ts";
-import type { OutgoingMessage } from "./outgoingMessage.ts";
-
-export type SendResult = {
-  /** From the request to the head of the answer, or to the failure. */
-  readonly durationMs: number;
-} & (
-  | {
-      readonly kind: "answered";
-      readonly status: number;
-      readonly retryAfterMs: number | null;
-      readonly beginning: Buffer;
-    }
-  /** No answer; `code` names the kind of failure, never what was sent. */
-  | { readonly kind: "failed"; readonly code: string }
-);
+import type { SendMessage, SendResult } from "./outgoingSend.ts";
 
 type Ending =
-  | Omit<Extract<SendResult, { kind: "answered" }>, "durationMs" | "beginning">
-  | Omit<Extract<SendResult, { kind: "failed" }>, "durationMs">;
+  | Pick<Extract<SendResult, { kind: "answered" }>, "kind" | "status">
+  | Pick<Extract<SendResult, { kind: "failed" }>, "kind" | "code">;
 
 /** Any 2xx: the endpoint has the message. */
 export function isAccepted(answer: Ending): boolean {
   return answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
 }
-
-/** Signs a message and posts it; never throws. */
-export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
 /** One of the business's own endpoints, as far as sending matters. */
 export interface OutgoingEndpoint extends Pick<
@@ -59,15 +42,17 @@ export function retryDelayMs(
   return Math.round(Math.max((retrySeconds[attempts - 1] ?? 0) * 1_000, askedMs) * (1 + JITTER * chance));
 }
 
-/** How an attempt ended, for the queue. */
+/** How a job went on, for the queue. */
 export type Delivered =
-  | { readonly kind: "ended" }
+  | { readonly kind: "obsolete" }
   /** Look again after this delay; nothing was sent. */
   | { readonly kind: "waits"; readonly delayMs: number }
   | {
-      readonly kind: "failed";
+      readonly kind: "attempted";
+      readonly result: AttemptEnd["result"];
       readonly outcome: string;
-      readonly dead: boolean;
+      /** The attempt in words, with what the endpoint answered. */
+      readonly story: string;
       /** What the endpoint asked for; 0 if nothing. */
       readonly askedMs: number;
       readonly failuresInRow: number;
@@ -91,32 +76,36 @@ export function makeDeliver(deps: {
   const { pool, endpoint, logger } = deps;
   return async (enqueued, { number, isLast }) => {
     const due = await readDue(pool, enqueued, endpoint);
-    if (due.kind === "obsolete") return { kind: "ended" };
+    if (due.kind === "obsolete") return { kind: "obsolete" };
     if (due.kind === "waits")
       return { kind: "waits", delayMs: due.retried ? EARLIER_FAILED_MS : EARLIER_UNDER_WAY_MS };
     if (due.kind === "removed") {
       const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
-      const failuresInRow = await recordAttempt(pool, { ...enqueued, ...end });
-      return { kind: "failed", outcome: end.outcome, dead: true, askedMs: 0, failuresInRow };
+      const { failuresInRow } = await recordAttempt(pool, { ...enqueued, ...end });
+      return { kind: "attempted", ...end, story: end.outcome, askedMs: 0, failuresInRow };
     }
     const { id, body } = writeMessage(due, endpoint.fields);
-    const answer = await endpoint.send({ id, body });
-    const { durationMs } = answer;
-    const { outcome, result } = judgeAnswer(answer, isLast);
-    const shown = answer.kind === "answered" ? showAnswer(answer.beginning, body) : null;
-    const failuresInRow = await recordAttempt(pool, {
-      ...enqueued,
-      durationMs,
-      outcome,
-      result,
-      answer: shown,
-    });
-    logAttempt(logger, due, { ...enqueued, endpoint: endpoint.endpointId, attempt: number, outcome, result });
-    if (result === "delivered") return { kind: "ended" };
-    const askedMs = answer.kind === "answered" ? (answer.retryAfterMs ?? 0) : 0;
-    return { kind: "failed", outcome, dead: result === "dead", askedMs, failuresInRow };
+    const sent = await endpoint.send({ id, body });
+    const { outcome, result } = judgeAnswer(sent, isLast);
+    const durationMs = Math.round(sent.durationMs);
+    const shown = sent.kind === "answered" ? showAnswer(sent.beginning, body) : null;
+    const end = { ...enqueued, durationMs, outcome, result, answer: shown };
+    const { failuresInRow, answer } = await recordAttempt(pool, end);
+    const { reference } = due.change;
+    const fields = { endpoint: endpoint.endpointId, delivery_id: enqueued.deliveryId, reference };
+    const [level, sentence] = SENTENCES[result];
+    logger[level]({ ...fields, attempt: number, outcome }, sentence);
+    const story = `${outcome} after ${durationMs} ms: ${answer ?? "no answer to show"}`;
+    const askedMs = sent.kind === "answered" ? (sent.retryAfterMs ?? 0) : 0;
+    return { kind: "attempted", result, outcome, story, askedMs, failuresInRow };
   };
 }
+
+const SENTENCES = {
+  dead: ["error", "an outgoing webhook was given up; it can be sent again by hand"],
+  delivered: ["debug", "an outgoing webhook was delivered"],
+  pending: ["info", "an outgoing webhook failed and will be tried again"],
+} as const;
 
 /** Interprets an answer to the last attempt, or to one before. @internal */
 export function judgeAnswer(answer: Ending, isLast: boolean): Pick<AttemptEnd, "outcome" | "result"> {
@@ -124,23 +113,4 @@ export function judgeAnswer(answer: Ending, isLast: boolean): Pick<AttemptEnd, "
   if (isAccepted(answer)) return { outcome, result: "delivered" };
   const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
   return { outcome, result: gone || isLast ? "dead" : "pending" };
-}
-
-function logAttempt(
-  logger: Logger,
-  due: ChangeDelivery | MissedChanges,
-  {
-    deliveryId,
-    endpoint,
-    attempt,
-    outcome,
-    result,
-  }: Enqueued & Pick<AttemptEnd, "outcome" | "result"> & { endpoint: string; attempt: number },
-): void {
-  const reference = due.kind === "missed" ? null : due.change.reference;
-  const fields = { endpoint, delivery_id: deliveryId, reference, attempt, outcome };
-  if (result === "dead")
-    logger.error(fields, "an outgoing webhook was given up; it can be sent again by hand");
-  else if (result === "delivered") logger.debug(fields, "an outgoing webhook was delivered");
-  else logger.info(fields, "an outgoing webhook failed and will be tried again");
 }

@@ -4,64 +4,42 @@ import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 
 // What is to be sent to which endpoint: deliveries, made from the feed and handed over to the endpoint's queue.
 
-/** The changes that an endpoint wants, of one of its sources. */
-export interface OutgoingSubscription extends Pick<OutgoingWebhook, "endpointId" | "types" | "statuses"> {
-  readonly sourceId: string;
-}
+/** Which changes of its sources an endpoint wants. */
+export type Wanted = Pick<OutgoingWebhook, "endpointId" | "types" | "statuses">;
 
 export interface PlannedDeliveries {
   /** Changes that were examined; as many as the limit if there may be more. */
   readonly read: number;
-  /** True if changes were removed before the endpoint was notified of them; one of the deliveries reports it. */
-  readonly missed: boolean;
   readonly planned: number;
 }
 
-/** New endpoints begin behind the last change. */
-export async function recordSubscriptions(
-  pool: Pool,
-  subscriptions: readonly OutgoingSubscription[],
-): Promise<void> {
-  await pool.query(
-    `with wanted as (
-       select * from unnest($1::text[], $2::text[]) as w (endpoint_id, source_id)
-     ),
-     made as (
-       insert into mirror.outgoing_endpoints (endpoint_id)
-       select distinct endpoint_id from wanted order by endpoint_id on conflict do nothing
-     )
-     insert into mirror.outgoing_cursors (endpoint_id, source_id, position)
-     select endpoint_id, source_id, $3::bigint from wanted order by 1, 2
-     on conflict do nothing`,
-    [
-      subscriptions.map((one) => one.endpointId),
-      subscriptions.map((one) => one.sourceId),
-      String(await readFeedFence(pool)),
-    ],
-  );
-}
-
 /**
- * Records which endpoints OUTGOING_WEBHOOKS_FILE lists now, and which of them it pauses. One that is no longer listed is
- * retired: its messages and its place in the feed are forgotten. Returns the names of these.
+ * Records the endpoints that OUTGOING_WEBHOOKS_FILE lists now. New ones begin behind the last change. One that is no longer
+ * listed is retired: its messages and its place in the feed are forgotten. Returns the names of these.
  */
 export async function recordListed(
   pool: Pool,
-  endpoints: readonly { readonly endpointId: string; readonly paused: boolean }[],
+  endpoints: readonly Pick<OutgoingWebhook, "endpointId" | "sourceIds" | "paused">[],
 ): Promise<string[]> {
   const { rows } = await pool.query<{ endpointId: string }>(
-    `with retired as (
-       delete from mirror.outgoing_endpoints where endpoint_id <> all ($1::text[]) returning endpoint_id
+    `with wanted as (
+       select * from jsonb_to_recordset($1::jsonb) as w ("endpointId" text, "sourceIds" text[], paused boolean)
+     ), retired as (
+       delete from mirror.outgoing_endpoints where endpoint_id not in (select "endpointId" from wanted)
+       returning endpoint_id
      ), recorded as (
-       insert into mirror.outgoing_endpoints as e (endpoint_id, listed)
-       select * from (
-         select endpoint_id, case when paused then 'paused' else 'active' end as listed
-         from unnest($1::text[], $2::boolean[]) as w (endpoint_id, paused)) wanted
-       order by endpoint_id
-       on conflict (endpoint_id) do update set listed = excluded.listed where e.listed <> excluded.listed
+       insert into mirror.outgoing_endpoints as e (endpoint_id, source_ids, position, listed)
+       select "endpointId", "sourceIds", $2::bigint, case when paused then 'paused' else 'active' end
+       from wanted order by "endpointId"
+       on conflict (endpoint_id) do update set source_ids = excluded.source_ids, listed = excluded.listed
      )
      select endpoint_id as "endpointId" from retired`,
-    [endpoints.map(({ endpointId }) => endpointId), endpoints.map(({ paused }) => paused)],
+    [
+      JSON.stringify(
+        endpoints.map(({ endpointId, sourceIds, paused }) => ({ endpointId, sourceIds, paused })),
+      ),
+      String(await readFeedFence(pool)),
+    ],
   );
   return rows.map(({ endpointId }) => endpointId);
 }
@@ -70,73 +48,53 @@ export async function recordListed(
 const AGAIN = `state = 'pending', round = d.round + 1, attempts = 0, enqueued_at = null, delivered_at = null`;
 
 /*
- * The locked cursor serialises planners, and their plan is committed with it: each change once. A change that was
- * planned before, because the cursor was reset, is sent again. Changes that retention removed behind the cursor cannot
- * be planned: the endpoint is notified once of each such removal.
+ * The locked endpoint serialises planners, and their plan is committed with its position: each change once. A change that
+ * was planned before, because the position was put back, is sent again. Behind the last change of its sources, the
+ * position goes on to the fence, so that the changes of other sources are not looked through again and again.
  */
 const PLAN = `
-  with cursor as materialized (
-    select * from mirror.outgoing_cursors
-    where endpoint_id = $1 and source_id = $2 for update skip locked
-  ),
-  missed as materialized (
-    select r.position, cursor.position as after_position
-    from cursor join mirror.feed_removals r using (source_id)
-    where r.position > greatest(cursor.position, cursor.notified_position)
-  ),
-  notified as (
-    insert into mirror.outgoing_deliveries as d
-      (endpoint_id, source_id, position, event_type, missed_after_position)
-    select $1, $2, position, 'changes.missed', after_position from missed
-    on conflict (endpoint_id, source_id, position) do update set
-      reference = null, event_type = excluded.event_type, missed_after_position = excluded.missed_after_position,
-      ${AGAIN}
-    returning 1
+  with endpoint as materialized (
+    select source_ids, position from mirror.outgoing_endpoints where endpoint_id = $1 for update skip locked
   ),
   fresh as materialized (
-    select c.position, c.reference, c.status,
+    select c.position, c.source_id, c.reference, c.status,
       case when c.verdict = 'gone' then 'order.gone'
            when c.revision = 1 then 'order.new'
            when c.status is distinct from c.previous_status then 'order.status_changed'
            else 'order.changed' end as event_type
     from mirror.changes c
-    where c.source_id = $2 and c.position > (select position from cursor) and c.position <= $6::bigint
-    order by c.position limit $3
+    where c.position > (select position from endpoint) and c.position <= $5::bigint
+      and c.source_id = any ((select source_ids from endpoint)::text[])
+    order by c.position limit $2
   ),
   planned as (
     insert into mirror.outgoing_deliveries as d (endpoint_id, source_id, position, reference, event_type)
-    select $1, $2, position, reference, event_type from fresh
-    where ($4::text[] is null or event_type = any ($4)) and ($5::text[] is null or status = any ($5))
+    select $1, source_id, position, reference, event_type from fresh
+    where ($3::text[] is null or event_type = any ($3)) and ($4::text[] is null or status = any ($4))
     order by position
-    on conflict (endpoint_id, source_id, position) do update set
-      ${AGAIN}
-      where d.state <> 'pending'
+    on conflict (endpoint_id, source_id, position) do update set ${AGAIN} where d.state <> 'pending'
     returning 1
   ),
   moved as (
-    update mirror.outgoing_cursors o set
-      position = coalesce(l.position, o.position), notified_position = coalesce(m.position, o.notified_position)
-    from (select 1) one
-    left join (select max(position) as position from fresh) l on true
-    left join missed m on true
-    where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.position, m.position) is not null
+    update mirror.outgoing_endpoints e set position = l.position
+    from (select case when count(*) < $2 then $5::bigint else max(position) end as position from fresh) l, endpoint
+    where e.endpoint_id = $1 and e.position < l.position
   )
-  select (select count(*)::int from fresh) as read, exists (select from missed) as missed,
-    ((select count(*) from notified) + (select count(*) from planned))::int as planned`;
+  select (select count(*)::int from fresh) as read, (select count(*)::int from planned) as planned`;
 
 /** Makes deliveries of the next changes, at most `limit`; none while another process does. */
 export async function planDeliveries(
   pool: Pool,
-  { endpointId, sourceId, types, statuses }: OutgoingSubscription,
+  { endpointId, types, statuses }: Wanted,
   limit: number,
 ): Promise<PlannedDeliveries> {
   const fence = await readFeedFence(pool);
   const { rows } = await pool.query<PlannedDeliveries>({
     name: "plan-deliveries",
     text: PLAN,
-    values: [endpointId, sourceId, limit, types, statuses, String(fence)],
+    values: [endpointId, limit, types, statuses, String(fence)],
   });
-  return rows[0] ?? { read: 0, missed: false, planned: 0 };
+  return rows[0] ?? { read: 0, planned: 0 };
 }
 
 /** A message for the endpoint's queue. */
@@ -201,16 +159,15 @@ export async function enqueueAgain(pool: Pool, endpointId: string): Promise<void
 const ATTENDED = `
   attended as (update mirror.outgoing_endpoints set failures_in_row = 0 where endpoint_id = $1)`;
 
-/** Puts an endpoint's cursor back, so that all changes behind the position `from` are sent again. False when there is no such cursor. */
+/** Puts an endpoint back, so that all changes behind the position `from` are sent again. False when it is not beyond that. */
 export async function replayFrom(
   pool: Pool,
-  replay: { endpointId: string; sourceId: string; from: bigint },
+  { endpointId, from }: { endpointId: string; from: bigint },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
-    `with ${ATTENDED}
-     update mirror.outgoing_cursors set position = $3, notified_position = 0
-     where endpoint_id = $1 and source_id = $2 and position > $3::bigint`,
-    [replay.endpointId, replay.sourceId, String(replay.from)],
+    `update mirror.outgoing_endpoints set position = $2, failures_in_row = 0
+     where endpoint_id = $1 and position > $2::bigint`,
+    [endpointId, String(from)],
   );
   return rowCount === 1;
 }

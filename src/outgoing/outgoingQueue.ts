@@ -16,14 +16,13 @@ import {
   planDeliveries,
   readQueueStanding,
   readToEnqueue,
-  recordSubscriptions,
 } from "./outgoingPlan.sql.ts";
-import type { OutgoingSubscription } from "./outgoingPlan.sql.ts";
+import type { Wanted } from "./outgoingPlan.sql.ts";
 
 /*
  * Webhooks to one of the business's own endpoints, in a queue of BullMQ of its own: attempts, backoff, rate, pause and
  * dead jobs are the queue's, and no endpoint waits for another. What is to be sent stands in Postgres: a transaction moves
- * the cursor over the feed and makes a delivery of each change, the queue then gets one job per delivery, and the end of
+ * the endpoint's place in the feed and makes a delivery of each change, the queue then gets one job per delivery, and the end of
  * a delivery is recorded before its job ends. So a queue that loses jobs, or all of them, gets them again, and an endpoint
  * may get a message twice, under the same id. Start at openOutgoing.
  */
@@ -76,8 +75,7 @@ const WORKER_OPTIONS = {
 export interface OutgoingDeps {
   readonly pool: Pool;
   readonly backend: QueueBackend<OutgoingJob>;
-  readonly endpoint: OutgoingEndpoint;
-  readonly subscriptions: readonly OutgoingSubscription[];
+  readonly endpoint: OutgoingEndpoint & Wanted;
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
@@ -144,7 +142,7 @@ export async function openOutgoing(deps: OutgoingDeps) {
 
 /** Fills the queue from the feed. */
 function makeFeeder(deps: OutgoingDeps, rest: { isTaken: boolean }) {
-  const { pool, backend, endpoint, subscriptions, clock, compareEveryMs = COMPARE_EVERY_MS } = deps;
+  const { pool, backend, endpoint, clock, compareEveryMs = COMPARE_EVERY_MS } = deps;
   const { queue } = backend;
   const { endpointId } = endpoint;
   const attempts = (deps.retrySeconds ?? RETRY_SECONDS).length + 1;
@@ -166,7 +164,6 @@ function makeFeeder(deps: OutgoingDeps, rest: { isTaken: boolean }) {
 
   /** What Postgres says and what the queue has; another process, a person or a lost server may have changed either. */
   async function compare(): Promise<void> {
-    await recordSubscriptions(pool, subscriptions);
     const standing = await readQueueStanding(pool, endpointId);
     if (standing === undefined || !backend.isReachable()) return;
     isFull = standing.pending >= PENDING_MAX;
@@ -195,28 +192,17 @@ function makeFeeder(deps: OutgoingDeps, rest: { isTaken: boolean }) {
         await compare();
         comparedAtMs = nowMs;
       }
-      let count = 0;
-      for (const subscription of isFull ? [] : subscriptions)
-        count += await planAll(deps, subscription, signal);
-      return count + (await enqueue());
+      const planned = isFull ? 0 : await planAll(deps, signal);
+      return planned + (await enqueue());
     },
     prepareAgain: () => (prepared = false),
   };
 }
 
-async function planAll(
-  { pool, logger }: OutgoingDeps,
-  subscription: OutgoingSubscription,
-  signal: AbortSignal,
-): Promise<number> {
+async function planAll({ pool, endpoint }: OutgoingDeps, signal: AbortSignal): Promise<number> {
   let count = 0;
   while (!signal.aborted && count < PENDING_MAX) {
-    const { read, missed, planned } = await planDeliveries(pool, subscription, PLAN_LIMIT);
-    if (missed)
-      logger.warn(
-        { endpoint: subscription.endpointId, source: subscription.sourceId },
-        "changes were removed before outgoing webhooks were made of them; the endpoint is notified",
-      );
+    const { read, planned } = await planDeliveries(pool, endpoint, PLAN_LIMIT);
     count += planned;
     if (read < PLAN_LIMIT) break;
   }
@@ -241,17 +227,19 @@ function makeProcessor(deps: OutgoingDeps, takeRest: (ms: number) => Promise<voi
     if (data === undefined) throw new bullmq.UnrecoverableError("not a delivery");
     const number = job.attemptsMade + 1;
     const delivered = await deliver(data, { number, isLast: number >= (job.opts.attempts ?? 1) });
-    if (delivered.kind === "ended") return;
+    if (delivered.kind === "obsolete") return;
     if (delivered.kind === "waits") {
       await job.moveToDelayed(Date.now() + delivered.delayMs, token);
       throw new bullmq.DelayedError();
     }
-    const { outcome, dead, askedMs, failuresInRow } = delivered;
+    const { outcome, result, story, askedMs, failuresInRow } = delivered;
+    await job.log(`attempt ${number}: ${story}`);
+    if (result === "delivered") return;
     if (failuresInRow >= FAILURES_BEFORE_REST) {
       const doublings = Math.min(failuresInRow - FAILURES_BEFORE_REST, REST_DOUBLINGS_MAX);
       await takeRest(REST_MS * 2 ** doublings);
     }
-    if (dead) throw new bullmq.UnrecoverableError(outcome);
+    if (result === "dead") throw new bullmq.UnrecoverableError(outcome);
     throw new DeliveryFailedError(outcome, askedMs);
   };
 }

@@ -9,8 +9,7 @@ export interface Delivery {
   readonly deliveryId: string;
   readonly endpointId: string;
   readonly sourceId: string;
-  /** Null for changes that were missed. */
-  readonly reference: string | null;
+  readonly reference: string;
   readonly type: string;
   readonly state: DeliveryState;
   readonly attempts: number;
@@ -53,15 +52,11 @@ export async function readDeliveries(
 }
 
 /** The position before the first change that we learned of at `instant` or later; 0 before the first of all. */
-export async function readFeedPositionAt(
-  pool: Pool,
-  { sourceId, instant }: { sourceId: string; instant: Instant },
-): Promise<bigint> {
+export async function readFeedPositionAt(pool: Pool, instant: Instant): Promise<bigint> {
   const { rows } = await pool.query<{ position: string | null }>(
     `select max(position) as position from mirror.changes
-     where source_id = $1 and changed_at < to_timestamp($2::numeric / 1000000000)
-       and position <= $3`,
-    [sourceId, String(instant), String(await readFeedFence(pool))],
+     where changed_at < to_timestamp($1::numeric / 1000000000) and position <= $2`,
+    [String(instant), String(await readFeedFence(pool))],
   );
   return BigInt(rows[0]?.position ?? 0);
 }
@@ -69,14 +64,14 @@ export async function readFeedPositionAt(
 /** How many changes behind `from` an endpoint was notified of, or would have been had it wanted them. */
 export async function countReplay(
   pool: Pool,
-  replay: { endpointId: string; sourceId: string; from: bigint },
+  { endpointId, from }: { endpointId: string; from: bigint },
 ): Promise<number> {
   const { rows } = await pool.query<{ changes: number }>(
-    `select count(*)::int as changes from mirror.outgoing_cursors o
-     join mirror.changes c on c.source_id = o.source_id
-       and c.position > $3::bigint and c.position <= o.position
-     where o.endpoint_id = $1 and o.source_id = $2`,
-    [replay.endpointId, replay.sourceId, String(replay.from)],
+    `select count(*)::int as changes from mirror.outgoing_endpoints e
+     join mirror.changes c on c.source_id = any (e.source_ids)
+       and c.position > $2::bigint and c.position <= e.position
+     where e.endpoint_id = $1`,
+    [endpointId, String(from)],
   );
   return rows[0]?.changes ?? 0;
 }

@@ -32,8 +32,8 @@ interface Aged {
   readonly at: string;
   /** CTEs that end with `gone`: what was removed of `old`, the rows of this step that are old enough. */
   readonly removal: string;
-  /** Whether a row, called `t`, and all rows after it have to wait. Its values begin at $4. */
-  readonly waits?: { readonly condition: string; readonly values: readonly unknown[] };
+  /** Whether a row, called `t`, and all rows after it have to wait. */
+  readonly waits?: string;
 }
 
 const EVENTS: Aged = {
@@ -165,22 +165,19 @@ export const removeSuperseded: RetentionRule = (pool, query) =>
 
 /**
  * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing webhooks
- * has not been notified of waits, at most `waitSeconds`; planDeliveries reports changes removed after that.
+ * has not been notified of waits for that.
  */
-export function makeRemoveChanges(waitSeconds: number): RetentionRule {
-  const waits = { condition: TO_BE_SENT, values: [waitSeconds] };
-  return (pool, query) => walkOn(pool, query, { ...CHANGES, waits });
-}
+export const removeChanges: RetentionRule = (pool, query) =>
+  walkOn(pool, query, { ...CHANGES, waits: TO_BE_SENT });
 
 const TO_BE_SENT = `
-  t.changed_at >= ${CUTOFF} - make_interval(secs => $4) and (
-    exists (
-      select from mirror.outgoing_cursors o
-      where o.source_id = t.source_id and o.position < t.position)
-    or exists (
-      select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
-        on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position
-      where d.state = 'pending'))`;
+  exists (
+    select from mirror.outgoing_endpoints e
+    where t.source_id = any (e.source_ids) and e.position < t.position)
+  or exists (
+    select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
+      on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position
+    where d.state = 'pending')`;
 
 /**
  * Walked windows, except proved ones that begin before history_since or end beyond safe_through: these two values
@@ -213,13 +210,13 @@ export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
 function walkOn(
   pool: Pool,
   { cutoff, limit }: StepQuery,
-  { walk, table, id, at, removal, waits }: Aged,
+  { walk, table, id, at, removal, waits = "false" }: Aged,
   until = CUTOFF,
 ): Promise<RetentionStep> {
   return readStep(
     pool,
     `with batch as materialized (
-       select ${id} as id, ${at} as at, ${waits?.condition ?? "false"} as waits from ${table} t
+       select ${id} as id, ${at} as at, ${waits} as waits from ${table} t
        where ${id} > coalesce((select position from mirror.retention_walks where walk = $3), 0)
        order by ${id} limit $2
      ), old as materialized (
@@ -229,7 +226,7 @@ function walkOn(
        select $3, max(id) from old having max(id) is not null
        on conflict (walk) do update set position = excluded.position
      )`,
-    [String(cutoff), limit, walk, ...(waits?.values ?? [])],
+    [String(cutoff), limit, walk],
   );
 }
 

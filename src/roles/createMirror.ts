@@ -52,8 +52,6 @@ export interface MirrorEndpoint {
   readonly name: string;
   /** https, or http on this machine. */
   readonly url: string;
-  /** The host of `url`, if it may have an address of a private network. */
-  readonly privateHost?: string | undefined;
   /** Signs each message: `whsec_…` with HMAC or `whsk_…` with ed25519; comma separated while it rotates. */
   readonly secret: string;
   /** The sources whose changes it gets. */
@@ -85,7 +83,7 @@ export interface MirrorOptions {
   readonly databaseDirectUrl?: string | undefined;
   /** A replica for the orders, branches and exports of the read API. Default: `databaseUrl`. */
   readonly databaseReadUrl?: string | undefined;
-  /** Redis of the queue: one address, the nodes of a cluster, or several servers. Default, and empty: the queue is in Postgres. */
+  /** Redis of the queue: one address, or the nodes of a cluster. Default, and empty: the queue is in Postgres. */
   readonly redisUrls?: readonly string[] | undefined;
   /** What is mirrored, at least one: `{ sourceId, mode, baseUrl, apiKey, webhookSecrets }`. Without secrets it is polled only. */
   readonly sources: readonly MirrorSource[];

@@ -116,14 +116,12 @@ function observeSource(observe: Observe, standing: Standing): void {
 }
 
 function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
-  const { pending, dead, oldestPendingAt, newestMissedAt } = endpoint;
+  const { pending, dead, oldestPendingAt } = endpoint;
   const labels = { endpoint: endpoint.endpointId };
   observe("order_mirror_outgoing_pending", pending, labels);
   observe("order_mirror_outgoing_dead", dead, labels);
   if (oldestPendingAt !== null)
     observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, labels);
-  if (newestMissedAt !== null)
-    observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, labels);
 }
 
 /** Shows the queue's jobs; if its server does not answer in time, they are omitted. */

@@ -15,7 +15,8 @@ import type { RoleDeps } from "./role.ts";
 /** Statements are short, and no connection is held while an endpoint answers. */
 const OUTGOING_POOL = { purpose: "outgoing", max: 3, statementTimeoutMs: 20_000 };
 
-const QUEUE_CONNECTIONS = { queue: 2, worker: 3 };
+/** To Postgres, for each endpoint: one of the worker's listens. */
+const QUEUE_CONNECTIONS = { queue: 1, worker: 2 };
 
 /** Keeps a queue for each configured endpoint; forgets those that are no longer listed. */
 export async function startOutgoing(deps: RoleDeps): Promise<void> {
@@ -23,12 +24,10 @@ export async function startOutgoing(deps: RoleDeps): Promise<void> {
   const pool = openPool(deps, OUTGOING_POOL);
   const retired = await recordListed(pool, config.outgoingWebhooks);
   const opening = config.outgoingWebhooks.map(async (webhook) => {
-    const { endpointId, url, secrets, allowPrivate, sourceIds, types, statuses } = webhook;
-    const send = makeSend({ url, sign: makeStandardSigner(secrets), clock, allowPrivate });
-    const subscriptions = sourceIds.map((sourceId) => ({ endpointId, sourceId, types, statuses }));
+    const { endpointId, url, secrets } = webhook;
+    const send = makeSend({ url, sign: makeStandardSigner(secrets), clock });
     const backend = await openEndpointQueue(deps, endpointId);
-    const endpoint = { ...webhook, send };
-    return openOutgoing({ pool, backend, endpoint, subscriptions, clock, logger });
+    return openOutgoing({ pool, backend, endpoint: { ...webhook, send }, clock, logger });
   });
   const opened = await Promise.all(opening);
   shutdown.onShutdown("outgoing webhooks", async () => {

@@ -3,7 +3,7 @@ import type { Pool } from "../database/database.ts";
 import { acquireLease, renewLease } from "../database/leases.sql.ts";
 import { endLongReads } from "../database/longReads.sql.ts";
 import {
-  makeRemoveChanges,
+  removeChanges,
   removeCoverage,
   removeCoverageThatStayed,
   removeDelivered,
@@ -37,8 +37,6 @@ const READ_SECONDS_MAX = 900;
 const COVERAGE_KEPT_FOR = "P2D";
 /** Long enough to explain a message that was given up after three days. */
 const OUTGOING_KEPT_FOR = "P7D";
-/** How much longer a change is kept that an endpoint was not notified of. */
-const CHANGES_WAIT_SECONDS = 7 * 86_400;
 /** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept for ever. */
 const UNNAMED_KEPT_FOR = "P30D";
 /** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
@@ -93,7 +91,7 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): R
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
-    { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(CHANGES_WAIT_SECONDS) },
+    { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
     { ...unnamed, rule: removeUnnamedEventsThatStayed, stepsMax },

@@ -519,8 +519,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "outgoing/outgoingPlan.sql.ts",
-        find: "and source_id = $2 for update skip locked",
-        replace: "and source_id = $2",
+        find: "where endpoint_id = $1 for update skip locked",
+        replace: "where endpoint_id = $1",
       },
     ],
     caughtBy: {
@@ -582,20 +582,6 @@ export const VARIANTS: readonly Variant[] = [
     caughtBy: {
       file: "test/integration/changes/changeStream.test.ts",
       test: "says that every change was sent only behind the last of those that are kept",
-    },
-  },
-  {
-    name: "outgoing webhooks continue past what retention removed",
-    edits: [
-      {
-        file: "outgoing/outgoingPlan.sql.ts",
-        find: "    where r.position > greatest(cursor.position, cursor.notified_position)",
-        replace: "    where false and r.position > greatest(cursor.position, cursor.notified_position)",
-      },
-    ],
-    caughtBy: {
-      file: "test/integration/changes/outgoingMissed.test.ts",
-      test: "are reported in one message when they are removed after that, and later ones are sent as usual",
     },
   },
   {

@@ -30,7 +30,6 @@ interface Answer {
 }
 
 interface ReplayOptions extends Answer {
-  readonly source?: string;
   readonly since?: string;
   readonly after?: string;
 }
@@ -42,7 +41,6 @@ const YES: Option = ["--yes", "do not ask for confirmation"];
 const PLACE: readonly Option[] = [
   ["--since <when>", "changes since this instant or this long ago, such as PT2H"],
   ["--after <position>", "changes after this position: data.position of a message"],
-  ["--source <id>", "the source; required if the endpoint has several"],
 ];
 const NOT_A_POSITION =
   "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
@@ -107,8 +105,8 @@ async function sendTest(name: string, { json }: Answer): Promise<void> {
     const fix = "Name one of OUTGOING_WEBHOOKS_FILE; run the command where the worker has that file.";
     throw new ConfigurationError(`No endpoint ${name} is configured here.`, { fix });
   }
-  const { url, secrets, allowPrivate, sourceIds } = endpoint;
-  const send = makeSend({ url, sign: makeStandardSigner(secrets), clock: systemClock, allowPrivate });
+  const { url, secrets, sourceIds } = endpoint;
+  const send = makeSend({ url, sign: makeStandardSigner(secrets), clock: systemClock });
   const message = writeTestMessage({ sourceId: sourceIds[0] ?? "", now: systemClock.now() });
   const answer = await send(message);
   const durationMs = Math.round(answer.durationMs);
@@ -175,13 +173,12 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promi
 
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
   const { sourceIds } = await requireEndpoint(pool, endpoint);
-  const sourceId = chooseAmong(sourceIds, options.source);
-  const from = await readPlace(pool, { ...options, sourceId });
-  const wanted = { endpointId: endpoint, sourceId, from };
+  const from = await readPlace(pool, { ...options, sourceIds });
+  const wanted = { endpointId: endpoint, from };
   const changes = await countReplay(pool, wanted);
-  const question = `Send ${endpoint} its selection of ${changes} changes of source ${sourceId} again?`;
+  const question = `Send ${endpoint} its selection of ${changes} changes again?`;
   if (changes > 0 && !(await isAgreed(options, question))) return;
-  const action = { action: "outgoing", sourceId, target: `replay to ${endpoint}` };
+  const action = { action: "outgoing", sourceId: null, target: `replay to ${endpoint}` };
   const replayed =
     changes > 0 &&
     (await audited(
@@ -190,17 +187,17 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
       () => replayFrom(pool, wanted),
       () => changes,
     ));
-  if (options.json === true) return printJson({ endpoint, sourceId, changes, replayed });
+  if (options.json === true) return printJson({ endpoint, changes, replayed });
   printLine(
     replayed
-      ? `${changes} changes of source ${sourceId} are being checked again for ${endpoint}.`
+      ? `${changes} changes are being checked again for ${endpoint}.`
       : "No change since then has been sent already.",
   );
 }
 
 async function readPlace(
   pool: Pool,
-  { since, after, sourceId }: { since?: string; after?: string; sourceId: string },
+  { since, after, sourceIds }: { since?: string; after?: string; sourceIds: readonly string[] },
 ): Promise<bigint> {
   if ((since === undefined) === (after === undefined)) {
     throw new ConfigurationError("The start of the replay is missing or ambiguous.", {
@@ -208,18 +205,19 @@ async function readPlace(
     });
   }
   if (since !== undefined) {
-    return readFeedPositionAt(pool, { sourceId, instant: resolveSince(since, systemClock.now()) });
+    return readFeedPositionAt(pool, resolveSince(since, systemClock.now()));
   }
   const cursor = readFeedCursor(after ?? "");
   if (cursor === undefined)
     throw new ConfigurationError("That is not a position of the feed.", { fix: NOT_A_POSITION });
-  const place = await findFeedPlace(pool, { sourceId, cursor });
-  if (place === undefined) {
-    throw new ConfigurationError("The database no longer has that position.", {
-      fix: "Use --since with an instant instead.",
-    });
+  // Only the source of the change at the position knows it.
+  for (const sourceId of sourceIds) {
+    const place = await findFeedPlace(pool, { sourceId, cursor });
+    if (place !== undefined) return place;
   }
-  return place;
+  throw new ConfigurationError("The database no longer has that position.", {
+    fix: "Use --since with an instant instead.",
+  });
 }
 
 async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEndpoint> {
@@ -232,15 +230,6 @@ async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEn
       names === ""
         ? "No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE."
         : `Known endpoints: ${names}.`,
-  });
-}
-
-function chooseAmong(sourceIds: readonly string[], named: string | undefined): string {
-  const [only, ...others] = sourceIds;
-  const chosen = named ?? (others.length === 0 ? only : undefined);
-  if (chosen !== undefined && sourceIds.includes(chosen)) return chosen;
-  throw new ConfigurationError("The endpoint has several sources.", {
-    fix: `Choose one with --source. The endpoint is notified of: ${sourceIds.join(", ") || "none"}.`,
   });
 }
 

@@ -230,7 +230,7 @@ function makeConfig(
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
     databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
-    // Empty: the queue is in Postgres. Several: the nodes of a cluster, or sentinels.
+    // Empty: the queue is in Postgres. Several: the nodes of a cluster.
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,

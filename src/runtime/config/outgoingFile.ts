@@ -1,7 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
-import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
 import { namesThisMachine } from "../http/loopback.ts";
 import type { CheckScheme } from "./sources.ts";
@@ -22,7 +21,6 @@ export const webhookSchema = z.strictObject({
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
   url: webAddress,
-  privateHost: z.string().min(1).optional(),
   secret: z.string().trim().min(1).optional(),
   secretFile: z.string().min(1).optional(),
   sources: z.array(z.string()).min(1),
@@ -80,7 +78,6 @@ export function checkOutgoing(
     return {
       endpointId: webhook.name,
       url: webhook.url,
-      allowPrivate: webhook.privateHost !== undefined,
       /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
       secrets,
       sourceIds: [...new Set(webhook.sources)],
@@ -110,16 +107,10 @@ function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme
   ];
 }
 
-/** Orders name people: they are sent encrypted, and into a private network only if its host is named. */
-function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhookSchema>): string | undefined {
+/** Orders name people: they are sent encrypted. */
+function findEndpointProblem({ url: text }: z.output<typeof webhookSchema>): string | undefined {
   const url = new URL(text);
-  if (url.protocol === "http:" && !namesThisMachine(url.host))
-    return "url must start with https://: over http anybody on the way can read orders. Only this machine may use http.";
-  const literal = literalAddress(url);
-  if (privateHost !== undefined && privateHost !== url.hostname && privateHost !== literal)
-    return "privateHost must be the host of url. It allows that host to have an address of a private network.";
-  const isRefused = privateHost === undefined && !namesThisMachine(url.host) && literal !== undefined;
-  return isRefused && isPrivateAddress(literal)
-    ? "url is an address in a private network. If that is intended, name its host in privateHost as well."
+  return url.protocol === "http:" && !namesThisMachine(url.host)
+    ? "url must start with https://: over http anybody on the way can read orders. Only this machine may use http."
     : undefined;
 }

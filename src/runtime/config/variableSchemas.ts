@@ -30,8 +30,7 @@ export const DAY_SECONDS = 86_400;
 const TOKEN_LENGTH_MIN = 16;
 const PASSWORD_LENGTH_MIN = 12;
 const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
-const SENTINEL_PROTOCOL = "redis+sentinel:";
-const REDIS_PROTOCOLS = ["redis:", "rediss:", SENTINEL_PROTOCOL];
+const REDIS_PROTOCOLS = ["redis:", "rediss:"];
 /** The characters of a bearer token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
@@ -107,17 +106,11 @@ function findRedisProblem(urls: readonly string[]): string | undefined {
     urls.length === 0 ||
     !urls.every((url) => isUrl(url, REDIS_PROTOCOLS) && !endsEarly(url) && new URL(url).hostname !== "")
   ) {
-    return "must look like redis://host:6379, rediss://host:6379 or redis+sentinel://host:26379/NAME; for a cluster, or for several sentinels, comma separated";
+    return "must look like redis://host:6379 or rediss://host:6379; for a cluster, comma separated";
   }
-  const [{ protocol, pathname }, ...others] = urls.map((url) => new URL(url)) as [URL, ...URL[]];
+  const [{ protocol }, ...others] = urls.map((url) => new URL(url)) as [URL, ...URL[]];
   if (others.some((other) => other.protocol !== protocol)) {
-    return "mixes redis://, rediss:// and redis+sentinel://; use the same scheme for all addresses";
-  }
-  if (protocol === SENTINEL_PROTOCOL) {
-    const isNamed = /^\/[^/]+$/.test(pathname) && others.every((other) => other.pathname === pathname);
-    return isNamed
-      ? undefined
-      : "must end in the name of the master, the same for each sentinel: …:26379/NAME";
+    return "mixes redis:// and rediss://; use the same scheme for all addresses";
   }
   if (others.length > 0 && urls.some((url) => !["", "/", "/0"].includes(new URL(url).pathname))) {
     return "names a database number, but a cluster has only database 0; remove it";

@@ -98,8 +98,7 @@ export const VARIABLES = {
     schema: redisUrls,
     secret: true,
     unset: "queue in Postgres",
-    meaning:
-      "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: queue in Postgres",
+    meaning: "Redis of the queue, comma separated for a cluster; none: queue in Postgres",
   },
   HOST: { schema: host, default: "127.0.0.1", meaning: "address that the web process listens on" },
   PORT: {

@@ -7,7 +7,7 @@ const LOOPBACK = /^(?:::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$|^::1$/i;
 const PROXY_HEADER =
   /^(?:forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/;
 
-/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, including undefined. */
+/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, including undefined. @internal */
 export function isLoopback(address: string | undefined): boolean {
   return address !== undefined && LOOPBACK.test(address);
 }

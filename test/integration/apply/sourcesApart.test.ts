@@ -8,7 +8,7 @@ import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { readOrderRows, readOrderTexts } from "../../../src/orders/export/orderExport.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
-import { planDeliveries, recordSubscriptions } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
@@ -83,18 +83,23 @@ const withdraw = (sourceId: string) =>
     sourceId,
     parseInstant(at(-50)),
   ]);
-const subscription = (sourceId: string) => ({ endpointId: "shop", types: null, statuses: null, sourceId });
-const plan = (sourceId: string) => planDeliveries(pool, subscription(sourceId), 100);
+const plan = (sourceId: string) =>
+  planDeliveries(pool, { endpointId: `of ${sourceId}`, types: null, statuses: null }, 100);
 
 /** Two sources with the same references, external ids, events, windows, breaches and subscriptions. */
 beforeEach(async () => {
   await pool.query(
     emptying(
       "orders history changes pending quarantine refetches inbox erasures webhook_hours leases poll_state coverage " +
-        "coverage_breaches outgoing_deliveries outgoing_cursors outgoing_endpoints",
+        "coverage_breaches outgoing_deliveries outgoing_endpoints",
     ),
   );
-  await recordSubscriptions(pool, ["live", "twin"].map(subscription));
+  const endpoints = ["live", "twin"].map((sourceId) => ({
+    endpointId: `of ${sourceId}`,
+    sourceIds: [sourceId],
+    paused: false,
+  }));
+  await recordListed(pool, endpoints);
   for (const sourceId of ["live", "twin"]) {
     const lease = await acquireLease(pool, { name: `poll:${sourceId}`, holder: "test", ttlMs: 600_000 });
     leases.set(sourceId, lease!);

@@ -7,9 +7,8 @@ import { addSource } from "../../support/mirror/orders.ts";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");
-await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('x')");
 await database.pool.query(
-  "insert into mirror.outgoing_cursors (endpoint_id, source_id, position) values ('x', 'live', 0)",
+  "insert into mirror.outgoing_endpoints (endpoint_id, source_ids) values ('x', '{live}')",
 );
 
 interface Leaf {

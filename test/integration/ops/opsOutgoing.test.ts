@@ -9,7 +9,7 @@ await addSource(pool, "live");
 const ERP = { endpoint: "erp" };
 beforeEach(async () => {
   await pool.query(
-    emptying("outgoing_deliveries outgoing_cursors outgoing_endpoints", {
+    emptying("outgoing_deliveries outgoing_endpoints", {
       restartsIdentity: true,
     }),
   );

@@ -1,15 +1,8 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
-import { canStartRedis, REDIS_BINARY, startRedis } from "../../support/servers/redis.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 
@@ -59,41 +52,6 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
   });
 });
 
-describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
-  it("continues with the replica that becomes master when the master dies", async () => {
-    const master = await startRedis();
-    onTestFinished(() => master.stop());
-    const replica = await startRedis("--replicaof", "127.0.0.1", new URL(master.url).port);
-    onTestFinished(() => replica.stop());
-    const sentinel = await startSentinel(master);
-    const queue = await makeApplyQueue({
-      databaseUrl: "",
-      redisUrls: [`redis+sentinel://127.0.0.1:${sentinel}/main`],
-      logger: silentLogger,
-      overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
-    });
-    onTestFinished(() => queue.close());
-    const taken: number[] = [];
-    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    onTestFinished(() => consumer.close());
-    const notifies = (seq: number) =>
-      vi.waitFor(() => {
-        queue.notify([seq]);
-        expect(taken).toContain(seq);
-      }, PATIENCE);
-    await notifies(1);
-    expect(await queue.check()).toEqual([]);
-    await vi.waitFor(async () => {
-      // A sentinel promotes only a replica that it has seen replicating.
-      expect(await ask(sentinel, "replicas", "main")).toContain(new URL(replica.url).port);
-    }, PATIENCE);
-
-    await master.kill();
-    await notifies(2);
-    expect(await ask(sentinel, "get-master-addr-by-name", "main")).toContain(new URL(replica.url).port);
-  });
-});
-
 /** Three nodes, each with a third of the slots; the others still answer when one is lost. */
 async function startCluster(): Promise<TestRedis[]> {
   const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
@@ -124,44 +82,6 @@ async function countKeys(url: string): Promise<number> {
   const client = new Redis(url);
   try {
     return await client.dbsize();
-  } finally {
-    client.disconnect();
-  }
-}
-
-/** Starts one sentinel with a quorum of one and short timeouts. Returns its port. */
-async function startSentinel(master: TestRedis): Promise<number> {
-  const port = await findFreePort();
-  const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-sentinel-"));
-  const file = path.join(dir, "sentinel.conf");
-  const settings = [
-    `port ${port}`,
-    "bind 127.0.0.1",
-    `dir ${dir}`,
-    `sentinel monitor main 127.0.0.1 ${new URL(master.url).port} 1`,
-    "sentinel down-after-milliseconds main 1000",
-    "sentinel failover-timeout main 2000",
-  ];
-  await writeFile(file, `${settings.join("\n")}\n`);
-  const server = spawn(REDIS_BINARY, [file, "--sentinel"], { stdio: "ignore" });
-  onTestFinished(async () => {
-    if (server.exitCode === null) {
-      server.kill("SIGKILL");
-      await once(server, "exit");
-    }
-    await rm(dir, { recursive: true, force: true });
-  });
-  await vi.waitFor(() => ask(port, "masters"), PATIENCE);
-  return port;
-}
-
-async function ask(port: number, ...words: readonly string[]): Promise<string> {
-  const client = new Redis({ port, host: "127.0.0.1", retryStrategy: null, lazyConnect: true });
-  // Refused until the sentinel is up, which the answer below shows.
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    return JSON.stringify(await client.call("SENTINEL", ...words));
   } finally {
     client.disconnect();
   }

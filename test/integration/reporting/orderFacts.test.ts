@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
-import { makeRemoveChanges, removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
+import { removeChanges, removeHistory, removeSuperseded } from "../../../src/retention/retention.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { keepFacts, rebuildFacts } from "../../support/mirror/facts.ts";
 import { at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
@@ -250,7 +250,7 @@ describe("order_facts and retention", () => {
     await keepFacts(pool);
     await deliver("B");
     await age("20 days");
-    await removeOlder(pool, [makeRemoveChanges(0)], { keptDays: 10 });
+    await removeOlder(pool, [removeChanges], { keptDays: 10 });
     expect(await read("select position from mirror.changes")).toEqual([]);
     await keepFacts(pool, { limit: 1 });
     expect((await facts()).map(({ reference }) => reference)).toEqual(["A", "B"]);

@@ -23,8 +23,7 @@ async function fill(): Promise<void> {
      select source_id, 5000, 6000, 'kept', true, 1, 1, 1 from mirror.sources;
      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      select source_id, 1, 2, 'missed_change', 'of ' || source_id, 1, 'poll', '' from mirror.sources;
-     insert into mirror.outgoing_endpoints (endpoint_id) select 'of ' || source_id from mirror.sources;
-     insert into mirror.outgoing_cursors (endpoint_id, source_id, position) select 'of ' || source_id, source_id, 1 from mirror.sources`,
+     insert into mirror.outgoing_endpoints (endpoint_id, source_ids) select 'of ' || source_id, array[source_id] from mirror.sources`,
   );
   await keepFacts(database.pool);
   await database.pool.query(

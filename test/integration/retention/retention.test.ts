@@ -5,7 +5,7 @@ import type { Patient } from "../../../src/cli/doctor/check.ts";
 import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
 import { endLongReads } from "../../../src/database/longReads.sql.ts";
 import {
-  makeRemoveChanges,
+  removeChanges,
   removeEvents,
   removeEventsThatStayed,
   removeHistory,
@@ -164,7 +164,7 @@ describe("retention removes old rows", () => {
     for (const version of [2, 3, 4]) await tell(`evt_${version}`, "A", version);
     const ahead = await readFeedTail(pool, "live");
     await age();
-    expect(await remove(makeRemoveChanges(0))).toBe(5);
+    expect(await remove(removeChanges)).toBe(5);
     const read = (sourceId: string, after: typeof ahead) => readFeed(pool, { sourceId, after, limit: 10 });
     await expect(read("live", behind)).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
     expect(await read("live", ahead)).toMatchObject({ entries: [] });
@@ -182,7 +182,7 @@ describe("retention removes old rows", () => {
       readers.push(await readFeedTail(pool, "live"));
     }
     await age();
-    expect(await removeOlder(pool, [makeRemoveChanges(0)], { keptDays: 7 })).toMatchObject({ removed: 4 });
+    expect(await removeOlder(pool, [removeChanges], { keptDays: 7 })).toMatchObject({ removed: 4 });
     const read = (after: (typeof readers)[number]) =>
       readFeed(pool, { sourceId: "live", after, limit: 10 }).then(
         () => "read",

@@ -33,17 +33,11 @@ const delivery = (state: string) => `
     (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, created_at)
   values ('erp', 'live', 1, 'R', 'order.new', '${state}', now(), now() - interval '11 minutes');`;
 
-const MISSED = `
-  insert into mirror.outgoing_endpoints (endpoint_id) values ('erp');
-  insert into mirror.outgoing_deliveries
-    (endpoint_id, source_id, position, reference, event_type, state, delivered_at, created_at)
-  values ('erp', 'live', 1, null, 'changes.missed', 'delivered', now(), now() - interval '1 minute');`;
-
 const SLOW = `
   insert into mirror.outgoing_endpoints (endpoint_id) values ('erp');
   insert into mirror.outgoing_deliveries
-    (endpoint_id, source_id, position, event_type, state, last_attempt_at, delivered_at, last_outcome, duration_ms)
-  select 'erp', 'live', n, 'order.new', 'delivered', now() - interval '1 minute', now(), 'status 200', 6000
+    (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, delivered_at, last_outcome, duration_ms)
+  select 'erp', 'live', n, 'R', 'order.new', 'delivered', now() - interval '1 minute', now(), 'status 200', 6000
   from generate_series(1, 5) n;`;
 
 export const FAULTS: readonly (readonly [
@@ -106,5 +100,4 @@ export const FAULTS: readonly (readonly [
   ["OutgoingFailing", "warning", delivery("pending")],
   ["OutgoingGivenUp", "warning", delivery("dead")],
   ["OutgoingSlow", "warning", SLOW],
-  ["OutgoingMissed", "warning", MISSED],
 ];

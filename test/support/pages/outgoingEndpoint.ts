@@ -5,9 +5,8 @@ import type { Pool } from "../../../src/database/database.ts";
  * `answer`; the second one was accepted.
  */
 export async function fillOutgoing(pool: Pool, answer: string): Promise<void> {
-  await pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
   await pool.query(
-    "insert into mirror.outgoing_cursors (endpoint_id, source_id, position) values ('erp', 'live', 2)",
+    "insert into mirror.outgoing_endpoints (endpoint_id, source_ids, position) values ('erp', '{live}', 2)",
   );
   await pool.query(
     `insert into mirror.outgoing_deliveries

@@ -11,7 +11,7 @@ import { canRun } from "./processes.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
-export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
+const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
 
 /** Whether tests can start their own Redis: needed to kill, freeze and restart it. */
 export const canStartRedis = canRun(REDIS_BINARY);

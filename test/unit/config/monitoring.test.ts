@@ -226,6 +226,5 @@ it("the Prometheus dashboard queries only existing metrics, and shows nearly all
     "order_mirror_poll_last_cycle_timestamp_seconds",
     "order_mirror_feed_behind_seconds",
     "order_mirror_poll_failing",
-    "order_mirror_outgoing_missed_timestamp_seconds",
   ]);
 });

@@ -165,7 +165,6 @@ const endpoint = {
   oldestPendingAt: LOOKED_AT - 600,
   oldestDeadAt: null,
   newestDeliveredAt: null,
-  newestMissedAt: null,
   failuresInRow: 3,
   pausedAt: null,
   listed: "active" as const,
@@ -204,11 +203,6 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     "OrderMirrorOutgoingSlow",
     { endpoints: [{ ...endpoint, failuresInRow: 0 }] },
     { endpoints: [{ ...endpoint, failuresInRow: 0, slowSince: LOOKED_AT }] },
-  ],
-  [
-    "OrderMirrorOutgoingMissed",
-    { endpoints: [{ ...endpoint, failuresInRow: 0, newestMissedAt: LOOKED_AT - 86_401 }] },
-    { endpoints: [{ ...endpoint, failuresInRow: 0, newestMissedAt: LOOKED_AT - 86_400 }] },
   ],
   [
     "OrderMirrorFeedHeldUp",

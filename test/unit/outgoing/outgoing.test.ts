@@ -7,8 +7,7 @@ import { judgeAnswer, retryDelayMs } from "../../../src/outgoing/outgoingDeliver
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
-  const after = (status: number, isLast = false) =>
-    judgeAnswer({ kind: "answered", status, retryAfterMs: null }, isLast).result;
+  const after = (status: number, isLast = false) => judgeAnswer({ kind: "answered", status }, isLast).result;
 
   it.each([
     [200, "delivered"],
@@ -63,7 +62,7 @@ it("a message is the change as in the feed, under a stable id", () => {
     after: '{"reference":"A","n": 12345678901234567890}',
   };
   const write = (epoch: string, changed: Change, fields: OutgoingFields = "all") =>
-    writeMessage({ kind: "change", epoch, type: "order.status_changed", change: changed }, fields);
+    writeMessage({ epoch, type: "order.status_changed", change: changed }, fields);
   const { id, body } = write("0123456789ab", change);
   expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
   expect(write("ba9876543210", { ...change, position: 3n, digest: "00000000" }).id).toBe(id);

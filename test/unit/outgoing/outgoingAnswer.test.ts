@@ -25,9 +25,9 @@ it.each([
   ],
   ["in HTML", "<p>Zo&#235; O&#x27;Neil</p><p>+49 221&#47;7</p>"],
   ["over several lines", "customer Zoë\n  O'Neil\r\n+49\t221/7"],
-])("an answer that repeats what the message said is shown without it: %s", (_how, answer) => {
+])("an answer that repeats what the message said is not shown: %s", (_how, answer) => {
   const shown = showAnswer(Buffer.from(answer), SENT) ?? "";
-  expect(shown).toContain("[…]");
+  expect(shown).toContain("not shown");
   expect(shown).not.toMatch(/neil|zo.{0,2}|221/i);
 });
 

@@ -169,13 +169,9 @@ it("accepts the alerts' address and secret only together, and only a secret that
 it.each([
   ["redis://h:6379", []],
   ["redis://a,redis://b/0", []],
-  ["redis+sentinel://:word@a:26379/main,redis+sentinel://b/main", []],
   ["http://h", [expect.stringMatching(/must look like/)]],
   ["redis://a,rediss://b", [expect.stringMatching(/mixes/)]],
-  ["redis://a,redis+sentinel://b/main", [expect.stringMatching(/mixes/)]],
   ["redis://a/1,redis://b/1", [expect.stringMatching(/names a database number/)]],
-  ["redis+sentinel://a", [expect.stringMatching(/must end in the name of the master/)]],
-  ["redis+sentinel://a/main,redis+sentinel://b/other", [expect.stringMatching(/must end in the name/)]],
 ])("reads %s as the address of a Redis, or says what is wrong with it", (address, problems) => {
   expect(problemsOf({ REDIS_URL: address })).toEqual(problems);
 });
@@ -699,18 +695,12 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
   });
 
-  it.each(["fd00::1", "[fd00::1]"])("lets the private host of IPv6 be written as %s", (privateHost) => {
-    const env = outgoing({ ...endpoint, url: "https://[fd00::1]:8443/hook", privateHost });
-    expect(load(env).outgoingWebhooks).toEqual([expect.objectContaining({ allowPrivate: true })]);
-  });
-
   it("lists endpoints that are notified of changes, by default of all kinds", () => {
     const events = ["order.new", "order.status_changed"];
     const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
     const env = outgoing(endpoint, {
       name: "bi",
       url: "https://bi:8080/",
-      privateHost: "bi",
       secretFile,
       sources: ["live", "live"],
       events,
@@ -724,7 +714,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       {
         endpointId: "erp",
         url: endpoint.url,
-        allowPrivate: false,
         secrets: [SECRET],
         sourceIds: ["live"],
         types: null,
@@ -736,7 +725,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       },
       {
         endpointId: "bi",
-        allowPrivate: true,
         url: "https://bi:8080/",
         secrets: [OTHER_SECRET],
         sourceIds: ["live"],
@@ -761,14 +749,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret: /],
     ["an address that is none", { ...endpoint, url: "erp" }, /which is invalid at 0\.url/],
     ["http to another machine", { ...endpoint, url: "http://erp.example" }, /url must start with https:\/\//],
-    [
-      "a private address",
-      { ...endpoint, url: "https://10.1.2.3/x" },
-      /url is an address in a private network/,
-    ],
-    ["a link-local address", { ...endpoint, url: "https://169.254.169.254/" }, /private network/],
-    ["a private address of IPv6", { ...endpoint, url: "https://[fd00::1]/" }, /private network/],
-    ["another private host than its own", { ...endpoint, privateHost: "bi" }, /privateHost must be the host/],
     [
       "a kind of change that there is not",
       { ...endpoint, events: ["order.lost"] },
