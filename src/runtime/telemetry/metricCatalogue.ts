@@ -70,13 +70,4 @@ export const OBSERVED_GAUGES = {
   order_mirror_outgoing_dead: "Outgoing webhooks that were given up and wait for a person.",
   order_mirror_outgoing_oldest_pending_timestamp_seconds:
     "Creation time of the oldest undelivered webhook; absent when there is none.",
-<<<<<<< HEAD
-  order_mirror_outgoing_missed_timestamp_seconds:
-    "When changes were last removed before an endpoint was notified of them; absent when none were within a week.",
-=======
-  order_mirror_provider_ratelimit_limit: "Requests that we allow ourselves within a policy's window.",
-  order_mirror_provider_ratelimit_remaining: "Of those, how many may still be sent now.",
-  order_mirror_provider_ratelimit_reset_timestamp_seconds:
-    "When a policy's window ends, as the provider said last; absent once it has ended.",
->>>>>>> 4aca02a6 (outgoing: one place in the feed per endpoint, and changes wait for it)
 } as const;
