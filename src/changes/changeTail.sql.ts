@@ -46,25 +46,12 @@ export async function readDecisionsAfter(
   );
 }
 
-/** A moment of the history, to tell later up to where it cannot grow any more. */
-export interface HistoryMark {
-  /** Number of the newest decision that can be seen, 0 when there is none. */
-  readonly lastId: bigint;
-  /** No transaction with a smaller number is still running. */
-  readonly xmin: bigint;
-  /** Transactions from this number on had not begun. */
-  readonly xmax: bigint;
-}
-
-export async function readHistoryMark(pool: Pool): Promise<HistoryMark> {
-  const { rows } = await pool.query<{ id: string; xmin: string; xmax: string }>(
-    `select (select coalesce(max(history_id), 0) from mirror.history) as id,
-       pg_snapshot_xmin(now) as xmin, pg_snapshot_xmax(now) as xmax
-     from pg_current_snapshot() as now`,
+/** The number of the newest decision that can be seen; 0 when there is none. */
+export async function readNewestDecision(pool: Pool): Promise<bigint> {
+  const { rows } = await pool.query<{ id: string }>(
+    "select coalesce(max(history_id), 0) as id from mirror.history",
   );
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("a function returns a row");
-  return { lastId: BigInt(row.id), xmin: BigInt(row.xmin), xmax: BigInt(row.xmax) };
+  return BigInt(rows[0]?.id ?? 0);
 }
 
 /** The columns of mirror.history h that make a DecisionRow; for queryInstants. */

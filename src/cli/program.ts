@@ -5,7 +5,8 @@ type CommandFile = () => Promise<{ readonly register: (program: Command) => unkn
 
 const roles: CommandFile = () => import("./commands/roles.ts");
 const setup: CommandFile = () => import("./commands/setup.ts");
-const periods: CommandFile = () => import("./commands/orders/periods.ts");
+const orders: CommandFile = () => import("./commands/orders.ts");
+const periods: CommandFile = () => import("./commands/periods.ts");
 const sandbox: CommandFile = () => import("./commands/sandbox.ts");
 
 /** The file of each command, in the order of the help. */
@@ -17,17 +18,18 @@ const COMMAND_FILES: Readonly<Record<string, CommandFile>> = {
   poller: roles,
   migrate: setup,
   status: () => import("./commands/status.ts"),
-  order: () => import("./commands/orders/order.ts"),
-  tail: () => import("./commands/orders/tail.ts"),
+  orders,
+  order: orders,
+  tail: () => import("./commands/tail.ts"),
   psql: setup,
-  refetch: () => import("./commands/orders/refetch.ts"),
+  refetch: orders,
   backfill: periods,
   verify: periods,
-  source: () => import("./commands/source/source.ts"),
-  export: () => import("./commands/orders/export.ts"),
-  replay: () => import("./commands/orders/replay.ts"),
+  source: () => import("./commands/source.ts"),
+  export: () => import("./commands/export.ts"),
+  replay: () => import("./commands/replay.ts"),
   outgoing: () => import("./commands/outgoing.ts"),
-  erase: () => import("./commands/orders/erase.ts"),
+  erase: orders,
   doctor: () => import("./doctor/doctor.ts"),
   config: setup,
   "identify-signature": () => import("./commands/identifySignature.ts"),

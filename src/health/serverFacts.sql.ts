@@ -3,7 +3,6 @@ import type { Pool } from "../database/database.ts";
 /** The server's properties that the doctor checks. */
 export interface ServerFacts {
   readonly version: string;
-  readonly timeZone: string;
   readonly fsync: boolean;
   readonly fullPageWrites: boolean;
   readonly synchronousCommit: string;
@@ -14,7 +13,7 @@ export interface ServerFacts {
 export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
   const { rows } = await pool.query<ServerFacts>(
     `select split_part(current_setting('server_version'), ' ', 1) as version,
-       current_setting('TimeZone') as "timeZone", current_setting('fsync')::boolean as fsync,
+       current_setting('fsync')::boolean as fsync,
        current_setting('full_page_writes')::boolean as "fullPageWrites",
        current_setting('synchronous_commit') as "synchronousCommit",
        extract(epoch from clock_timestamp())::float8 as "now"`,

@@ -18,15 +18,6 @@ import { FIGURE_HEAD, writeFigure } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 import { benchStream } from "./sections/stream.ts";
 
-/**
- * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--peer]`: each figure as a ratio
- * to its limit, measured in the same run. With --peer, the section cost also installs and measures the peer.
- *
- * `npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]`: the figures of this checkout and those of
- * the commit REF, measured in turn.
- *
- * Exits with 1 when a section could not be measured, after the figures of the others.
- */
 const SECTIONS: Readonly<Record<string, Bench>> = {
   apply: benchApply,
   cost: benchCost,
@@ -38,11 +29,24 @@ const FILES = amount(100);
 
 /** Settings of a busy server; see docs/production.md. */
 const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
+const USAGE = `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--peer]
+  Each figure as a ratio to its limit, measured in the same run. With --peer, the section cost also installs and
+  measures the peer.
+npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]
+  The figures of this checkout and those of the commit REF, measured in turn.
+Sections: ${Object.keys(SECTIONS).join(", ")}.
+Exits with 1 when a section could not be measured, after the figures of the others.
+`;
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
 /** Sections that are compared between versions by default. */
 const COMPARED = ["apply", "end-to-end", "cost"];
+
+if (process.argv.includes("--help")) {
+  process.stdout.write(USAGE);
+  process.exit(0);
+}
 
 const compareAt = process.argv.indexOf("--compare");
 const ref = compareAt === -1 ? undefined : (process.argv[compareAt + 1] ?? "HEAD");

@@ -1,4 +1,6 @@
+import { Option } from "commander";
 import type { Command } from "commander";
+import type { Instant } from "../../domain/order/instant.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
@@ -13,82 +15,74 @@ import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { resolveSince } from "../../runtime/config/duration.ts";
-import { audited, isAgreed, readConfig, withMirror } from "../input/session.ts";
-import {
-  ProblemsFoundError,
-  alignColumns,
-  formatSpan,
-  printJson,
-  printLine,
-  printNotice,
-} from "../output/terminal.ts";
+import { audited, isAgreed, parseWhen, readConfig, withMirror } from "../input/session.ts";
+import { ProblemsFoundError, formatSpan } from "../output/terminal.ts";
+import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 
-interface Answer {
+interface Options {
   readonly json?: boolean;
   readonly yes?: boolean;
 }
 
-interface ReplayOptions extends Answer {
-  readonly since?: string;
+interface ReplayOptions extends Options {
+  readonly since?: Instant;
   readonly after?: string;
 }
 
-type Option = readonly [flags: string, meaning: string];
-
 const SHOWN = 50;
-const YES: Option = ["--yes", "do not ask for confirmation"];
-const PLACE: readonly Option[] = [
-  ["--since <when>", "changes since this instant or this long ago, such as PT2H"],
-  ["--after <position>", "changes after this position: data.position of a message"],
-];
-const NOT_A_POSITION =
-  "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
 
 /** `outgoing`: shows how the business's own endpoints receive their webhooks, and sends them again. */
 export function register(program: Command): void {
   const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
-  const add = (name: string, description: string, options: readonly Option[] = []) => {
-    const command = outgoing.command(name).description(description);
-    for (const [flags, meaning] of options) command.option(flags, meaning);
-    return command.option("--json", "print JSON");
-  };
-  const addForEndpoint = (name: string, description: string, options?: readonly Option[]) =>
-    add(name, description, options).argument("<endpoint>", "name of the endpoint");
+  const add = (name: string, description: string) =>
+    outgoing.command(name).description(description).option("--json", "print JSON");
+  const NAME = "name of the endpoint";
+  const YES = ["--yes", "do not ask for confirmation"] as const;
 
   add("list", "list endpoints: messages waiting, messages given up, last delivery").action(
-    (options: Answer) => withMirror(({ pool }) => list(pool, options)),
+    (options: Options) => withMirror(({ pool }) => list(pool, options)),
   );
   add("test", "send one message of the type test now, signed as all others, and print the answer")
     .argument("<endpoint>", "name of the endpoint in OUTGOING_WEBHOOKS_FILE")
     .action(sendTest);
-  add("dead", `list the newest ${SHOWN} messages that were given up`)
-    .argument("[endpoint]", "only this endpoint")
-    .action((endpoint: string | undefined, options: Answer) =>
-      withMirror(({ pool }) => showDead(pool, endpoint, options)),
+  add("dead", `list the newest ${SHOWN} messages that were given up, of one endpoint or all`)
+    .argument("[endpoint]", NAME)
+    .action((endpoint: string | undefined, options: Options) =>
+      withMirror(({ pool }) => showDeliveries(pool, { endpoint, state: "dead", ...options })),
     );
-  addForEndpoint(
+  add(
     "attempts",
-    `list its newest ${SHOWN} messages: the last attempt, its duration, and the beginning of the answer`,
-  ).action((endpoint: string, options: Answer) =>
-    withMirror(({ pool }) => showAttempts(pool, endpoint, options)),
-  );
-  addForEndpoint("retry", "send all messages again that were given up", [YES]).action(
-    (endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)),
-  );
-  const description = "send all changes again from a position in the feed on, under their original ids";
-  addForEndpoint("replay", description, [...PLACE, YES]).action((endpoint: string, options: ReplayOptions) =>
-    withMirror(({ pool }) => replay(pool, endpoint, options)),
-  );
+    `list its newest ${SHOWN} messages: the last attempt, its duration, and the answer's beginning`,
+  )
+    .argument("<endpoint>", NAME)
+    .action((endpoint: string, options: Options) =>
+      withMirror(({ pool }) => showDeliveries(pool, { endpoint, state: null, ...options })),
+    );
+  add("retry", "send all messages again that were given up")
+    .argument("<endpoint>", NAME)
+    .option(...YES)
+    .action((endpoint: string, options: Options) => withMirror(({ pool }) => retry(pool, endpoint, options)));
+  add("replay", "send all changes again from a position in the feed on, under their original ids")
+    .argument("<endpoint>", NAME)
+    .addOption(
+      new Option("--since <when>", "changes since this instant or this long ago, such as PT2H")
+        .argParser(parseWhen)
+        .conflicts("after"),
+    )
+    .option("--after <position>", "changes after this position: data.position of a message")
+    .option(...YES)
+    .action((endpoint: string, options: ReplayOptions) =>
+      withMirror(({ pool }) => replay(pool, endpoint, options)),
+    );
 }
 
-async function list(pool: Pool, { json }: Answer): Promise<void> {
+async function list(pool: Pool, { json }: Options): Promise<void> {
   const endpoints = await readOutgoingEndpoints(pool);
   if (json === true) return printJson(endpoints);
   if (endpoints.length === 0)
     return printNotice("No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE.");
   const head = ["endpoint", "sources", "waiting", "given up", "last delivered", "state"];
-  for (const line of alignColumns([head, ...endpoints.map(listEndpoint)])) printLine(line);
+  printTable([head, ...endpoints.map(listEndpoint)]);
 }
 
 function listEndpoint(endpoint: OutgoingEndpoint): string[] {
@@ -98,7 +92,7 @@ function listEndpoint(endpoint: OutgoingEndpoint): string[] {
 }
 
 /** Throws ProblemsFoundError if the endpoint does not accept the message. */
-async function sendTest(name: string, { json }: Answer): Promise<void> {
+async function sendTest(name: string, { json }: Options): Promise<void> {
   const { outgoingWebhooks } = readConfig();
   const endpoint = outgoingWebhooks.find(({ endpointId }) => endpointId === name);
   if (endpoint === undefined) {
@@ -117,52 +111,37 @@ async function sendTest(name: string, { json }: Answer): Promise<void> {
   if (!accepted) throw new ProblemsFoundError(`The endpoint ${name} did not accept the message.`);
 }
 
-async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answer): Promise<void> {
+async function showDeliveries(
+  pool: Pool,
+  { endpoint, state, json }: Options & { endpoint: string | undefined; state: "dead" | null },
+): Promise<void> {
   if (endpoint !== undefined) await requireEndpoint(pool, endpoint);
-  const dead = await readDeliveries(pool, { endpointId: endpoint ?? null, state: "dead", limit: SHOWN });
-  if (json === true) return printJson(dead);
-  if (dead.length === 0) return printNotice("No message was given up.");
-  const head = ["endpoint", "source", "order", "type", "attempts", "last answer", "when"];
-  for (const line of alignColumns([head, ...dead.map(describeDead)])) printLine(line);
-  printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
+  const attempted = state === null;
+  const found = await readDeliveries(pool, { endpointId: endpoint ?? null, state, attempted, limit: SHOWN });
+  if (json === true) return printJson(found);
+  if (found.length === 0)
+    return printNotice(attempted ? "No message was sent within the last week." : "No message was given up.");
+  const head = ["when", "endpoint", "source", "order", "type", "attempts", "outcome", "duration", "answer"];
+  printTable([head, ...found.map(describeDelivery)]);
+  if (!attempted) printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
 }
 
-function describeDead(dead: Delivery): string[] {
-  const { endpointId, sourceId, reference, type, attempts, outcome, lastAttemptAt } = dead;
+function describeDelivery(delivery: Delivery): string[] {
+  const { endpointId, sourceId, reference, type, attempts, outcome, durationMs, answer } = delivery;
   return [
+    formatAgo(delivery.lastAttemptAt),
     endpointId,
     sourceId,
     reference ?? "",
     type,
     String(attempts),
     outcome ?? "none",
-    formatAgo(lastAttemptAt),
+    durationMs === null ? "" : formatSpan(durationMs),
+    answer ?? "",
   ];
 }
 
-async function showAttempts(pool: Pool, endpointId: string, { json }: Answer): Promise<void> {
-  await requireEndpoint(pool, endpointId);
-  const sent = await readDeliveries(pool, { endpointId, state: null, attempted: true, limit: SHOWN });
-  if (json === true) return printJson(sent);
-  if (sent.length === 0) return printNotice("No message was sent within the last week.");
-  const head = ["when", "order", "attempt", "outcome", "duration", "answer"];
-  for (const line of alignColumns([head, ...sent.map(describeAttempt)])) printLine(line);
-}
-
-function describeAttempt({
-  lastAttemptAt,
-  reference,
-  attempts,
-  outcome,
-  durationMs,
-  answer,
-}: Delivery): string[] {
-  const duration = durationMs === null ? "" : formatSpan(durationMs);
-  const when = formatAgo(lastAttemptAt);
-  return [when, reference ?? "", String(attempts), outcome ?? "none", duration, answer ?? ""];
-}
-
-async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {
+async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
   const { dead } = await requireEndpoint(pool, endpoint);
   if (dead > 0 && !(await isAgreed({ yes }, `Send ${dead} messages to ${endpoint} again?`))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
@@ -197,19 +176,18 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
 
 async function readPlace(
   pool: Pool,
-  { since, after, sourceIds }: { since?: string; after?: string; sourceIds: readonly string[] },
+  { since, after, sourceIds }: { since?: Instant; after?: string; sourceIds: readonly string[] },
 ): Promise<bigint> {
-  if ((since === undefined) === (after === undefined)) {
-    throw new ConfigurationError("The start of the replay is missing or ambiguous.", {
+  if (since !== undefined) return readFeedPositionAt(pool, since);
+  if (after === undefined)
+    throw new ConfigurationError("The start of the replay is missing.", {
       fix: "Give either --since or --after.",
     });
-  }
-  if (since !== undefined) {
-    return readFeedPositionAt(pool, resolveSince(since, systemClock.now()));
-  }
-  const cursor = readFeedCursor(after ?? "");
+  const cursor = readFeedCursor(after);
   if (cursor === undefined)
-    throw new ConfigurationError("That is not a position of the feed.", { fix: NOT_A_POSITION });
+    throw new ConfigurationError("That is not a position of the feed.", {
+      fix: "Give it as in data.position of a message or as in the feed; or use --since with an instant.",
+    });
   // Only the source of the change at the position knows it.
   for (const sourceId of sourceIds) {
     const place = await findFeedPlace(pool, { sourceId, cursor });

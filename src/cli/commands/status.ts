@@ -8,19 +8,11 @@ import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
-import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
-import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { makePool } from "../../database/database.ts";
-import type { Pool } from "../../database/database.ts";
 import { withMirror } from "../input/session.ts";
-import {
-  alignColumns,
-  formatSpan,
-  makePaint,
-  printJson,
-  printLine,
-  printNotice,
-} from "../output/terminal.ts";
+import type { Mirror } from "../input/session.ts";
+import { countOf, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";
+import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import type { Paint } from "../output/terminal.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
@@ -35,95 +27,55 @@ export function register(program: Command): void {
     .description("show what is wrong, and for each source how complete it is and what is waiting")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
-      const { sources, holding, beginning } = await withMirror(async (mirror) => {
-        const health = await readHealth(mirror);
-        const orders = await countMirroredOrders(mirror.pool);
-        const shown = health.facts.sources.map((standing) => {
-          const count = orders.get(standing.sourceId) ?? 0;
-          return addDetails(mirror.pool, { standing, orders: count, health });
-        });
-        const { holding, beginning } = health;
-        return { sources: await Promise.all(shown), holding, beginning };
-      });
-      if (options.json === true) {
-        printJson(sources.map(toJson));
-        return;
-      }
+      const { health, orders } = await withMirror(async (mirror) => ({
+        health: await readHealth(mirror),
+        orders: await countMirroredOrders(mirror.pool),
+      }));
+      const { sources } = health.facts;
+      const count = (source: SourceFacts) => orders.get(source.sourceId) ?? 0;
+      if (options.json === true)
+        return printJson(sources.map((source) => toJson(source, count(source), health)));
       if (sources.length === 0) printNotice("No source is configured yet.");
       const paint = makePaint(process.stdout);
-      printVerdict({ sources, holding, beginning }, paint);
-      for (const source of sources) printSource(source, paint);
+      printVerdict(health, paint);
+      for (const source of sources) printSource(source, count(source), paint);
     });
 }
 
-interface ShownSource {
-  readonly standing: SourceFacts;
-  readonly orders: number;
-  /** The conditions of this source, and those that concern all sources. */
-  readonly holding: readonly Holding[];
-  /** The same of those that may pass by themselves. */
-  readonly beginning: readonly Holding[];
-  readonly webhooks: ReturnType<typeof judgeWebhooks>;
-  readonly requests: readonly RequestCount[];
-}
-
-async function addDetails(
-  pool: Pool,
-  { standing, orders, health }: Pick<ShownSource, "standing" | "orders"> & { health: Health },
-): Promise<ShownSource> {
-  const { sourceId } = standing;
-  const concerns = ({ condition, subject }: Holding) => condition.label !== "source" || subject === sourceId;
-  return {
-    standing,
-    orders,
-    holding: health.holding.filter(concerns),
-    beginning: health.beginning.filter(concerns),
-    webhooks: judgeWebhooks(standing),
-    requests: await readRequests(pool, { sourceId, minutes: 60 }),
-  };
-}
-
-function printVerdict(
-  {
-    sources,
-    holding,
-    beginning,
-  }: Pick<Health, "holding" | "beginning"> & { sources: readonly ShownSource[] },
-  paint: Paint,
-): void {
+function printVerdict({ facts: { sources }, holding, beginning }: Health, paint: Paint): void {
   for (const { condition, cause, since, remedy } of holding) {
-    const isCritical = condition.severity === "critical";
-    const mark = isCritical ? paint("red", "✖") : paint("yellow", "!");
+    const mark = condition.severity === "critical" ? paint("red", "✖") : paint("yellow", "!");
     printLine(`${mark} ${condition.severity}: ${cause} Since ${formatInstant(since, 0)}.`);
     printLine(`  fix: ${remedy}`);
   }
   for (const { cause, since } of beginning)
     printLine(`… Watching: ${cause} Since ${formatInstant(since, 0)}.`);
   if (holding.length > 0 || beginning.length > 0 || sources.length === 0) return;
-  const isProved = sources.every(({ standing }) => standing.safeThrough !== null);
+  const isProved = sources.every(({ safeThrough }) => safeThrough !== null);
   printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not everything is verified yet.");
 }
 
-function printSource(source: ShownSource, paint: Paint): void {
-  const { standing } = source;
-  const { now } = standing;
-  printLine(paint("bold", `${standing.sourceId} (${standing.mode}) · ${source.orders} orders`));
-  const rows = [
-    ...(standing.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
-    ["  complete up to", describeMoment(standing.safeThrough, now)],
-    ["  except for", describeExceptions(standing, paint)],
-    ["  proofs withdrawn", describeBreaches(standing, paint)],
-    ["  polled up to", describeMoment(standing.polledThrough, now)],
-    ["  last poll ended", describeMoment(standing.lastCycleEndedAt, now)],
-    ["  last event", describeMoment(standing.lastEventAt, now)],
+function printSource(source: SourceFacts, orders: number, paint: Paint): void {
+  const { now, exceptions, breaches, lastBreachAt, pending, oldestPendingAt } = source;
+  const waiting =
+    oldestPendingAt === null ? "" : `, the oldest since ${describeMoment(oldestPendingAt, now)}`;
+  const excepted = `${countOf(exceptions, "order")} seen but not read or confirmed`;
+  const withdrawn = `${countOf(breaches, "time")}, last ${describeMoment(lastBreachAt, now)}`;
+  printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${orders} orders`));
+  printTable([
+    ...(source.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
+    ["  complete up to", describeMoment(source.safeThrough, now)],
+    ["  except for", exceptions === 0 ? "none" : paint("red", excepted)],
+    ["  proofs withdrawn", lastBreachAt === null ? "never" : paint("red", withdrawn)],
+    ["  polled up to", describeMoment(source.polledThrough, now)],
+    ["  last poll ended", describeMoment(source.lastCycleEndedAt, now)],
+    ["  last event", describeMoment(source.lastEventAt, now)],
     ["  webhooks", describeWebhooks(source, paint)],
-    ["  requests, last hour", describeRequests(source.requests)],
-    ["  events waiting", describePending(standing)],
-    ["  in quarantine", String(standing.quarantined)],
-    ["  waiting for re-read", String(standing.refetches)],
-    ...(standing.lastError === null ? [] : [["  trouble", paint("red", standing.lastError)]]),
-  ];
-  for (const line of alignColumns(rows)) printLine(line);
+    ["  events waiting", `${pending}${waiting}`],
+    ["  in quarantine", String(source.quarantined)],
+    ["  waiting for re-read", String(source.refetches)],
+    ...(source.lastError === null ? [] : [["  trouble", paint("red", source.lastError)]]),
+  ]);
 }
 
 function describeMoment(moment: Instant | null, now: Instant): string {
@@ -134,35 +86,9 @@ function describeMoment(moment: Instant | null, now: Instant): string {
   return `${formatInstant(moment, 0)}  (${age})`;
 }
 
-function describeExceptions({ exceptions }: SourceFacts, paint: Paint): string {
-  if (exceptions === 0) return "none";
-  return paint(
-    "red",
-    `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen but not read or confirmed`,
-  );
-}
-
-function describeBreaches({ breaches, lastBreachAt, now }: SourceFacts, paint: Paint): string {
-  if (lastBreachAt === null) return "never";
-  return paint(
-    "red",
-    `${breaches} ${breaches === 1 ? "time" : "times"}, last ${describeMoment(lastBreachAt, now)}`,
-  );
-}
-
-function describeRequests(requests: readonly RequestCount[]): string {
-  const phrases = requests.map(({ policy, purpose, requests: sent }) => `${sent} ${purpose} (${policy})`);
-  return phrases.join(", ") || "none";
-}
-
-function describePending({ pending, oldestPendingAt, now }: SourceFacts): string {
-  if (oldestPendingAt === null) return "0";
-  return `${pending}, the oldest for ${formatSpan(Math.max(0, millisFromInstant(now - oldestPendingAt)))}`;
-}
-
 /** The style is of a state that has figures. */
-const HEALTH: Record<
-  ShownSource["webhooks"],
+const WEBHOOKS: Record<
+  ReturnType<typeof judgeWebhooks>,
   readonly [words: string, style?: Parameters<Paint>[0] | "plain"]
 > = {
   "not-configured": ["polled only: no webhook secret is set"],
@@ -174,9 +100,10 @@ const HEALTH: Record<
   "without-secret": ["every call is answered 404: no webhook secret is set", "red"],
 };
 
-function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): string {
-  const { lost, announced, lostSinceLastEvent } = standing;
-  const [words, style] = HEALTH[webhooks];
+function describeWebhooks(source: SourceFacts, paint: Paint): string {
+  const { lost, announced, lostSinceLastEvent } = source;
+  const webhooks = judgeWebhooks(source);
+  const [words, style] = WEBHOOKS[webhooks];
   if (style === undefined) return words;
   const rate = lossRate({ lost, announced });
   const share = rate === null ? "" : ` (${(rate * 100).toFixed(1)} %)`;
@@ -185,40 +112,18 @@ function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): st
   return style === "plain" ? text : paint(style, text);
 }
 
-function describeHolding({ condition: { name, severity }, subject, since, cause, remedy }: Holding) {
-  return { name, severity, subject, since: formatInstant(since), cause, remedy };
-}
-
-function toJson({ standing, orders, holding, beginning, webhooks, requests }: ShownSource) {
-  const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
-  const { sourceId, mode, now, pending, quarantined, refetches, lastError, oldestPendingAt } = standing;
-  const { lost, announced, late, lostSinceLastEvent } = standing;
+/** All facts about a source, and the conditions that concern it or all sources. */
+function toJson(source: SourceFacts, orders: number, { holding, beginning }: Health) {
+  const concerns = ({ condition, subject }: Holding) =>
+    condition.label !== "source" || subject === source.sourceId;
+  const write = ({ condition: { name, severity }, subject, since, cause, remedy }: Holding) =>
+    writeTimes({ name, severity, subject, since, cause, remedy });
   return {
-    sourceId,
-    mode,
+    ...writeTimes(source),
     orders,
-    conditions: holding.map(describeHolding),
-    beginning: beginning.map(describeHolding),
-    safeThrough: moment(standing.safeThrough),
-    polledThrough: moment(standing.polledThrough),
-    lastCycleEndedAt: moment(standing.lastCycleEndedAt),
-    lastEventReceivedAt: moment(standing.lastEventAt),
-    exceptions: standing.exceptions,
-    breaches: standing.breaches,
-    lastBreachAt: moment(standing.lastBreachAt),
-    lastError,
-    failingSince: moment(standing.failingSince),
-    leader: standing.leader,
-    paused: standing.pausedAt !== null,
-    pending,
-    oldestPendingSeconds: oldestPendingAt === null ? null : millisFromInstant(now - oldestPendingAt) / 1_000,
-    quarantined,
-    refetches,
-    webhooks,
-    webhookRecord: { lost, announced, late, lossRate: lossRate({ lost, announced }), lostSinceLastEvent },
-    requests,
-    marginSeconds: standing.marginSeconds,
-    now: formatInstant(now),
+    webhooks: judgeWebhooks(source),
+    conditions: holding.filter(concerns).map(write),
+    beginning: beginning.filter(concerns).map(write),
   };
 }
 
@@ -226,9 +131,10 @@ function toJson({ standing, orders, holding, beginning, webhooks, requests }: Sh
 const TIMEOUT_MS = 3_000;
 
 /** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
-export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl: string }): Promise<Health> {
-  const { config, pool, databaseUrl } = deps;
-  const replicaPool = openReplica(config);
+export async function readHealth({ config, pool, databaseUrl }: Mirror): Promise<Health> {
+  const url = config.databaseReadUrl;
+  const replica = { purpose: "command", max: 1, statementTimeoutMs: TIMEOUT_MS };
+  const replicaPool = url === null ? undefined : makePool({ url, ...replica });
   const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
   const { sources } = config;
   try {
@@ -236,11 +142,6 @@ export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl
   } finally {
     await replicaPool?.end();
   }
-}
-
-function openReplica({ databaseReadUrl: url }: Config): Pool | undefined {
-  if (url === null) return undefined;
-  return makePool({ url, purpose: "command", max: 1, statementTimeoutMs: TIMEOUT_MS });
 }
 
 async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promise<QueueFacts> {

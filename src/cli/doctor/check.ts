@@ -3,7 +3,6 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { explainFailure } from "../output/terminal.ts";
 import type { Health } from "../../health/health.ts";
-import type { Holding } from "../../health/judge.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -20,7 +19,8 @@ export interface CheckFinding {
   readonly condition?: string;
 }
 
-export type Remark = Omit<CheckFinding, "check">;
+/** A finding of a check, under its name unless another is given. */
+export type Remark = Omit<CheckFinding, "check"> & Partial<Pick<CheckFinding, "check">>;
 
 /** What the checks examine. */
 export interface Patient {
@@ -38,10 +38,6 @@ export interface Patient {
 /** One check. A check never changes anything visible. */
 export interface Check {
   readonly name: string;
-  /** Otherwise it runs only if the tables exist and are current. */
-  readonly needs?: "database";
-  /** If this check finds problems, the schema cannot be relied on. */
-  readonly provesSchema?: true;
   run(patient: Patient, signal: AbortSignal): Promise<readonly Remark[]>;
 }
 
@@ -49,72 +45,39 @@ export const ok = (sentence: string): Remark => ({ level: "ok", sentence });
 export const warning = (sentence: string, fix: string): Remark => ({ level: "warning", sentence, fix });
 export const problem = (sentence: string, fix: string): Remark => ({ level: "problem", sentence, fix });
 
-/** The remark for a condition that holds. */
-export function remarkHolding({ condition, cause, remedy }: Holding): Remark {
-  const level = condition.severity === "critical" ? "problem" : "warning";
-  return { level, sentence: cause, fix: remedy, condition: condition.name };
-}
-
 /** The remark for a check that failed with an error. */
 export function toRemark(thrown: unknown): Remark {
   const error = explainFailure(thrown);
-  if (error instanceof OrderMirrorError) {
-    return problem(error.message, error.fix ?? "Try again; LOG_LEVEL=debug shows more.");
-  }
+  const again = "Try again; LOG_LEVEL=debug shows more.";
+  if (error instanceof OrderMirrorError) return problem(error.message, error.fix ?? again);
   const code = (error as { code?: unknown } | undefined)?.code;
   const reason = typeof code === "string" ? code : error instanceof Error ? error.message : String(error);
-  return problem(`The check failed: ${reason}.`, "Try again; LOG_LEVEL=debug shows more.");
-}
-
-export interface Examination {
-  readonly findings: readonly CheckFinding[];
-  /** Names of the checks that were skipped because their prerequisites are missing. */
-  readonly skipped: readonly string[];
+  return problem(`The check failed: ${reason}.`, again);
 }
 
 /** Longer than any healthy server needs. No check can delay the others longer than this. */
 const CHECK_DEADLINE_MS = 10_000;
 
-/**
- * Runs all checks, each with its deadline: first those of the database; then, if its schema is sound, those of its
- * content, concurrently. The findings keep the order of `checks`.
- */
+/** Runs checks concurrently, each with its deadline. The findings keep the order of `checks`. */
 export async function examine(
   patient: Patient,
   checks: readonly Check[],
   deadlineMs = CHECK_DEADLINE_MS,
-): Promise<Examination> {
-  const runAll = (some: readonly Check[]) =>
-    Promise.all(some.map((check) => runCheck(check, patient, deadlineMs)));
-  const first = await runAll(checks.filter(({ needs }) => needs === "database"));
-  const rest = checks.filter(({ needs }) => needs === undefined);
-  const proofs = checks.filter(({ provesSchema }) => provesSchema).map(({ name }) => name);
-  const schemaIsSound = !first
-    .flat()
-    .some(({ check, level }) => level === "problem" && proofs.includes(check));
-  const found = [...first, ...(schemaIsSound ? await runAll(rest) : [])].flat();
-  return {
-    findings: checks.flatMap(({ name }) => found.filter(({ check }) => check === name)),
-    skipped: schemaIsSound ? [] : rest.map(({ name }) => name),
-  };
-}
-
-async function runCheck(check: Check, patient: Patient, deadlineMs: number): Promise<CheckFinding[]> {
-  const over = new AbortController();
-  const remarks = await Promise.race([
-    check.run(patient, over.signal).catch((error: unknown): Remark[] => [toRemark(error)]),
-    lateRemark(patient.clock, deadlineMs, over.signal),
-  ]);
-  over.abort();
-  return remarks.map((remark) => ({ check: check.name, ...remark }));
+): Promise<CheckFinding[]> {
+  const findings = checks.map(async (check) => {
+    const over = new AbortController();
+    const remarks = await Promise.race([
+      check.run(patient, over.signal).catch((error: unknown): Remark[] => [toRemark(error)]),
+      lateRemark(patient.clock, deadlineMs, over.signal),
+    ]);
+    over.abort();
+    return remarks.map((remark) => ({ check: check.name, ...remark }));
+  });
+  return (await Promise.all(findings)).flat();
 }
 
 async function lateRemark(clock: Clock, deadlineMs: number, signal: AbortSignal): Promise<Remark[]> {
   await clock.sleep(deadlineMs, signal).catch(() => undefined);
-  return [
-    problem(
-      `No answer within ${deadlineMs / 1_000} s.`,
-      "Check whether the server hangs or a firewall drops the connection.",
-    ),
-  ];
+  const fix = "Check whether the server hangs or a firewall drops the connection.";
+  return [problem(`No answer within ${deadlineMs / 1_000} s.`, fix)];
 }

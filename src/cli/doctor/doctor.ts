@@ -2,16 +2,9 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
 import { examine, toRemark } from "./check.ts";
-import type { Check, CheckFinding, Examination, Level } from "./check.ts";
-import {
-  countOf,
-  ProblemsFoundError,
-  makePaint,
-  printJson,
-  printLine,
-  printNotice,
-} from "../output/terminal.ts";
-import type { Paint } from "../output/terminal.ts";
+import type { CheckFinding, Level, Patient } from "./check.ts";
+import { ProblemsFoundError, countOf, makePaint } from "../output/terminal.ts";
+import { printJson, printLine, printNotice } from "../output/terminal.ts";
 import { readConfig } from "../input/session.ts";
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
@@ -23,17 +16,7 @@ import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";
 import { readHealth } from "../commands/status.ts";
-import {
-  commitCheck,
-  coverageCheck,
-  eventsCheck,
-  outgoingCheck,
-  pollerCheck,
-  quarantineCheck,
-  queueCheck,
-  singleReadCheck,
-  workerCheck,
-} from "./mirrorChecks.ts";
+import { mirrorCheck, singleReadCheck } from "./mirrorChecks.ts";
 import { endpointCheck, providerCheck } from "./outsideChecks.ts";
 import { loginCheck, migrationsCheck, postgresCheck, readerCheck, secretsCheck } from "./serverChecks.ts";
 
@@ -44,6 +27,7 @@ interface Options {
   readonly json?: boolean;
 }
 
+/** `doctor` examines everything from outside in: configuration, Postgres, the provider, the webhooks, the mirror. */
 export function register(program: Command): void {
   program
     .command("doctor")
@@ -52,18 +36,16 @@ export function register(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText(
       "after",
-      "\nChanges nothing. Each finding comes with a fix. Exits with code 3 if there is a problem or an alert condition holds.",
+      "\nChanges nothing. Each finding comes with a fix. Exits with code 3 if there is a problem; warnings alone exit with 0.",
     )
     .action(async (options: Options) => {
       const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
       const examination = await diagnose({ readConfig, publicUrl });
-      if (options.json === true) printJson({ ...examination, ...countLevels(examination.findings) });
-      else print(examination);
-      if (
-        examination.findings.some(({ level, condition }) => level === "problem" || condition !== undefined)
-      ) {
-        throw new ProblemsFoundError("doctor found problems");
-      }
+      const count = (wanted: Level) => examination.findings.filter(({ level }) => level === wanted).length;
+      const counts = { problems: count("problem"), warnings: count("warning") };
+      if (options.json === true) printJson({ ...examination, ...counts });
+      else print(examination, counts);
+      if (counts.problems > 0) throw new ProblemsFoundError("doctor found problems");
     });
 }
 
@@ -76,47 +58,31 @@ function readPublicUrl(text: string): string {
   return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
 }
 
-function print({ findings, skipped }: Examination): void {
+function print(
+  { findings, skipped }: Examination,
+  { problems, warnings }: { problems: number; warnings: number },
+): void {
   const paint = makePaint(process.stdout);
+  const marks = { ok: paint("green", "✔"), warning: paint("yellow", "!"), problem: paint("red", "✖") };
   for (const { check, level, sentence, fix } of findings) {
-    printLine(`${mark(level, paint)} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
+    printLine(`${marks[level]} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
     if (fix !== undefined) printLine(`${" ".repeat(NAME_WIDTH + 3)}fix: ${fix}`);
   }
   if (skipped.length > 0) printNotice(`Skipped because a prerequisite is missing: ${skipped.join(", ")}.`);
-  const { problems, warnings } = countLevels(findings);
-  const counted = [countOf(problems, "problem"), countOf(warnings, "warning")].join(", ");
-  printNotice(problems + warnings === 0 ? "All is well." : `${counted}.`);
+  const counted = `${countOf(problems, "problem")}, ${countOf(warnings, "warning")}.`;
+  printNotice(problems + warnings === 0 ? "All is well." : counted);
 }
 
-function mark(level: Level, paint: Paint): string {
-  if (level === "ok") return paint("green", "✔");
-  return level === "warning" ? paint("yellow", "!") : paint("red", "✖");
+export interface Examination {
+  readonly findings: readonly CheckFinding[];
+  /** Names of the checks that were skipped because their prerequisites are missing. */
+  readonly skipped: readonly string[];
 }
 
-function countLevels(findings: readonly CheckFinding[]) {
-  const count = (wanted: Level) => findings.filter(({ level }) => level === wanted).length;
-  return { problems: count("problem"), warnings: count("warning") };
-}
-
-/** All checks, in the order of the output. */
-const CHECKS: readonly Check[] = [
-  postgresCheck,
-  migrationsCheck,
-  loginCheck,
-  readerCheck,
-  secretsCheck,
-  commitCheck,
-  queueCheck,
-  providerCheck,
-  endpointCheck,
-  eventsCheck,
-  workerCheck,
-  pollerCheck,
-  coverageCheck,
-  quarantineCheck,
-  singleReadCheck,
-  outgoingCheck,
-];
+const SERVER_CHECKS = [postgresCheck, migrationsCheck, secretsCheck];
+/** They need current tables. */
+const CONTENT_CHECKS = [loginCheck, readerCheck, providerCheck, endpointCheck, mirrorCheck, singleReadCheck];
+const namesOf = (checks: readonly { name: string }[]) => checks.map(({ name }) => name);
 
 const CONNECTIONS = 4;
 const STATEMENT_TIMEOUT_MS = 8_000;
@@ -129,14 +95,14 @@ export async function diagnose(from: {
   readConfig: () => Config;
   publicUrl: string | null;
 }): Promise<Examination> {
-  const { readConfig, publicUrl } = from;
+  const { publicUrl } = from;
   let config: Config;
   try {
-    config = readConfig();
+    config = from.readConfig();
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const findings = error.message.split("\n").map(toConfigFinding);
-    return { findings, skipped: CHECKS.map(({ name }) => name) };
+    return { findings, skipped: namesOf([...SERVER_CHECKS, ...CONTENT_CHECKS]) };
   }
   const about = describeConfiguration(config);
   let database;
@@ -144,32 +110,36 @@ export async function diagnose(from: {
     config = await configureHere(config);
     database = await openDatabase(config);
   } catch (error) {
-    const findings = [about, { check: "postgres", ...toRemark(error) }];
-    return { findings, skipped: CHECKS.slice(1).map(({ name }) => name) };
+    const findings = [about, { check: postgresCheck.name, ...toRemark(error) }];
+    return { findings, skipped: namesOf([...SERVER_CHECKS.slice(1), ...CONTENT_CHECKS]) };
   }
-  const logger = makeLogger({ level: "fatal", format: config.logFormat, service: "doctor" });
   const { url } = database;
+  const shared = { config, database, publicUrl, clock: systemClock };
+  const logger = makeLogger({ level: "fatal", format: config.logFormat, service: "doctor" });
   const options = { url, purpose: "doctor", max: CONNECTIONS, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   try {
-    const { findings, skipped } = await withPool(options, (pool) => {
+    return await withPool(options, (pool) => {
       let read: Promise<Health> | undefined;
       const health = () => (read ??= readHealth({ config, pool, databaseUrl: url }));
-      return examine({ config, database, pool, clock: systemClock, logger, publicUrl, health }, CHECKS);
+      return examineAll({ ...shared, logger, pool, health }, about);
     });
-    return { findings: [about, ...findings], skipped };
   } finally {
     await database.close();
   }
 }
 
+async function examineAll(patient: Patient, about: CheckFinding): Promise<Examination> {
+  const first = [about, ...(await examine(patient, SERVER_CHECKS))];
+  if (first.some(({ check, level }) => check === migrationsCheck.name && level === "problem"))
+    return { findings: first, skipped: namesOf(CONTENT_CHECKS) };
+  return { findings: [...first, ...(await examine(patient, CONTENT_CHECKS))], skipped: [] };
+}
+
 function describeConfiguration(config: Config): CheckFinding {
   const set = describeConfig(config, ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "none";
-  return {
-    check: "configuration",
-    level: "ok",
-    sentence: `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`,
-  };
+  const sentence = `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`;
+  return { check: "configuration", level: "ok", sentence };
 }
 
 /** Each line of a configuration error states the problem and then, in a second sentence, the fix. */

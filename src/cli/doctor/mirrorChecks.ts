@@ -1,122 +1,45 @@
-import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Area, SourceFacts } from "../../health/condition.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import { commandOn } from "../../domain/shellWord.ts";
+import type { SourceFacts } from "../../health/condition.ts";
 import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
-import type { Health } from "../../health/health.ts";
-import type { Holding } from "../../health/judge.ts";
-import { formatSpan } from "../output/terminal.ts";
-import { ok, remarkHolding, warning } from "./check.ts";
-import type { Check, Patient, Remark } from "./check.ts";
 import { readFailing } from "../../poll/ledger/refetches.sql.ts";
 import { ProviderError } from "../../provider/errors.ts";
-import { commandOn } from "../../domain/shellWord.ts";
+import { ok, warning } from "./check.ts";
+import type { Check, Remark } from "./check.ts";
 
-/** Reports the conditions of an area, and the healthy state of each source without any. */
-function makeSourceCheck(name: string, area: Area, describe: (source: SourceFacts) => Remark): Check {
-  return {
-    name,
-    async run(patient) {
-      const { facts, ...judged } = await patient.health();
-      const { subjects, remarks } = remarkOn(area, judged);
-      const fine = facts.sources.filter(({ sourceId }) => !subjects.includes(sourceId));
-      if (facts.sources.length === 0) return [ok("There is no source yet.")];
-      return [...remarks, ...fine.map(describe)];
-    },
-  };
-}
-
-/** Reports the conditions of an area that does not concern sources, or that none holds. */
-function makeServerCheck(name: string, area: Area, fine: (patient: Patient) => string): Check {
-  return {
-    name,
-    async run(patient) {
-      const { remarks } = remarkOn(area, await patient.health());
-      return remarks.length > 0 ? remarks : [ok(fine(patient))];
-    },
-  };
-}
-
-/** The conditions of an area that hold or begin to, and what they are about. */
-function remarkOn(area: Area, { holding, beginning }: Pick<Health, "holding" | "beginning">) {
-  const isIts = ({ condition }: Holding) => condition.area === area;
-  const [held, begun] = [holding.filter(isIts), beginning.filter(isIts)];
-  return {
-    subjects: [...held, ...begun].map(({ subject }) => subject),
-    remarks: [
-      ...held.map(remarkHolding),
-      ...begun.map(({ cause, remedy }) => warning(`Watching: ${cause}`, remedy)),
-    ],
-  };
-}
-
-export const commitCheck = makeServerCheck("commits", "database", () => "Postgres commits.");
-export const queueCheck = makeServerCheck("queue", "queue", ({ config }) =>
-  config.redisUrls.length === 0 ? "The queue is in Postgres." : "Redis answers and never evicts jobs.",
-);
-export const outgoingCheck = makeServerCheck("outgoing webhooks", "outgoing", () => "No endpoint fails.");
-
-export const eventsCheck = makeSourceCheck("events", "events", (source) => {
-  const { sourceId, lost, lastEventAt, now, wrongSignatures } = source;
-  const last = lastEventAt === null ? "" : describeAgo(now, lastEventAt);
-  const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
-  const health = describeWebhooks(source);
-  switch (health) {
-    case "not-configured":
-      return ok(`${sourceId}: polled only.`);
-    case "never-seen":
-      if (source.configured === null) return ok(`${sourceId}: no event has ever arrived.`);
-      return warning(
-        `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
-        `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
-      );
-    case "working":
-      return ok(`${sourceId}: the last event arrived ${last}, and none was lost in 24 h.${forged}`);
-    case "without-secret":
-      return ok(`${sourceId}: every call is answered 404.`);
-    case "losing":
-    case "refused":
-    case "stopped":
-      return ok(
-        `${sourceId}: the last event arrived ${last}; ${lost} were lost in 24 h, and polling repaired them.${forged}`,
-      );
-  }
-});
-
-export const workerCheck = makeSourceCheck(
-  "worker",
-  "worker",
-  ({ sourceId, pending, oldestPendingAt, now }) =>
-    oldestPendingAt === null
-      ? ok(`${sourceId}: no event is waiting.`)
-      : ok(
-          `${sourceId}: ${pending} events are waiting, the oldest arrived ${describeAgo(now, oldestPendingAt)}.`,
-        ),
-);
-
-export const pollerCheck = makeSourceCheck(
-  "poller",
-  "poller",
-  ({ sourceId, lastCycleEndedAt, lastError, now }) => {
-    if (lastCycleEndedAt === null) return ok(`${sourceId}: not polled yet.`);
-    const trouble = lastError === null ? "" : `, with a recent error: ${lastError}`;
-    return ok(`${sourceId}: the last poll ended ${describeAgo(now, lastCycleEndedAt)}${trouble}.`);
+/** The conditions that hold or begin to, each under the name of its area; and how far each source is complete. */
+export const mirrorCheck: Check = {
+  name: "mirror",
+  async run(patient) {
+    const { facts, holding, beginning } = await patient.health();
+    return [
+      ...holding.map(({ condition, cause, remedy }): Remark => {
+        const level = condition.severity === "critical" ? "problem" : "warning";
+        return { check: condition.area, level, sentence: cause, fix: remedy, condition: condition.name };
+      }),
+      ...beginning.map(({ condition, cause, remedy }) => ({
+        ...warning(`Watching: ${cause}`, remedy),
+        check: condition.area,
+      })),
+      ...(facts.sources.length === 0 ? [ok("There is no source yet.")] : []),
+      ...facts.sources.flatMap(describeSource),
+    ];
   },
-);
+};
 
-export const coverageCheck = makeSourceCheck("coverage", "coverage", ({ sourceId, safeThrough, gaps }) => {
-  if (safeThrough === null)
-    return ok(`${sourceId}: not verified yet; expect the first proof within a quarter of an hour.`);
-  const exact = formatInstant(safeThrough, 0);
-  if (gaps > 0) return ok(`${sourceId}: complete up to ${exact}; new gaps are being read.`);
-  return ok(`${sourceId}: complete up to ${exact}, without gaps.`);
-});
-
-export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ sourceId }) =>
-  ok(`${sourceId}: empty.`),
-);
-
-function describeAgo(now: Instant, at: Instant): string {
-  return `${formatSpan(Math.max(0, millisFromInstant(now - at)))} ago`;
+function describeSource(source: SourceFacts): Remark[] {
+  const { sourceId, safeThrough, wrongSignatures, configured } = source;
+  const complete =
+    safeThrough === null
+      ? "not verified yet; expect the first proof within a quarter of an hour"
+      : `complete up to ${formatInstant(safeThrough, 0)}`;
+  const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
+  const silent = warning(
+    `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
+    `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
+  );
+  const isSilent = configured === true && describeWebhooks(source) === "never-seen";
+  return [ok(`${sourceId}: ${complete}.${forged}`), ...(isSilent ? [{ ...silent, check: "events" }] : [])];
 }
 
 const NAMED_MAX = 5;
@@ -136,9 +59,8 @@ export const singleReadCheck: Check = {
         warnOf(sourceId, reference, `${lastError}, ${failures} times in a row`),
       );
     const more = failing.length - named.length;
-    return more === 0
-      ? named
-      : [...named, warning(`${more} more orders cannot be read singly either.`, "See /ops/refetches.")];
+    if (more === 0) return named;
+    return [...named, warning(`${more} more orders cannot be read singly either.`, "See /ops/refetches.")];
   },
 };
 

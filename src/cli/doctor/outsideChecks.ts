@@ -172,32 +172,34 @@ function explainUnreachable(url: string, error: unknown, { publicUrl }: Patient)
   );
 }
 
+/** What answers of something else say, by the beginning of their status. */
+const WRONG_ANSWERS: readonly (readonly [status: RegExp, sentence: string, fix: string])[] = [
+  [
+    /^401/,
+    "answers 401, but the answer is not order-mirror's: something in front of it asks for a login.",
+    "Let the proxy forward /webhooks/ without its own login; signatures authenticate the events.",
+  ],
+  [
+    /^404/,
+    "answers 404: no source of that name has webhook secrets there, or a proxy changes the path.",
+    "Set the source's webhook secrets where the web process runs, restart it, and pass the whole path on.",
+  ],
+  [
+    /^2/,
+    "accepts an unsigned call, so the server there is not order-mirror.",
+    "Correct the proxy or the address; events sent there are lost.",
+  ],
+  [
+    /^3/,
+    "redirects; webhook senders do not follow redirects.",
+    "Enter the redirect's target as the webhook address at the provider.",
+  ],
+];
+
 function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: boolean }): Remark {
   if (status === 401 && isOurs) return ok(`${url} answers, and refuses an unsigned call.`);
-  if (status === 401) {
-    return problem(
-      `${url} answers 401, but the answer is not order-mirror's: something in front of it asks for a login.`,
-      "Let the proxy forward /webhooks/ without its own login; signatures authenticate the events.",
-    );
-  }
-  if (status === 404) {
-    return problem(
-      `${url} answers 404: no source of that name has webhook secrets there, or a proxy changes the path.`,
-      "Set the source's webhook secrets where the web process runs, restart it, and pass the whole path on.",
-    );
-  }
-  if (status >= 200 && status < 300) {
-    return problem(
-      `${url} accepts an unsigned call, so the server there is not order-mirror.`,
-      "Correct the proxy or the address; events sent there are lost.",
-    );
-  }
-  if (status >= 300 && status < 400) {
-    return problem(
-      `${url} redirects; webhook senders do not follow redirects.`,
-      "Enter the redirect's target as the webhook address at the provider.",
-    );
-  }
+  const known = WRONG_ANSWERS.find(([pattern]) => pattern.test(String(status)));
+  if (known !== undefined) return problem(`${url} ${known[1]}`, known[2]);
   return problem(
     `${url} answers ${status} instead of 401.`,
     "Check the log of the web process, or of the proxy in front of it; `/readyz?verbose` shows what it lacks.",

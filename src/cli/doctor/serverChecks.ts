@@ -16,24 +16,14 @@ export const SKEW_NOTED_SECONDS = 5;
 /** Postgres itself: version, durability, clock. */
 export const postgresCheck: Check = {
   name: "postgres",
-  needs: "database",
   async run({ pool, database, clock }) {
     const askedAt = millisFromInstant(clock.now()) / 1_000;
     const facts = await readServerFacts(pool);
     const answeredAt = millisFromInstant(clock.now()) / 1_000;
-    const remarks = [
-      ...judgeDurability(facts),
-      ...judgeTimeZone(facts, database.embedded),
-      ...judgeClock(facts.now, askedAt, answeredAt),
-    ];
+    const remarks = [...judgeDurability(facts), ...judgeClock(facts.now, askedAt, answeredAt)];
+    if (remarks.length > 0) return remarks;
     const place = database.embedded ? "embedded" : "DATABASE_URL";
-    return remarks.length > 0
-      ? remarks
-      : [
-          ok(
-            `PostgreSQL ${facts.version} (${place}), ${facts.timeZone}, synchronous_commit ${facts.synchronousCommit}.`,
-          ),
-        ];
+    return [ok(`PostgreSQL ${facts.version} (${place}), synchronous_commit ${facts.synchronousCommit}.`)];
   },
 };
 
@@ -57,16 +47,6 @@ function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerFac
   ];
 }
 
-function judgeTimeZone({ timeZone }: ServerFacts, embedded: boolean): Remark[] {
-  if (embedded || ["UTC", "Etc/UTC", "GMT"].includes(timeZone)) return [];
-  return [
-    warning(
-      `The database's time zone is ${timeZone}, so reports show local times.`,
-      "psql: alter database … set timezone to 'UTC';",
-    ),
-  ];
-}
-
 /** The server read its clock at some moment between question and answer. */
 function judgeClock(serverNow: number, askedAt: number, answeredAt: number): Remark[] {
   const skew =
@@ -82,8 +62,6 @@ function judgeClock(serverNow: number, askedAt: number, answeredAt: number): Rem
 
 export const migrationsCheck: Check = {
   name: "migrations",
-  needs: "database",
-  provesSchema: true,
   async run({ database }) {
     const { findings } = await examineSchema(database.url);
     if (findings.length === 0) return [ok("The schema is current.")];
@@ -148,7 +126,6 @@ const PASSWORD_LENGTH_ADVISED = 16;
 /** Checks whether passwords and tokens can be guessed, and whether other accounts can read the files with secrets. */
 export const secretsCheck: Check = {
   name: "secrets",
-  needs: "database",
   run({ config }) {
     const files = listReadableSecrets(ENVIRONMENT, ENV_FILE).map((file) =>
       warning(
@@ -167,25 +144,16 @@ function listWeak({ opsPassword, opsViewerPassword, metricsToken, apiTokens }: C
   const passwords = [
     { name: "OPS_PASSWORD", secret: opsPassword ?? "" },
     { name: "OPS_VIEWER_PASSWORD", secret: opsViewerPassword ?? "" },
-  ];
+  ].filter(({ secret }) => secret !== "");
   const tokens = [
-    { name: "METRICS_TOKEN", secret: metricsToken ?? "" },
+    ...(metricsToken === null ? [] : [{ name: "METRICS_TOKEN", secret: metricsToken }]),
     ...apiTokens.map(({ token }, place) => ({ name: `Entry ${place + 1} of API_TOKENS`, secret: token })),
   ];
-  const isSet = ({ secret }: { secret: string }) => secret !== "";
-  const patterns = [...passwords, ...tokens]
-    .filter(isSet)
-    .filter(({ secret }) => new Set(secret).size < DIFFERENT_MIN);
-  const short = passwords.filter(isSet).filter(({ secret }) => secret.length < PASSWORD_LENGTH_ADVISED);
+  const patterns = [...passwords, ...tokens].filter(({ secret }) => new Set(secret).size < DIFFERENT_MIN);
+  const short = passwords.filter(({ secret }) => secret.length < PASSWORD_LENGTH_ADVISED);
+  const fix = "Create a new one with: openssl rand -hex 24";
   return [
-    ...patterns.map(({ name }) =>
-      warning(`${name} repeats only a few characters.`, "Create a new one with: openssl rand -hex 24"),
-    ),
-    ...short.map(({ name }) =>
-      warning(
-        `${name} has fewer than ${PASSWORD_LENGTH_ADVISED} characters.`,
-        "Create a longer one with: openssl rand -hex 12",
-      ),
-    ),
+    ...patterns.map(({ name }) => warning(`${name} repeats only a few characters.`, fix)),
+    ...short.map(({ name }) => warning(`${name} has fewer than ${PASSWORD_LENGTH_ADVISED} characters.`, fix)),
   ];
 }

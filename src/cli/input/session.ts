@@ -1,5 +1,9 @@
 import { hostname, userInfo } from "node:os";
 import { createInterface } from "node:readline/promises";
+import { InvalidArgumentError } from "commander";
+import type { Instant } from "../../domain/order/instant.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { assertMigrated } from "../../database/migrations.ts";
 import { withDatabase } from "../../roles/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
@@ -27,12 +31,17 @@ export function readConfig(): Config {
   return loadConfig(ENVIRONMENT, { checkScheme });
 }
 
+/** What a command works on. */
+export interface Mirror {
+  readonly config: Config;
+  readonly pool: Pool;
+  readonly databaseUrl: string;
+}
+
 /**
  * Runs a short command against the database. Joins the embedded server, or starts it for the duration of the command.
  */
-export async function withMirror<Result>(
-  use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
-): Promise<Result> {
+export async function withMirror<Result>(use: (mirror: Mirror) => Promise<Result>): Promise<Result> {
   const config = await configureHere(readConfig());
   return withDatabase(config, async ({ url }) => {
     await assertMigrated(url);
@@ -145,30 +154,40 @@ export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<
 }
 
 /**
- * Asks a person to confirm a change; returns true for y or yes. Throws ConfigurationError when stdin is not a terminal;
- * `--yes` answers in advance.
+ * Whether a change may be made: with `--yes`, or when a person answers y or yes. Throws ConfigurationError when stdin is
+ * not a terminal.
  */
-export async function confirm(question: string): Promise<boolean> {
+export async function isAgreed(
+  { yes }: { readonly yes?: boolean | undefined },
+  question: string,
+): Promise<boolean> {
+  if (yes === true) return true;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
     throw new ConfigurationError("This is not a terminal, so nobody can confirm.", {
       fix: "Check with --dry-run first, if the command has it; then add --yes.",
     });
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await terminal.question(`${question} [y/N] `).finally(() => terminal.close());
+  if (/^y(es)?$/i.test(answer.trim())) return true;
+  printNotice("Nothing was done.");
+  return false;
+}
+
+/** An instant, or a duration back from now, in an option. */
+export function parseWhen(text: string): Instant {
   try {
-    const answer = await terminal.question(`${question} [y/N] `);
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
+    return resolveSince(text, systemClock.now());
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    throw new InvalidArgumentError(`${error.message} ${error.fix ?? ""}`);
   }
 }
 
-/** Whether a change may be made: with `--yes`, or when a person agrees. Otherwise it says that nothing was done. */
-export async function isAgreed(
-  { yes }: { readonly yes?: boolean | undefined },
-  question: string,
-): Promise<boolean> {
-  if (yes === true || (await confirm(question))) return true;
-  printNotice("Nothing was done.");
-  return false;
+/** Makes the parser of a whole number from 0 to `max` in an option. */
+export function parseCount(max: number) {
+  return (text: string): number => {
+    if (/^\d{1,9}$/.test(text) && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`It must be a whole number of at most ${max}.`);
+  };
 }

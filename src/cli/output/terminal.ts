@@ -1,7 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { Transform } from "node:stream";
 import type { Writable } from "node:stream";
 import { styleText } from "node:util";
 import { CommanderError } from "commander";
+import { formatInstant } from "../../domain/order/instant.ts";
 import { wantsColor } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
@@ -10,15 +12,15 @@ import { isFullDisk } from "../../runtime/dataFolder.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
-/** The codes of our own styles, which only set colour and weight. */
-const STYLE_CODE = new RegExp(`(${"\u001b"}${String.raw`\[(?:1|2|22|3[1-6]|39)m`})`);
+const ESCAPE = "\u001b";
+/** Stands for ESCAPE in our own styles until the text is written. Data cannot know it, so it cannot set a colour. */
+const OWN_ESCAPE = randomUUID();
 
 function escapeAround(line: string): string {
-  // Every second part is a style code.
   return line
-    .split(STYLE_CODE)
-    .map((part, place) => (place % 2 === 1 ? part : escapeControls(part, { lines: true })))
-    .join("");
+    .split(OWN_ESCAPE)
+    .map((part) => escapeControls(part, { lines: true }))
+    .join(ESCAPE);
 }
 
 /** A stream to stdout; on a terminal, it escapes control characters. */
@@ -55,11 +57,23 @@ export function printJson(value: unknown): void {
   );
 }
 
+/** The members of a record, with its instants as text. */
+export function writeTimes(record: object): Record<string, unknown> {
+  const write = (value: unknown): unknown => {
+    if (typeof value === "bigint") return formatInstant(value);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? writeTimes(value) : value;
+  };
+  const members = Object.entries(record) as [string, unknown][];
+  return Object.fromEntries(members.map(([name, value]) => [name, write(value)]));
+}
+
 /** Styles the text of one line if `stream` is a terminal and NO_COLOR is not set (no-color.org). */
 export function makePaint(stream: { isTTY?: boolean }) {
   const plain = stream.isTTY !== true || !wantsColor();
   return (style: Style, text: string) =>
-    plain ? escapeControls(text) : styleText(style, escapeControls(text));
+    plain
+      ? escapeControls(text)
+      : styleText(style, escapeControls(text), { validateStream: false }).replaceAll(ESCAPE, OWN_ESCAPE);
 }
 export type Paint = ReturnType<typeof makePaint>;
 
@@ -81,6 +95,10 @@ export function alignColumns(table: readonly (readonly string[])[]): string[] {
       .join("  ")
       .trimEnd(),
   );
+}
+
+export function printTable(rows: readonly (readonly string[])[]): void {
+  for (const line of alignColumns(rows)) printLine(line);
 }
 
 /** `1 request`, `2 requests`. */

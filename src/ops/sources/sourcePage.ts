@@ -204,9 +204,6 @@ function renderTask(task: OpenTask): Html {
     ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
     <span class="dim">${running ? pace : ""}</span>
     ${lastError !== null && html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
-    <span class="dim"
-      ><code>order-mirror ${kind === "backfill" ? "backfill" : "verify"} --watch ${id}</code></span
-    >
   </li> `;
 }
 

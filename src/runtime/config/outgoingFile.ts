@@ -2,7 +2,7 @@ import path from "node:path";
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
-import { namesThisMachine } from "../http/loopback.ts";
+import { isUnprotected } from "./providerAddress.ts";
 import type { CheckScheme } from "./sources.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
@@ -110,7 +110,7 @@ function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme
 /** Orders name people: they are sent encrypted. */
 function findEndpointProblem({ url: text }: z.output<typeof webhookSchema>): string | undefined {
   const url = new URL(text);
-  return url.protocol === "http:" && !namesThisMachine(url.host)
+  return isUnprotected(url)
     ? "url must start with https://: over http anybody on the way can read orders. Only this machine may use http."
     : undefined;
 }

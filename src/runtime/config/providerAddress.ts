@@ -8,10 +8,15 @@ export function findAddressProblem(address: string): string | undefined {
   if (holdsLogin(url)) return "must not contain a user or password; the key goes in a variable";
   if (url.search !== "" || url.hash !== "") return "must not contain a query or a fragment";
   if (/\/v1\/*$/.test(url.pathname)) return "must not end in /v1, which every request adds; remove it";
-  if (url.protocol === "http:" && !namesThisMachine(url.host)) {
+  if (isUnprotected(url)) {
     return "must start with https://: over http anybody on the way can read the key (only this machine may use http)";
   }
   return undefined;
+}
+
+/** Over http anybody on the way can read what is sent, so only this machine may use it. */
+export function isUnprotected({ protocol, host }: URL): boolean {
+  return protocol === "http:" && !namesThisMachine(host);
 }
 
 /** True also when a `/` that was not encoded has ended the password early. */

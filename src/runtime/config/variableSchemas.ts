@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
-import { holdsLogin } from "./providerAddress.ts";
+import { holdsLogin, isUnprotected } from "./providerAddress.ts";
 import { findPathProblem } from "../http/forwardedPaths.ts";
 
 /** One environment variable of the product. */
@@ -148,9 +148,9 @@ export const webAddress = text.refine(
 /** Whether it is an address that may be shown, and to which a request without a login is sent. */
 const isPublicAddress = (value: string) => isUrl(value, ["http:", "https:"]) && !holdsLogin(new URL(value));
 
-export const publicAddress = text.refine(
-  isPublicAddress,
-  "must be an address that starts with https:// or http://, without a user and password",
+export const alertAddress = text.refine(
+  (value) => isPublicAddress(value) && !isUnprotected(new URL(value)),
+  "must be an address that starts with https:// (only this machine may use http://), without a user and password",
 );
 
 /** A path is the prefix that a proxy removes from the addresses of webhooks. */

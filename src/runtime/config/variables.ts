@@ -12,7 +12,7 @@ import {
   metricsToken,
   oneOf,
   password,
-  publicAddress,
+  alertAddress,
   redisUrls,
   seconds,
   text,
@@ -188,7 +188,7 @@ export const VARIABLES = {
   },
   ...SIGN_ON_VARIABLES,
   ALERT_WEBHOOK_URL: {
-    schema: publicAddress,
+    schema: alertAddress,
     secret: true,
     unset: "no alerts are sent",
     meaning: "address to which alerts are sent, firing and resolved; none: no alerts are sent",

@@ -49,21 +49,28 @@ describe("order-mirror export", () => {
     expect((await run()).stderr).toMatch(/; complete up to 2026-11-20T12:30:00Z\.$/m);
   });
 
-  it("creates the file only when it is complete, and reports it as JSON", async () => {
+  it("creates the file of the filtered orders only when it is complete, and reports it as JSON", async () => {
     const file = path.join(folder, "orders.ndjson");
-    const { code, stdout } = await run("--format", "ndjson", "--output", file, "--json");
+    const filters = [
+      "--status",
+      "cancelled",
+      "--since",
+      "2026-11-20T11:00:00Z",
+      "--until",
+      "2026-11-20T12:00:00Z",
+    ];
+    const { code, stdout } = await run("--format", "ndjson", "--output", file, "--json", ...filters);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ orders: 3, file, format: "ndjson" });
-    expect(rowsOf(await readFile(file, "utf8"))).toHaveLength(3);
+    expect(JSON.parse(stdout)).toMatchObject({ orders: 1, file, format: "ndjson" });
+    const rows = rowsOf(await readFile(file, "utf8")).map((row) => JSON.parse(row) as { reference: string });
+    expect(rows.map(({ reference }) => reference)).toEqual(["DO-2"]);
     expect(await readdir(folder)).toEqual(["orders.ndjson"]);
   });
 
   it.each([
-    [["--updated-since", "yesterday"], '"yesterday" is neither a duration, a date, nor an instant.'],
-    [["--updated-until", "P1D"], "--updated-since and --updated-until must be sent together."],
+    [["--status", "lost"], "status must be one of created"],
     [["--branch", "nowhere"], "No branch has this reference or id"],
     [["--source", "other"], "There is no source other"],
-    [["--fleet", ""], "--fleet must be a text of 1 to 255 characters."],
     [["--json"], "--json prints a summary, but stdout is used for the orders."],
   ])("refuses %j with exit code 2, in the words of the command line, and as JSON", async (args, message) => {
     const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];

@@ -61,6 +61,8 @@ interface KubernetesObject {
   readonly spec?: {
     readonly selector?: Selector;
     readonly podSelector?: Selector;
+    readonly policyTypes?: readonly string[];
+    readonly egress?: unknown;
     readonly template?: {
       metadata: { labels: Labels };
       spec: {
@@ -76,7 +78,10 @@ interface KubernetesObject {
 const EVERYTHING = {
   imagePullSecrets: [{ name: "registry" }],
   ingress: { enabled: true, className: "nginx", tlsSecret: "mirror-tls", annotations: { note: "yes" } },
-  networkPolicy: { from: [{ podSelector: { matchLabels: { app: "ingress" } } }] },
+  networkPolicy: {
+    from: [{ podSelector: { matchLabels: { app: "ingress" } } }],
+    egress: [{ ports: [{ port: 5432 }] }],
+  },
   podMonitor: { enabled: true },
 };
 
@@ -203,6 +208,15 @@ describe.runIf(canRender)("the Helm chart", () => {
         });
       }
     }
+  });
+
+  it("limits where the processes connect to if the values say so", () => {
+    const policies = (objects: readonly KubernetesObject[]) =>
+      objects
+        .filter(({ kind }) => kind === "NetworkPolicy")
+        .map(({ spec }) => [spec?.policyTypes, spec?.egress]);
+    expect(policies(plain)).toEqual(Array(2).fill([["Ingress"], undefined]));
+    expect(policies(full)).toEqual(Array(2).fill([["Ingress", "Egress"], [{ ports: [{ port: 5432 }] }]]));
   });
 
   it("contains the current alerts and the package's version", async () => {

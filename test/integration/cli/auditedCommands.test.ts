@@ -34,15 +34,11 @@ const by = { role: "command", person: `${account}@${hostname()}`, source: "live"
 
 it.each<[string[], object]>([
   [["refetch", "R1"], { action: "refetch", target: "R1", affected: 1 }],
-  [
-    ["backfill", "--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z", "--detach"],
-    { action: "backfill", target: "2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z", affected: 1 },
-  ],
   [["source", "pause", "live"], { action: "pause", target: "source live", affected: 1 }],
   [["source", "resume", "live"], { action: "resume", target: "source live", affected: 1 }],
   [
-    ["export", "--status", "created", "--fleet", "ada"],
-    { action: "export", target: "csv, status, fleet", affected: 0 },
+    ["export", "--since", "P1D", "--status", "created"],
+    { action: "export", target: "csv, since, status", affected: 0 },
   ],
   [
     ["replay", "--quarantine", "--yes"],
@@ -71,6 +67,7 @@ it("commands that only read leave no entry", async () => {
   for (const args of [
     ["status"],
     ["order", "R1"],
+    ["orders"],
     ["erase", "R1", "--dry-run"],
     ["replay", "--quarantine", "--dry-run"],
   ])

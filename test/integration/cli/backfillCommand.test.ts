@@ -32,61 +32,52 @@ function startPoller() {
   return poller;
 }
 
-it("requests a backfill from the poller, cancels it, and refuses wrong arguments", async () => {
-  const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
-  const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
-  expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
-  expect(asked.stderr).toContain(`order-mirror backfill --watch ${requestId}`);
-  expect(await run(["--cancel", requestId])).toMatchObject({
-    code: 0,
-    stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
-  });
-  expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
+const isAsked = () =>
+  expect
+    .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, { timeout: 60_000 })
+    .toBe(1);
+
+it("refuses wrong arguments", async () => {
   for (const wrong of [
     [],
     ["--from", "soon"],
     ["--from", "P1D", "--to", "P2D"],
     ["--from", "2062-01-01T00:00:00Z", "--to", "2063-01-01T00:00:00Z"],
-    ["--watch", "999"],
-  ]) {
+    ["--from", "P1D", "--source", "other"],
+  ])
     expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
-  }
-  expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
 });
 
-it("leaves it running at Ctrl-C and watches it to its end", async () => {
-  const isAsked = async () =>
-    expect
-      .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, {
-        timeout: 60_000,
-      })
-      .toBe(1);
-  const left = await run(["--from", "P9D"], isAsked);
-  expect(left.code).toBe(130);
-  const [, number = ""] = /--watch (\d+)/.exec(left.stderr) ?? [];
-  expect(left.stderr).toContain(`--cancel ${number}`);
+it("is in the audit log, and cancelled by Ctrl-C", async () => {
+  const left = await run(["--from", "2026-01-01", "--to", "2026-01-02"], isAsked);
+  expect(left).toMatchObject({ code: 130, stdout: "", stderr: "Cancelled; what was read stays.\n" });
+  const { rows } = await pool.query("select state from mirror.period_requests");
+  expect(rows).toEqual([{ state: "cancelled" }]);
+  const actions = await pool.query("select action, source_id, target, affected::int from mirror.ops_actions");
+  const target = "2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z";
+  expect(actions.rows).toEqual([{ action: "backfill", source_id: "live", target, affected: 1 }]);
+});
+
+it("is done by the poller that leads the source", async () => {
   const poller = startPoller();
-  const watched = await run(["--watch", number]);
-  await poller.close();
-  expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 order with") });
-  expect(watched.stdout).toContain("The mirror is complete from");
+  onTestFinished(() => poller.close());
+  const { code, stdout } = await run(["--from", "P9D"]);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Read 1 order with") });
+  expect(stdout).toContain("The mirror is complete from");
 });
 
-it("exits with 3 when part of the period could not be proved", async () => {
-  const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
-  const { requestId } = JSON.parse(stdout) as { requestId: string };
-  const end = (unproved: number) =>
-    pool.query(
-      "update mirror.period_requests set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
-      [unproved],
-    );
-  await end(2);
-  const watched = await run(["--watch", requestId]);
-  expect(watched).toMatchObject({ code: 3, stdout: expect.stringContaining("Read 0 orders") });
-  expect(watched.stderr).toContain("2 parts could not be proved complete");
-  expect(await run(["--watch", requestId, "--json"])).toMatchObject({ code: 3 });
-  await end(0);
-  expect(await run(["--watch", requestId])).toMatchObject({ code: 0 });
+it.each([
+  ["done", 2, 3, "2 parts could not be proved complete"],
+  ["done", 0, 0, ""],
+  ["failed", 0, 1, "order-mirror: It failed: the key is refused"],
+])("tells how it ended: %s with %i parts unproved", async (state, unproved, code, sentence) => {
+  const running = run(["--from", "P9D"]);
+  await isAsked();
+  await pool.query(
+    "update mirror.period_requests set state = $1, unproved = $2, last_error = 'the key is refused', started_at = now(), ended_at = now()",
+    [state, unproved],
+  );
+  expect(await running).toMatchObject({ code, stderr: expect.stringContaining(sentence) });
 });
 
 it("does the work itself while nothing polls, and ends with its result", async () => {

@@ -235,7 +235,7 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([
       expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
     ]);
-    expect(skipped).toContain("coverage");
+    expect(skipped).toContain("mirror");
   });
 
   it("reports a webhook address that cannot be reached, or where something else answers", async () => {
@@ -314,7 +314,7 @@ describe("doctor", () => {
     await seeCalls("wrong_signature", 1);
     const { findings } = await run(env);
     expect(troubles(findings)).toEqual([]);
-    expect(findings.filter(({ check }) => check === "events")).toContainEqual(
+    expect(findings.filter(({ check }) => check === "mirror")).toContainEqual(
       expect.objectContaining({
         sentence: expect.stringContaining("1 webhook call within 10 minutes had a wrong signature."),
       }),
@@ -427,7 +427,7 @@ it("lets no check delay the others", async () => {
     run: () => Promise.reject(new pg.DatabaseError("x", 1, "error")),
   };
   const patient = { clock: systemClock } as unknown as Patient;
-  const { findings } = await examine(patient, [hangs, fails], 50);
+  const findings = await examine(patient, [hangs, fails], 50);
   expect(findings).toMatchObject([
     { check: "hangs", level: "problem", sentence: expect.stringContaining("No answer within") },
     { check: "fails", level: "problem" },

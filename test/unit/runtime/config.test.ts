@@ -155,6 +155,11 @@ it("accepts the alerts' address and secret only together, and only a secret that
     url,
     secret,
   });
+  const refusedAddress = { ALERT_WEBHOOK_URL: "http://alerts.example/hook", ALERT_WEBHOOK_SECRET: secret };
+  expect(problemsOf(refusedAddress)).toContainEqual(
+    expect.stringContaining("must be an address that starts with https:// (only this machine"),
+  );
+  expect(problemsOf({ ...refusedAddress, ALERT_WEBHOOK_URL: "http://127.0.0.1:9/hook" })).toEqual([]);
   expect(problemsOf({ ALERT_WEBHOOK_URL: url })).toEqual([
     expect.stringContaining("without ALERT_WEBHOOK_SECRET"),
   ]);

@@ -1,16 +1,14 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { ConfigurationError } from "../../../domain/errors.ts";
-import type { Pool } from "../../../database/database.ts";
-import { countQuarantined } from "../../../quarantine/replay.sql.ts";
-import type { QuarantineCount, QuarantineFilter } from "../../../quarantine/replay.sql.ts";
-import { describeFilter, replayAll } from "../../../quarantine/replayAll.ts";
-import { makeApplyQueue } from "../../../queue/applyQueue.ts";
-import type { ApplyQueue } from "../../../queue/applyQueue.ts";
-import type { Config } from "../../../runtime/config/config.ts";
-import { makeLogger } from "../../../runtime/telemetry/logger.ts";
-import { audited, isAgreed, withMirror } from "../../input/session.ts";
-import { printJson, printLine, printNotice } from "../../output/terminal.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { countQuarantined } from "../../quarantine/replay.sql.ts";
+import type { QuarantineCount, QuarantineFilter } from "../../quarantine/replay.sql.ts";
+import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { audited, isAgreed, withMirror } from "../input/session.ts";
+import type { Mirror } from "../input/session.ts";
+import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly quarantine?: boolean;
@@ -20,12 +18,6 @@ interface Options {
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly json?: boolean;
-}
-
-interface Session {
-  readonly config: Config;
-  readonly pool: Pool;
-  readonly databaseUrl: string;
 }
 
 const HELP = `
@@ -51,12 +43,12 @@ export function register(program: Command): void {
           fix: "Give --quarantine, or --id, --reason or --source for a part of it.",
         });
       }
-      await withMirror((session) => runQuarantine(session, options));
+      await withMirror((mirror) => replay(mirror, options));
     });
 }
 
-async function runQuarantine(session: Session, options: Options): Promise<void> {
-  const { pool } = session;
+async function replay(mirror: Mirror, options: Options): Promise<void> {
+  const { pool } = mirror;
   const filter: QuarantineFilter = {
     quarantineId: options.id ?? null,
     sourceId: options.source ?? null,
@@ -75,7 +67,7 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
   const replayed = await audited(
     pool,
     action,
-    () => retry(session, { filter, throughId }),
+    () => retry(mirror, { filter, throughId }),
     ({ events, reads }) => events + reads,
   );
   if (options.json === true) printJson({ found: count, replayed });
@@ -83,10 +75,14 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
   printNotice("Next: order-mirror tail shows the decisions; order-mirror status counts what is left.");
 }
 
-async function retry(session: Session, chosen: { filter: QuarantineFilter; throughId: string }) {
-  const queue = await openQueue(session);
+async function retry(
+  { config, pool, databaseUrl }: Mirror,
+  chosen: { filter: QuarantineFilter; throughId: string },
+) {
+  const logger = makeLogger({ level: "warn", format: config.logFormat, service: "replay" });
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
   try {
-    return await replayAll(session.pool, chosen, queue.notify);
+    return await replayAll(pool, chosen, queue.notify);
   } finally {
     await queue.close();
   }
@@ -105,11 +101,6 @@ function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): st
         ]
       : []),
   ];
-}
-
-function openQueue({ config, databaseUrl }: Session): Promise<ApplyQueue> {
-  const logger = makeLogger({ level: "warn", format: config.logFormat, service: "replay" });
-  return makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
 }
 
 function parseId(text: string): string {

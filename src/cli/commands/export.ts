@@ -1,0 +1,187 @@
+import path from "node:path";
+import type { Writable } from "node:stream";
+import { open, rename, rm } from "node:fs/promises";
+import { finished } from "node:stream/promises";
+import { Option } from "commander";
+import type { Command } from "commander";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { withPool } from "../../database/database.ts";
+import type { Pool } from "../../database/database.ts";
+import { countExportedOrders } from "../../orders/export/orderExport.sql.ts";
+import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
+import { selectFreshness } from "../../orders/orderReads.sql.ts";
+import { resolveFilter, parseOrderFilter } from "../../orders/orderQuery.ts";
+import { RefusedRequestError } from "../../wire/refusal.ts";
+import { EXPORT_FORMATS, exportOrders } from "../../orders/export/exportOrders.ts";
+import type { ExportFormat } from "../../orders/export/exportOrders.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { audited, chooseSource, parseWhen, runUntilInterrupted, withMirror } from "../input/session.ts";
+import type { Mirror } from "../input/session.ts";
+import { formatSpan, makeProgressLine, openOutput, printJson, printNotice } from "../output/terminal.ts";
+import { describeFullDisk, isFullDisk } from "../../runtime/dataFolder.ts";
+
+interface Options {
+  readonly source?: string;
+  readonly since?: Instant;
+  readonly until?: Instant;
+  readonly status?: string;
+  readonly branch?: string;
+  readonly format: ExportFormat;
+  readonly output?: string;
+  readonly json?: boolean;
+}
+
+/** A slow reader of the output leaves the transaction idle. */
+const PATIENCE_MS = 600_000;
+const PROGRESS_EVERY_MS = 200;
+
+export function register(program: Command): void {
+  program
+    .command("export")
+    .description("write orders as CSV or NDJSON, to stdout or into a file")
+    .option("--source <id>", "the source; required if there are several")
+    .option("--since <when>", "updatedAt at or after this, such as 7d or 2026-11-21", parseWhen)
+    .option("--until <when>", "updatedAt before this", parseWhen)
+    .option("--status <status>", "with this status")
+    .option("--branch <name>", "of this branch: its reference or id")
+    .addOption(new Option("--format <format>", "output format").choices(EXPORT_FORMATS).default("csv"))
+    .option("--output <file>", "write to this file, which appears only when complete; default: stdout")
+    .option("--json", "print a JSON summary of the export; requires --output")
+    .action((options: Options) => {
+      assertPossible(options);
+      return withMirror((mirror) => runExport(mirror, options));
+    });
+}
+
+function assertPossible({ since, until, json, output }: Options): void {
+  if (json === true && output === undefined)
+    throw new ConfigurationError("--json prints a summary, but stdout is used for the orders.", {
+      fix: "Add --output FILE.",
+    });
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new ConfigurationError("The period ends before it begins.", {
+      fix: "Give a --since that is earlier than --until.",
+    });
+}
+
+async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promise<void> {
+  const { output, json } = options;
+  const filter = await readFilter(pool, options);
+  const startedMs = systemClock.monotonicMs();
+  // Before the orders are read: they have every change before it.
+  const freshness = await selectFreshness(pool, filter.sourceId);
+  const safeThrough = freshness === undefined ? null : formatInstant(freshness.safeThrough, 0);
+  const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
+  await withPool(poolOptions, (exportPool) =>
+    runUntilInterrupted(async (signal) => {
+      const action = { action: "export", sourceId: filter.sourceId, target: describeExport(options) };
+      const write = (out: Writable) =>
+        audited(pool, action, () => writeOrders({ pool, exportPool, filter, out, options, signal }), Number);
+      const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
+        (error: unknown) => {
+          // Ctrl-C, or a reader that closed early: not a failure, nothing to report.
+          if (!signal.aborted) throw error;
+        },
+      );
+      if (orders === undefined) return;
+      const elapsedMs = Math.round(systemClock.monotonicMs() - startedMs);
+      if (json === true) printJson({ orders, file: output, format: options.format, elapsedMs, safeThrough });
+      else
+        printNotice(
+          `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}; ${safeThrough === null ? "not verified yet" : `complete up to ${safeThrough}`}.`,
+        );
+    }),
+  );
+}
+
+/** Names of the filters in use, without their values: a branch could contain a person's name. */
+function describeExport({ format, ...options }: Options): string {
+  const used = (["since", "until", "status", "branch"] as const).filter(
+    (name) => options[name] !== undefined,
+  );
+  return `${format}, ${used.length === 0 ? "all orders" : used.join(", ")}`;
+}
+
+async function readFilter(
+  pool: Pool,
+  { source, since, until, status, branch }: Options,
+): Promise<OrderFilter> {
+  const isPeriod = since !== undefined || until !== undefined;
+  const wanted = {
+    ...(isPeriod && {
+      updatedSince: formatInstant(since ?? 0n),
+      updatedUntil: formatInstant(until ?? systemClock.now()),
+    }),
+    ...(status !== undefined && { status }),
+    ...(branch !== undefined && { branch }),
+  };
+  const sourceId = await chooseSource(pool, source);
+  try {
+    return await resolveFilter(pool, { sourceId, asked: parseOrderFilter(new URLSearchParams(wanted)) });
+  } catch (error) {
+    if (!(error instanceof RefusedRequestError)) throw error;
+    throw new ConfigurationError(error.message, { fix: "See order-mirror export --help." });
+  }
+}
+
+async function writeOrders(work: {
+  pool: Pool;
+  exportPool: Pool;
+  filter: OrderFilter;
+  out: Writable;
+  options: Options;
+  signal: AbortSignal;
+}): Promise<number> {
+  const { pool, exportPool, filter, out, options, signal } = work;
+  const { format } = options;
+  const total = await countExportedOrders(pool, filter);
+  const startedMs = systemClock.monotonicMs();
+  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
+  let shownMs = startedMs;
+  const onWritten = (count: number) => {
+    const nowMs = systemClock.monotonicMs();
+    if (nowMs - shownMs < PROGRESS_EVERY_MS) return;
+    shownMs = nowMs;
+    const elapsedMs = nowMs - startedMs;
+    line.show({ share: Math.min(1, count / total), elapsedMs, count, unit: "orders" });
+  };
+  try {
+    return await exportOrders({ pool: exportPool, format, filter, out, signal, onWritten });
+  } finally {
+    line.end();
+  }
+}
+
+class ExportFailedError extends OrderMirrorError {
+  override readonly name = "ExportFailedError";
+  override readonly retry = "never";
+}
+
+/** Writes to a temporary file and renames it at the end, so that an incomplete file is never mistaken for the whole. */
+async function writeFile<Result>(file: string, write: (out: Writable) => Promise<Result>): Promise<Result> {
+  const part = `${file}.part`;
+  try {
+    const handle = await open(part, "w");
+    const out = handle.createWriteStream();
+    // The writer and finished() report errors; without a listener, an error event would end the process.
+    out.on("error", () => undefined);
+    const result = await write(out).finally(() => out.end());
+    await finished(out);
+    await rename(part, file);
+    return result;
+  } catch (error) {
+    await rm(part, { force: true });
+    if (isFullDisk(error)) {
+      const folder = path.dirname(path.resolve(file));
+      throw new UnavailableError(describeFullDisk(file, folder), {
+        cause: error,
+        fix: "Free space there or name a file on another disk, then run the command again.",
+      });
+    }
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
+    throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });
+  }
+}

@@ -1,0 +1,277 @@
+import type { Command } from "commander";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
+import { commandOn, shellWord } from "../../domain/shellWord.ts";
+import type { Standing } from "../../health/standing.sql.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import { findOrders, readTimeline } from "../../ops/orders/order.sql.ts";
+import type { FoundOrder, TimelineEntry } from "../../ops/orders/order.sql.ts";
+import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
+import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
+import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
+import {
+  assertKnown,
+  audited,
+  chooseSource,
+  isAgreed,
+  noSource,
+  parseCount,
+  withMirror,
+} from "../input/session.ts";
+import type { Mirror } from "../input/session.ts";
+import { ProblemsFoundError, alignColumns, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";
+import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
+
+const LISTED_DEFAULT = 50;
+const LISTED_MAX = 10_000;
+
+interface Options {
+  readonly source?: string;
+  readonly json?: boolean;
+}
+
+/** `orders`, `order`, `refetch` and `erase`: what concerns orders by their names. */
+export function register(program: Command): void {
+  program
+    .command("orders")
+    .description("list orders, the latest change first")
+    .option("--source <id>", "only this source")
+    .option("--status <status>", "only with this status")
+    .option("--limit <count>", "at most this many", parseCount(LISTED_MAX), LISTED_DEFAULT)
+    .option("--json", "print JSON")
+    .action((options: ListOptions) => withMirror(({ pool }) => list(pool, options)));
+  const onOrder = (name: string) =>
+    program.command(name).argument("<reference>", "the provider's reference, or the externalOrderId");
+  onOrder("order")
+    .description(
+      "show one order: every event and every read with news, when it arrived, what was decided, and why",
+    )
+    .option("--source <id>", "search only this source")
+    .option("--json", "print JSON")
+    .action((text: string, options: Options) => withMirror((mirror) => showOrder(mirror, text, options)));
+  onOrder("refetch")
+    .description("read one order again from the provider")
+    .option("--source <id>", "the source; required for an order that is not in the mirror yet")
+    .option("--json", "print JSON")
+    .action((text: string, options: Options) => withMirror((mirror) => refetch(mirror, text, options)));
+  onOrder("erase")
+    .description("erase the personal data of one order for good")
+    .option("--source <id>", "the source; required for an order that is not in the mirror")
+    .option("--dry-run", "only show what would be erased")
+    .option("--yes", "do not ask for confirmation")
+    .option("--json", "print JSON")
+    .addHelpText("after", ERASE_HELP)
+    .action((text: string, options: EraseOptions) => withMirror((mirror) => erase(mirror, text, options)));
+}
+
+interface ListOptions extends Options {
+  readonly status?: string;
+  readonly limit: number;
+}
+
+async function list(pool: Pool, { source, status, limit, json }: ListOptions): Promise<void> {
+  const sourceId = source === undefined ? null : await chooseSource(pool, source);
+  const orders = await readListedOrders(pool, {
+    sourceId,
+    fields: { status },
+    marks: [],
+    named: null,
+    text: null,
+    sort: "updated",
+    ascending: false,
+    after: null,
+    limit,
+  });
+  if (json === true) return printJson(orders.map(writeTimes));
+  const rows = orders.map((order) => [
+    order.sourceId,
+    order.reference,
+    order.externalOrderId ?? "",
+    order.status,
+    formatInstant(order.updatedAt, 0),
+    order.branch ?? "",
+  ]);
+  printTable([["source", "reference", "external id", "status", "changed", "branch"], ...rows]);
+  if (orders.length === limit) printNotice(`There may be more; --limit shows up to ${LISTED_MAX}.`);
+}
+
+const ENTRIES_MAX = 200;
+const SHOWN_DIGITS = 3;
+
+const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
+  applied: "newer than what was known",
+  corrected: "read: the provider shows this state, which refutes a later claim",
+  confirmed: "read again: the same",
+  stale: "older than what was known",
+  refuted: "a read had already shown otherwise",
+  duplicate: "this state was already known",
+  ignored: "nothing to apply",
+  quarantined: "could not be applied",
+  gone: "the provider has no such order",
+};
+
+async function showOrder({ pool, config }: Mirror, text: string, options: Options): Promise<void> {
+  const sourceId = options.source === undefined ? null : await chooseSource(pool, options.source);
+  const orders = await findOrders(pool, { text, sourceId });
+  if (orders.length === 0) {
+    if (options.json === true) printJson([]);
+    printNotice(`No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`);
+    printNotice(
+      `  fix: check the reference. A new order comes with its first event, or with the next poll (every ${config.pollIntervalSeconds} s): order-mirror tail --order ${shellWord(text)}`,
+    );
+    throw new ProblemsFoundError("no such order");
+  }
+  // One more, which shows whether there are older ones.
+  const readAll = orders.map((order) => readTimeline(pool, { ...order, limit: ENTRIES_MAX + 1 }));
+  const timelines = await Promise.all(readAll);
+  if (timelines.some(({ length }) => length > ENTRIES_MAX))
+    printNotice(`Only the newest ${ENTRIES_MAX} are shown; the older ones: reporting.order_history.`);
+  const found = orders.map((order, place) => ({
+    order,
+    timeline: timelines[place]?.slice(-ENTRIES_MAX) ?? [],
+  }));
+  if (options.json === true) printJson(found);
+  else found.forEach(({ order, timeline }) => printOrder(order, timeline));
+}
+
+function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void {
+  const paint = makePaint(process.stdout);
+  const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
+  printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
+  printLine(
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${order.settled ? "" : "not yet "}verified by a later read`,
+  );
+  printLine();
+  const rows = timeline.map((entry) => [
+    entry.version === null ? "–" : formatInstant(entry.version, SHOWN_DIGITS),
+    formatInstant(entry.receivedAt ?? entry.seenAt, SHOWN_DIGITS),
+    entry.via,
+    entry.eventType ?? "",
+    entry.status ?? "",
+    entry.verdict + (entry.conflict ? " (conflict)" : ""),
+    entry.reason ?? REASONS[entry.verdict],
+  ]);
+  const header = ["changed (provider)", "seen (here)", "via", "event", "status", "decision", "why"];
+  const [head = "", ...lines] = alignColumns([header, ...rows]);
+  printLine(paint("dim", head));
+  for (const line of lines) printLine(line);
+}
+
+async function refetch({ pool, config }: Mirror, text: string, options: Options): Promise<void> {
+  const sources = await readStandings(pool);
+  const found = await findOrders(pool, { text, sourceId: options.source ?? null });
+  const asked = [];
+  for (const { sourceId, reference } of found.length > 0
+    ? found
+    : unknownOrder(text, options.source, sources)) {
+    await audited(pool, { action: "refetch", sourceId, target: reference }, () =>
+      requestRefetches(pool, { sourceId, references: [reference], reason: "requested by a person" }),
+    );
+    const source = sources.find((each) => each.sourceId === sourceId);
+    asked.push({ sourceId, reference, ...describeWhen(source, config.pollIntervalSeconds) });
+  }
+  if (options.json === true) return printJson(asked);
+  for (const { sourceId, reference, when } of asked)
+    printLine(`Order ${reference} of source ${sourceId} will be read again: ${when}.`);
+  printNotice(`Next: order-mirror tail --order ${shellWord(text)}`);
+}
+
+/** An order that the mirror lacks can be requested too, if its source is known. */
+function unknownOrder(text: string, sourceId: string | undefined, sources: readonly Standing[]) {
+  const known = sources.map((source) => source.sourceId);
+  if (known.length === 0) throw noSource();
+  if (sourceId === undefined)
+    throw new ConfigurationError(`The mirror has no order ${text}.`, {
+      fix: `Name its source with --source: ${known.join(", ")}.`,
+    });
+  assertKnown(sourceId, known);
+  return [{ sourceId, reference: text }];
+}
+
+/** If the last cycle ended more than this many intervals ago, nobody is polling. */
+const INTERVALS_UNTIL_IDLE = 3;
+
+function describeWhen(source: Standing | undefined, intervalSeconds: number) {
+  if (source !== undefined && source.pausedAt !== null) {
+    const resume = `order-mirror source resume ${source.sourceId}`;
+    return { polled: false, when: `as soon as polling resumes (it is paused; ${resume})` };
+  }
+  const ended = source?.lastCycleEndedAt ?? null;
+  const agoMs = source === undefined || ended === null ? Infinity : millisFromInstant(source.now - ended);
+  if (agoMs > INTERVALS_UNTIL_IDLE * intervalSeconds * 1_000) {
+    const last = ended === null ? "it has never been polled" : `the last poll ended ${formatSpan(agoMs)} ago`;
+    return { polled: false, when: `as soon as a poller runs (${last}; start one with order-mirror poller)` };
+  }
+  const within = formatSpan(intervalSeconds * 1_000);
+  return { polled: true, when: `by the leading poller in its next cycle, within ${within}` };
+}
+
+interface EraseOptions extends Options {
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+const ERASE_HELP = `
+Reference, status, times, fleet and branch stay, so that counts remain true. Everything else is removed from orders, history,
+events and quarantine, and does not return with a webhook, a read or a replay. This cannot be undone.
+Input that names no order is not searched: it is removed after EVENTS_KEPT_FOR, or after 30 days.
+Requests that CAPTURE_REFUSED stored under this DATA_DIR are removed, whomever they are about; web on another machine keeps its own for
+at most a day.
+Copies outside the database stay: at the provider, in systems that were notified, in exports and in backups.`;
+
+async function erase({ pool, config }: Mirror, text: string, options: EraseOptions): Promise<void> {
+  const order = await findOne(pool, text, options.source);
+  const { sourceId, reference } = order;
+  const found = await previewErasure(pool, order);
+  const say = options.json === true ? printNotice : printLine;
+  say(
+    `Order ${reference} of source ${sourceId}: its content is in ${found.observations} observations, ${found.events} events and ${found.quarantined} quarantined entries.`,
+  );
+  if (options.dryRun === true) {
+    if (options.json === true) printJson({ ...order, found, erased: null });
+    return;
+  }
+  if (!(await isAgreed(options, "Erase its personal data for good?"))) return;
+  const erased = await audited(pool, { action: "erase", sourceId, target: reference }, () =>
+    eraseOrder(pool, order),
+  );
+  for (const other of await readOtherSources(pool, order)) {
+    printNotice(
+      `Source ${other} has input about an order ${reference}. If it is the same one: ${commandOn(`erase --source ${other}`, reference)}`,
+    );
+  }
+  await removeCaptured(refusedFolder(config.dataDir));
+  if (options.json === true) printJson({ ...order, found, erased });
+  else printLine("Erased. Whatever arrives about it from now on is stored without personal data.");
+}
+
+/** Files of CAPTURE_REFUSED that web wrote on this machine. */
+async function removeCaptured(folder: string): Promise<void> {
+  try {
+    const removed = await removeRefusedRequests(folder);
+    if (removed > 0) printNotice(`${removed} refused requests in ${folder} were removed, too.`);
+  } catch (error) {
+    printNotice(
+      `The refused requests in ${folder} may hold its data and could not be removed (${String((error as NodeJS.ErrnoException).code)}). Remove them as the account of the web process.`,
+    );
+  }
+}
+
+async function findOne(pool: Pool, text: string, named: string | undefined) {
+  const found = await findOrders(pool, { text, sourceId: named ?? null });
+  const [only, ...others] = found.map(({ sourceId, reference }) => ({ sourceId, reference }));
+  if (only === undefined) {
+    // The order may arrive later.
+    if (named !== undefined) return { sourceId: await chooseSource(pool, named), reference: text };
+    throw new ConfigurationError(`The mirror has no order ${text}.`, {
+      fix: "Check the reference; or name the source with --source to keep the order out for good.",
+    });
+  }
+  if (others.length === 0) return only;
+  const names = found.map(({ sourceId, reference }) => `${reference} of ${sourceId}`).join(", ");
+  throw new ConfigurationError(`${text} matches several orders.`, {
+    fix: `Choose one by its reference and --source: ${names}.`,
+  });
+}

@@ -1,0 +1,125 @@
+import type { Command } from "commander";
+import { formatInstant } from "../../domain/order/instant.ts";
+import { readDecisionsAfter, readLastDecisions, readNewestDecision } from "../../changes/changeTail.sql.ts";
+import type { DecisionFilter, DecisionRow } from "../../changes/changeTail.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { classifyDatabaseError } from "../../database/databaseErrors.ts";
+import { findOrders } from "../../ops/orders/order.sql.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { formatDecision } from "../output/decisionLine.ts";
+import { chooseSource, parseCount, runUntilInterrupted, withMirror } from "../input/session.ts";
+import { makePaint, printLine, printNotice } from "../output/terminal.ts";
+
+interface Options {
+  readonly source?: string;
+  readonly order?: string;
+  readonly last: number;
+  readonly json?: boolean;
+}
+
+const LAST_MAX = 10_000;
+const LAST_DEFAULT = 10;
+const RETRY_MS = 2_000;
+
+export function register(program: Command): void {
+  program
+    .command("tail")
+    .description("follow decisions as they are made, one line each, until Ctrl-C")
+    .option("--source <id>", "only this source")
+    .option("--order <reference>", "only this order: its reference or externalOrderId")
+    .option("-n, --last <count>", "begin with this many of the last ones", parseCount(LAST_MAX), LAST_DEFAULT)
+    .option("--json", "print each decision as a line of JSON, including confirmations")
+    .action((options: Options) =>
+      runUntilInterrupted((signal) => withMirror(({ pool }) => tail(pool, options, signal))),
+    );
+}
+
+async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<void> {
+  const filter = await resolveFilter(pool, options);
+  const print = options.json === true ? printDecisionJson : makeLinePrinter();
+  let after = await readNewestDecision(pool);
+  for (const decision of await readLastDecisions(pool, { ...filter, limit: options.last })) print(decision);
+  while (!signal.aborted) {
+    try {
+      const decisions = followDecisions({ pool, clock: systemClock, filter, after, signal });
+      for await (const decision of decisions) {
+        print(decision);
+        if (decision.historyId > after) after = decision.historyId;
+      }
+    } catch (error) {
+      if (classifyDatabaseError(error) !== "transient") throw error;
+      printNotice("Postgres does not answer; retrying until it does.");
+      await systemClock.sleep(RETRY_MS, signal).catch(() => undefined);
+    }
+  }
+}
+
+async function resolveFilter(pool: Pool, { source, order }: Options): Promise<DecisionFilter> {
+  const sourceId = source === undefined ? null : await chooseSource(pool, source);
+  if (order === undefined) return { sourceId, reference: null };
+  const [found] = await findOrders(pool, { text: order, sourceId });
+  if (found) return { sourceId: found.sourceId, reference: found.reference };
+  printNotice(`Order ${order} is not known yet; waiting for one with that reference.`);
+  return { sourceId, reference: order };
+}
+
+function makeLinePrinter(): (decision: DecisionRow) => void {
+  const paint = makePaint(process.stdout);
+  return (decision) => {
+    const line = formatDecision(decision, { now: decision.seenAt, paint });
+    if (line !== undefined) printLine(line);
+  };
+}
+
+function printDecisionJson({ historyId, version, seenAt, ...rest }: DecisionRow): void {
+  const times = { version: version === null ? null : formatInstant(version), seenAt: formatInstant(seenAt) };
+  printLine(JSON.stringify({ historyId: String(historyId), ...rest, ...times }));
+}
+
+const LOOK_INTERVAL_MS = 500;
+const PAGE_ROWS = 500;
+/** The limit of any apply statement. */
+const OVERLAP_MS = 15_000;
+
+/**
+ * Yields decisions as they are committed, from `after` on, until the signal is aborted. Numbers are drawn before their
+ * commit, so a smaller number may appear after a larger one: each look reads the last ones again.
+ */
+export async function* followDecisions(deps: {
+  pool: Pool;
+  clock: Clock;
+  filter: DecisionFilter;
+  after: bigint;
+  signal: AbortSignal;
+}): AsyncGenerator<DecisionRow> {
+  const { pool, clock, filter, after, signal } = deps;
+  const seen = new Set<bigint>();
+  let floor = after;
+  const looks: { newest: bigint; atMs: number }[] = [];
+  while (!signal.aborted) {
+    looks.push({ newest: await readNewestDecision(pool), atMs: clock.monotonicMs() });
+    for await (const decision of readFrom(pool, filter, floor)) {
+      if (seen.has(decision.historyId)) continue;
+      seen.add(decision.historyId);
+      yield decision;
+    }
+    for (let [first] = looks; first && clock.monotonicMs() - first.atMs >= OVERLAP_MS; [first] = looks) {
+      floor = first.newest;
+      looks.shift();
+    }
+    for (const id of seen) if (id <= floor) seen.delete(id);
+    await clock.sleep(LOOK_INTERVAL_MS, signal).catch(() => undefined);
+  }
+}
+
+async function* readFrom(pool: Pool, filter: DecisionFilter, floor: bigint): AsyncGenerator<DecisionRow> {
+  let afterId = floor;
+  for (;;) {
+    const page = await readDecisionsAfter(pool, { ...filter, afterId, limit: PAGE_ROWS });
+    yield* page;
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_ROWS) return;
+    afterId = last.historyId;
+  }
+}
