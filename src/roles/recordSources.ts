@@ -1,7 +1,7 @@
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { ConfigurationError } from "../domain/errors.ts";
-import { spellAddress } from "../runtime/config/providerAddress.ts";
+import { trimAddress } from "../runtime/config/sources.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { findOtherSources, readSource, recordSources } from "../sources/sources.sql.ts";
@@ -12,7 +12,9 @@ export const DEMO_PROVIDER = "the sandbox of order-mirror demo";
 
 /** What identifies the provider of a source. A key does not: keys are replaced from time to time. */
 export function nameProvider({ provider, baseUrl }: SourceConfig): string {
-  return provider ?? spellAddress(baseUrl);
+  // The case of the host, the default port and trailing slashes do not distinguish providers.
+  const { protocol, host, pathname } = new URL(baseUrl);
+  return provider ?? `${protocol}//${host}${trimAddress(pathname)}`;
 }
 
 function toSourceRow(source: SourceConfig): SourceRow {

@@ -13,7 +13,7 @@ import { findRunningDemo } from "../demo/demoFolder.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
+import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
 /** The limit of the sandbox's control page. */
 const AMOUNT_MAX = 100_000;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
+import { findAddressProblem, trimAddress } from "../../runtime/config/sources.ts";
 import { examine, toRemark } from "./check.ts";
 import type { CheckFinding, Level, Patient } from "./check.ts";
 import { ProblemsFoundError, countOf, makePaint } from "../output/terminal.ts";

@@ -16,7 +16,7 @@ import { SKEW_NOTED_SECONDS } from "./serverChecks.ts";
 import { judgeSingleRead } from "./mirrorChecks.ts";
 import { readBytes } from "../../runtime/http/readBytes.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
-import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
+import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
 const SKEW_HARMFUL_SECONDS = 30;
 

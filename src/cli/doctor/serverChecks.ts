@@ -7,9 +7,6 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, listReadableSecrets } from "../../runtime/config/environment.ts";
-import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { shellWord } from "../../domain/shellWord.ts";
 
 export const SKEW_NOTED_SECONDS = 5;
 
@@ -123,17 +120,11 @@ function prepareReader({ embedded }: Patient["database"]): string {
 const DIFFERENT_MIN = 6;
 const PASSWORD_LENGTH_ADVISED = 16;
 
-/** Checks whether passwords and tokens can be guessed, and whether other accounts can read the files with secrets. */
+/** Checks whether passwords and tokens can be guessed. */
 export const secretsCheck: Check = {
   name: "secrets",
   run({ config }) {
-    const files = listReadableSecrets(ENVIRONMENT, ENV_FILE).map((file) =>
-      warning(
-        `Every account on this machine can read ${file}, which holds secrets.`,
-        `Run chmod 600 ${shellWord(file)}.`,
-      ),
-    );
-    const remarks = [...listWeak(config), ...files];
+    const remarks = listWeak(config);
     return Promise.resolve(
       remarks.length > 0 ? remarks : [ok("No password or token is too short or a simple pattern.")],
     );

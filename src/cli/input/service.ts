@@ -18,11 +18,9 @@ import { UnavailableError } from "../../domain/errors.ts";
 import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, listReadableSecrets } from "../../runtime/config/environment.ts";
-import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { LogLevel } from "../../runtime/telemetry/logLevels.ts";
+import type { LogLevel } from "../../runtime/config/variables.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import type { Shutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { alignColumns, printNotice } from "../output/terminal.ts";
@@ -63,12 +61,6 @@ export async function runService(options: {
     format: config.logFormat,
     service,
   });
-  for (const file of listReadableSecrets(ENVIRONMENT, ENV_FILE)) {
-    logger.warn(
-      { file },
-      "a file with secrets is readable by every account on this machine; run chmod 600 on it",
-    );
-  }
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   // As after SIGTERM; the exit code is set where every command's stdout is watched.

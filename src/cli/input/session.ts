@@ -10,7 +10,6 @@ import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { ENV_FILE, remarkOnNames } from "../../runtime/config/environment.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { checkScheme } from "../../signature/verifier.ts";
 import { configureHere } from "../demo/demoFolder.ts";
@@ -22,12 +21,8 @@ import { beginAction, endAction } from "../../ops/lists/audit.sql.ts";
 const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
 
-/**
- * Reads this process's configuration once and names variables on stderr that nothing reads. Throws ConfigurationError with
- * every problem found.
- */
+/** Reads this process's configuration. Throws ConfigurationError with every problem found. */
 export function readConfig(): Config {
-  for (const remark of remarkOnNames(ENVIRONMENT, ENV_FILE)) printNotice(remark);
   return loadConfig(ENVIRONMENT, { checkScheme });
 }
 

@@ -4,7 +4,7 @@ import type { Writable } from "node:stream";
 import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
-import { wantsColor } from "../../runtime/config/processEnvironment.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
@@ -69,7 +69,7 @@ export function writeTimes(record: object): Record<string, unknown> {
 
 /** Styles the text of one line if `stream` is a terminal and NO_COLOR is not set (no-color.org). */
 export function makePaint(stream: { isTTY?: boolean }) {
-  const plain = stream.isTTY !== true || !wantsColor();
+  const plain = stream.isTTY !== true || (ENVIRONMENT["NO_COLOR"] ?? "") !== "";
   return (style: Style, text: string) =>
     plain
       ? escapeControls(text)

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Router } from "express";
 import type { Request, RequestHandler, Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import type { SignOn } from "../../runtime/config/signOnVariables.ts";
+import type { SignOn } from "../../runtime/config/config.ts";
 import { makeFailureThrottle } from "../../runtime/http/failureThrottle.ts";
 import { html } from "../../runtime/http/html.ts";
 import { isLocalRequest } from "../../runtime/http/loopback.ts";

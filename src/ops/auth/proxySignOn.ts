@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
+import { BlockList, isIP } from "node:net";
 import type { RequestHandler } from "express";
-import { makeAddressCheck } from "../../runtime/config/signOnVariables.ts";
-import type { SignOn } from "../../runtime/config/signOnVariables.ts";
+import type { SignOn } from "../../runtime/config/config.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { refuse } from "../html/requests.ts";
 import { enter } from "./viewer.ts";
@@ -71,4 +71,20 @@ function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
   return rawHeaders
     .filter((_, place) => place % 2 === 1 && rawHeaders[place - 1]?.toLowerCase() === wanted)
     .map((value) => Buffer.from(value, "latin1").toString("utf8").trim());
+}
+
+/** Whether an address is one of `addresses` or in one of their networks. */
+function makeAddressCheck(addresses: readonly string[]): (address: string | undefined) => boolean {
+  const known = new BlockList();
+  for (const each of addresses) {
+    const [address = "", prefix] = each.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (prefix === undefined) known.addAddress(address, family);
+    else known.addSubnet(address, Number(prefix), family);
+  }
+  return (address = "") => {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+    const family = isIP(plain);
+    return family !== 0 && known.check(plain, family === 6 ? "ipv6" : "ipv4");
+  };
 }

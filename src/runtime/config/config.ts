@@ -2,29 +2,34 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
 import { ENV_FILE, readEnvironment } from "./environment.ts";
 import type { FoundText } from "./environment.ts";
-import { readList } from "./listFile.ts";
-import { checkOutgoing, readOutgoingFile, webhookSchema } from "./outgoingFile.ts";
+import { checkOutgoing, webhookSchema } from "./outgoingFile.ts";
 import type { OutgoingWebhook } from "./outgoingFile.ts";
 import {
   KEY_VARIABLES,
   listSourceProblems,
   MODES,
   nameSources,
-  readFileSources,
+  readList,
+  readListFile,
   readVariableSources,
   SECRETS_VARIABLES,
   sourceSchema,
 } from "./sources.ts";
 import type { CheckScheme, NamedSource, SourceConfig } from "./sources.ts";
-import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
+
+/*
+ * The configuration: texts of variables (environment.ts, or the options of a mirror in another program), parsed by the
+ * schema of each (variables.ts), with the sources (sources.ts) and endpoints (outgoingFile.ts) that they list. All
+ * problems are found and reported together.
+ */
 
 export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;
 
-/** All settings, parsed, checked and frozen. Null: not set; `unset` of the variable says what then applies. */
+/** All settings, parsed, checked and frozen. Null: not set. */
 export type Config = Frozen<ReturnType<typeof makeConfig>>;
 type Frozen<Made> = {
   readonly [Name in keyof Made]: Made[Name] extends (infer Entry)[] ? readonly Entry[] : Made[Name];
@@ -36,29 +41,29 @@ export interface ConfigChecks {
   readonly envFile?: string | null;
 }
 
-export interface ConfigRow {
-  readonly name: string;
-  /** For a secret, only its length. */
-  readonly value: string;
-  readonly source: "environment" | "file" | ".env" | "default";
-}
-
 /** It may have no source; see requireSources. Throws ConfigurationError, a line per problem, without secrets. */
-export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
-  const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
-  const { checkScheme } = checks;
+export function loadConfig(
+  env: NodeJS.Dict<string>,
+  { checkScheme, envFile = ENV_FILE }: ConfigChecks,
+): Config {
+  const environment = readEnvironment(env, envFile);
   const problems = [...environment.problems];
   const values = parseValues(environment.found, problems);
   // If a secret's file cannot be read, its source would be reported a second time, as lacking the secret.
-  const isComplete = environment.problems.length === 0;
-  const sources = isComplete
-    ? [...readVariableSources(values, problems), ...readFileSources(values, problems)]
-    : [];
+  if (problems.length > 0 && environment.problems.length > 0)
+    throw refuse([...problems, ...listValueProblems(values, checkScheme)]);
+  const { SOURCES_FILE, OUTGOING_WEBHOOKS_FILE } = values;
+  const listed = readListFile({ variable: "SOURCES_FILE", file: SOURCES_FILE }, sourceSchema, problems);
+  const sources = [...readVariableSources(values, problems), ...nameSources(listed, values, problems)];
+  problems.push(...listSourceProblems(sources, values, checkScheme));
+  const endpoints = { variable: "OUTGOING_WEBHOOKS_FILE", file: OUTGOING_WEBHOOKS_FILE };
   // Without sources this is the demo or a command next to it, whose sources are named after the modes.
   const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
-  const file = isComplete ? values.OUTGOING_WEBHOOKS_FILE : null;
-  if (isComplete) problems.push(...listSourceProblems(sources, values, checkScheme));
-  const outgoing = readOutgoingFile({ file, sourceIds, checkScheme, problems });
+  const outgoing = checkOutgoing(readListFile(endpoints, webhookSchema, problems), {
+    sourceIds,
+    checkScheme,
+    problems,
+  });
   return checkConfig({ values, sources, outgoing, checkScheme, problems });
 }
 
@@ -80,23 +85,14 @@ export function makeConfigOf(
   const problems: string[] = [];
   const found = Object.entries(texts).map(([name, text]) => [name, { text, origin: "environment" }] as const);
   const values = parseValues(new Map(found as [VariableName, FoundText][]), problems);
+  const here = { folder: ".", problems };
   const listed = readList({ name: "sources", list: lists.sources, schema: sourceSchema, problems });
-  const sources = nameSources(listed, { list: "sources", folder: ".", values, problems });
+  const sources = nameSources({ ...here, list: "sources", elements: listed }, values, problems);
   problems.push(...listSourceProblems(sources, values, checkScheme));
-  const endpoints = readList({
-    name: "outgoingWebhooks",
-    list: lists.outgoingWebhooks,
-    schema: webhookSchema,
-    problems,
-  });
+  const name = "outgoingWebhooks";
+  const elements = readList({ name, list: lists.outgoingWebhooks, schema: webhookSchema, problems });
   const sourceIds = sources.map(({ sourceId }) => sourceId);
-  const outgoing = checkOutgoing(endpoints, {
-    list: "outgoingWebhooks",
-    folder: ".",
-    sourceIds,
-    checkScheme,
-    problems,
-  });
+  const outgoing = checkOutgoing({ ...here, list: name, elements }, { sourceIds, checkScheme, problems });
   return checkConfig({ values, sources, outgoing, checkScheme, problems });
 }
 
@@ -105,27 +101,57 @@ function checkConfig(deps: {
   sources: readonly NamedSource[];
   outgoing: readonly OutgoingWebhook[];
   checkScheme: CheckScheme;
-  problems: string[];
+  problems: readonly string[];
 }): Config {
-  const { values, sources, outgoing, checkScheme, problems } = deps;
-  if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
-    problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.");
-  }
-  if (values.WEBHOOK_PORT !== null && values.WEBHOOK_PORT !== 0 && values.WEBHOOK_PORT === values.PORT) {
-    problems.push("WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.");
-  }
-  for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"] as const) {
-    if (values[name] !== null && values.DATABASE_URL === null)
-      problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
-  }
-  problems.push(...listAlertProblems(values, checkScheme));
-  problems.push(...listSignOnProblems(values));
+  const { values, sources, outgoing, checkScheme } = deps;
+  const problems = [...deps.problems, ...listValueProblems(values, checkScheme)];
   if (problems.length > 0) throw refuse(problems);
   return freeze(makeConfig(values, sources, outgoing));
 }
 
 function refuse(problems: readonly string[]): ConfigurationError {
   return new ConfigurationError([...new Set(problems)].join("\n"));
+}
+
+/** What several variables say together and cannot mean. */
+function listValueProblems(values: Values, checkScheme: CheckScheme): string[] {
+  const { ALERT_WEBHOOK_URL, ALERT_WEBHOOK_SECRET, OPS_PROXY_ADDRESSES, OPS_OPERATORS, OPS_VIEWERS } = values;
+  const isSet = (name: VariableName) => values[name] !== null;
+  const needs = (name: VariableName, other: VariableName, why: string) =>
+    [isSet(name) && !isSet(other), `${name} is set without ${why}`] as const;
+  const rules: (readonly [boolean, string])[] = [
+    [
+      isSet("OPS_PASSWORD") && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD,
+      "OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.",
+    ],
+    [
+      values.WEBHOOK_PORT === values.PORT && values.PORT !== 0,
+      "WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.",
+    ],
+    needs("DATABASE_DIRECT_URL", "DATABASE_URL", "DATABASE_URL. Set DATABASE_URL too."),
+    needs("DATABASE_READ_URL", "DATABASE_URL", "DATABASE_URL. Set DATABASE_URL too."),
+    needs(
+      "ALERT_WEBHOOK_URL",
+      "ALERT_WEBHOOK_SECRET",
+      "ALERT_WEBHOOK_SECRET. Alerts are signed; set both or neither.",
+    ),
+    needs("ALERT_WEBHOOK_SECRET", "ALERT_WEBHOOK_URL", "ALERT_WEBHOOK_URL. Set both or neither."),
+    [
+      OPS_PROXY_ADDRESSES !== null && OPS_OPERATORS === null && OPS_VIEWERS === null,
+      "Single sign-on is set, but nobody may log in. Set OPS_OPERATORS or OPS_VIEWERS.",
+    ],
+    needs("OPS_OPERATORS", "OPS_PROXY_ADDRESSES", "single sign-on. Set OPS_PROXY_ADDRESSES too."),
+    needs("OPS_VIEWERS", "OPS_PROXY_ADDRESSES", "single sign-on. Set OPS_PROXY_ADDRESSES too."),
+    [OPS_OPERATORS?.includes("*") === true, "OPS_OPERATORS is *. Name the groups or persons who may act."],
+  ];
+  const alertProblems =
+    ALERT_WEBHOOK_URL === null || ALERT_WEBHOOK_SECRET === null
+      ? []
+      : checkScheme("standard-webhooks", [ALERT_WEBHOOK_SECRET]);
+  return [
+    ...rules.filter(([isWrong]) => isWrong).map(([, problem]) => problem),
+    ...alertProblems.map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`),
+  ];
 }
 
 /** The sources for which a process needs the provider's keys: all, those whose writes it forwards, or none. */
@@ -145,11 +171,10 @@ export function requireSources(config: Config, keysFor: KeysFor): void {
       },
     );
   }
-  const writes = new Set(
-    writeThrough ? apiTokens.filter((token) => token.mayWrite).map((token) => token.sourceId) : [],
-  );
+  const mayWrite = (sourceId: string) =>
+    writeThrough && apiTokens.some((token) => token.mayWrite && token.sourceId === sourceId);
   const needsKey = ({ sourceId }: SourceConfig) =>
-    keysFor === "reading" || (keysFor === "writing" && writes.has(sourceId));
+    keysFor === "reading" || (keysFor === "writing" && mayWrite(sourceId));
   const lacking = sources.filter((source) => source.apiKey === null && needsKey(source));
   if (lacking.length === 0) return;
   throw new ConfigurationError(
@@ -158,6 +183,13 @@ export function requireSources(config: Config, keysFor: KeysFor): void {
       fix: "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.",
     },
   );
+}
+
+export interface ConfigRow {
+  readonly name: string;
+  /** For a secret, only its length. */
+  readonly value: string;
+  readonly source: FoundText["origin"] | "default";
 }
 
 /** The configuration in force: each variable with its origin, then the sources of the file. */
@@ -172,17 +204,14 @@ export function describeConfig(
   );
   const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
   return [
-    ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
+    ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name))),
     ...listed.map(describeSource),
   ];
 }
 
-function describeValue(name: VariableName, found: FoundText | undefined, config: Config): ConfigRow {
+function describeValue(name: VariableName, found: FoundText | undefined): ConfigRow {
   const variable = describeVariable(name);
-  if (!found) {
-    const inForce = name === "LOG_FORMAT" ? config.logFormat : variable.default;
-    return { name, value: inForce ?? variable.unset ?? "not set", source: "default" };
-  }
+  if (!found) return { name, value: variable.default ?? "not set", source: "default" };
   const value = variable.secret ? `set, ${found.text.length} characters` : hideLogin(found.text);
   return { name, value, source: found.origin };
 }
@@ -199,25 +228,37 @@ function describeSource(source: SourceConfig): ConfigRow {
 
 /** Values of all variables; an invalid one is reported and replaced by its default. */
 function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
-  const values: Record<string, unknown> = {};
-  for (const name of VARIABLE_NAMES) {
+  const values = VARIABLE_NAMES.map((name) => {
     const variable = describeVariable(name);
     const text = found.get(name)?.text;
     const result = text === undefined ? undefined : variable.schema.safeParse(text);
-    if (text !== undefined && result?.success === false) {
-      for (const { message } of result.error.issues)
-        problems.push(`${name} ${message}${show(variable, text)}.`);
-    }
-    const fallback = variable.default === undefined ? null : variable.schema.parse(variable.default);
-    values[name] = result?.success === true ? result.data : fallback;
-  }
-  return values as Values;
+    if (result?.success === true) return [name, result.data];
+    for (const { message } of result?.error.issues ?? [])
+      problems.push(`${name} ${message}${variable.secret ? "" : show(text ?? "")}.`);
+    return [name, variable.default === undefined ? null : variable.schema.parse(variable.default)];
+  });
+  return Object.fromEntries(values) as Values;
 }
 
-function show({ secret }: { secret?: true }, text: string): string {
-  if (secret) return "";
+function show(text: string): string {
   const shown = hideLogin(text);
   return `, not ${JSON.stringify(shown.length > SHOWN_LENGTH_MAX ? `${shown.slice(0, SHOWN_LENGTH_MAX)}…` : shown)}`;
+}
+
+/** How people sign on with a proxy. */
+export type SignOn = NonNullable<ReturnType<typeof makeSignOn>>;
+
+function makeSignOn(values: Values) {
+  const { OPS_PROXY_ADDRESSES: addresses, OPS_OPERATORS, OPS_VIEWERS } = values;
+  if (addresses === null) return null;
+  return {
+    /** Addresses whose headers are trusted, and networks such as 10.0.0.0/8. */
+    addresses,
+    userHeader: values.OPS_USER_HEADER,
+    groupsHeader: values.OPS_GROUPS_HEADER,
+    operators: OPS_OPERATORS ?? [],
+    viewers: OPS_VIEWERS ?? [],
+  };
 }
 
 function makeConfig(
@@ -225,6 +266,7 @@ function makeConfig(
   sources: readonly NamedSource[],
   outgoingWebhooks: readonly OutgoingWebhook[],
 ) {
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
   return {
     databaseUrl: values.DATABASE_URL,
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
@@ -253,7 +295,7 @@ function makeConfig(
     localTrust: values.LOCAL_TRUST ?? false,
     // The first is used in links.
     publicUrls: values.PUBLIC_URL ?? [],
-    alertWebhook: makeAlertWebhook(values),
+    alertWebhook: url === null || secret === null ? null : { url, secret },
     writeThrough: values.WRITE_THROUGH,
     writeThroughPaths: values.WRITE_THROUGH_PATHS ?? [],
     eventsKeptFor: values.EVENTS_KEPT_FOR,
@@ -266,19 +308,6 @@ function makeConfig(
     // Logs go to stderr, so that stdout carries data only.
     logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
   };
-}
-
-function makeAlertWebhook({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Values) {
-  return url === null || secret === null ? null : { url, secret };
-}
-
-function listAlertProblems(values: Values, checkScheme: CheckScheme): string[] {
-  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
-  if (url === null && secret === null) return [];
-  if (secret === null)
-    return ["ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET. Alerts are signed; set both or neither."];
-  if (url === null) return ["ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL. Set both or neither."];
-  return checkScheme("standard-webhooks", [secret]).map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`);
 }
 
 function freeze<Value>(value: Value): Value {

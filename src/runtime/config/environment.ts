@@ -1,16 +1,14 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { hideLogin } from "../../domain/hideLogin.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
-/** The origin of a value. `file`: from NAME_FILE, or from the file of sources. */
-type Origin = "environment" | "file" | ".env" | "default";
-
 export interface FoundText {
   readonly text: string;
-  readonly origin: Origin;
+  /** `file`: from NAME_FILE. */
+  readonly origin: "environment" | "file" | ".env";
 }
 
 export interface Environment {
@@ -55,21 +53,6 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
   return { found, problems };
 }
 
-/** Only we have variables with these beginnings. */
-const OURS = /^(?:DELIVERY|POLL|BACKFILL|OPS|OUTGOING|SANDBOX)_/;
-
-/** Names variables that look like ours, and that nothing reads. */
-export function remarkOnNames(env: NodeJS.Dict<string>, envFile: string | null): string[] {
-  const names = new Set([...Object.keys(env), ...Object.keys(readEnvFile(envFile, []))]);
-  for (const name of VARIABLE_NAMES) {
-    names.delete(name);
-    if (describeVariable(name).secret === true) names.delete(`${name}_FILE`);
-  }
-  return [...names]
-    .filter((name) => OURS.test(name))
-    .map((name) => `${name} is set, but nothing reads it. .env.example has the names of all variables.`);
-}
-
 /** The trimmed content of a file with a secret, or the reason why it has none, worded to follow "the file …". */
 export function readSecretFile(file: string): { text: string } | { problem: string } {
   try {
@@ -78,41 +61,6 @@ export function readSecretFile(file: string): { text: string } | { problem: stri
     return text === "" ? { problem: "is empty" } : { text };
   } catch (error) {
     return { problem: describeReadError(error) };
-  }
-}
-
-/** Permission bit of accounts that are neither the owner of the file nor in its group. */
-const OTHERS_READ = 0o004;
-const OTHERS_ENTER = 0o001;
-/** Files with secrets, in addition to `.env` and those in NAME_FILE variables. */
-const LISTS_WITH_SECRETS = ["SOURCES_FILE", "OUTGOING_WEBHOOKS_FILE"] as const;
-/** Docker mounts secrets here, readable by everybody in the container, which is only us. */
-const MOUNTED_SECRETS = "/run/secrets/";
-
-/** The files with secrets that every account on this machine can read. */
-export function listReadableSecrets(env: NodeJS.Dict<string>, envFile: string | null): string[] {
-  const { found } = readEnvironment(env, envFile);
-  const dotenv = readEnvFile(envFile, []);
-  const named = VARIABLE_NAMES.flatMap((name) =>
-    found.get(name)?.origin === "file" ? (env[`${name}_FILE`] ?? dotenv[`${name}_FILE`] ?? []) : [],
-  );
-  const lists = LISTS_WITH_SECRETS.flatMap((name) => found.get(name)?.text ?? []);
-  const hasSecret = VARIABLE_NAMES.some(
-    (name) => describeVariable(name).secret === true && found.get(name)?.origin === ".env",
-  );
-  const files = [...named, ...lists, ...(hasSecret && envFile !== null ? [envFile] : [])];
-  return [...new Set(files.map((file) => path.resolve(file.trim())))].filter(isReadableByOthers);
-}
-
-function isReadableByOthers(file: string): boolean {
-  if (process.platform === "win32" || file.startsWith(MOUNTED_SECRETS)) return false;
-  // Kubernetes mounts secrets this way, readable by everybody in the container.
-  if (existsSync(path.join(path.dirname(file), "..data"))) return false;
-  if (((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS_READ) === 0) return false;
-  // Nobody reaches a file below a folder that they may not enter.
-  for (let folder = path.dirname(file); ; folder = path.dirname(folder)) {
-    if ((statSync(folder).mode & OTHERS_ENTER) === 0) return false;
-    if (folder === path.dirname(folder)) return true;
   }
 }
 

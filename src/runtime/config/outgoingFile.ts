@@ -1,15 +1,12 @@
-import path from "node:path";
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
-import { makeSecretReader, readListFile } from "./listFile.ts";
-import { isUnprotected } from "./providerAddress.ts";
-import type { CheckScheme } from "./sources.ts";
-import { list, webAddress } from "./variableSchemas.ts";
+import { listName, makeSecretReader } from "./sources.ts";
+import type { CheckScheme, Listed } from "./sources.ts";
+import { isUnprotected, list, webAddress } from "./variables.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
 export type OutgoingWebhook = ReturnType<typeof checkOutgoing>[number];
 
-const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
 const RATE_MAX = 1_000;
 /** A seed of 32 bytes, or the seed followed by the public key. */
@@ -17,9 +14,7 @@ const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
 /** An endpoint as OUTGOING_WEBHOOKS_FILE lists it. */
 export const webhookSchema = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
+  name: listName,
   url: webAddress,
   secret: z.string().trim().min(1).optional(),
   secretFile: z.string().min(1).optional(),
@@ -33,32 +28,21 @@ export const webhookSchema = z.strictObject({
   paused: z.boolean().default(false),
 });
 
-/** The endpoints in OUTGOING_WEBHOOKS_FILE. File names in it are relative to its folder. */
-export function readOutgoingFile({
-  file,
-  ...deps
-}: { file: string | null } & OutgoingDeps): OutgoingWebhook[] {
-  if (file === null) return [];
-  const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems: deps.problems });
-  return checkOutgoing(listed, { ...deps, list: VARIABLE, folder: path.dirname(file) });
-}
-
 interface OutgoingDeps {
   readonly sourceIds: readonly string[];
   readonly checkScheme: CheckScheme;
   readonly problems: string[];
 }
 
-/** The listed endpoints without those that have a problem; each problem names `list`. */
+/** The listed endpoints without those that have a problem; each problem names the list. */
 export function checkOutgoing(
-  listed: readonly z.output<typeof webhookSchema>[],
-  deps: OutgoingDeps & { list: string; folder: string },
+  { list: listed, folder, elements }: Listed<z.output<typeof webhookSchema>>,
+  { sourceIds, checkScheme, problems }: OutgoingDeps,
 ) {
-  const { sourceIds, checkScheme, problems } = deps;
   const names = new Set<string>();
-  return listed.flatMap((webhook) => {
+  return elements.flatMap((webhook) => {
     const { fields, ordered, rate, paused } = webhook;
-    const place = `${deps.list}, endpoint ${webhook.name},`;
+    const place = `${listed}, endpoint ${webhook.name},`;
     const before = problems.length;
     if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
     names.add(webhook.name);
@@ -68,7 +52,7 @@ export function checkOutgoing(
       problems.push(`${place} needs either secret or secretFile.`);
     const address = findEndpointProblem(webhook);
     if (address !== undefined) problems.push(`${place} ${address}`);
-    const read = makeSecretReader({ folder: deps.folder, place, problems });
+    const read = makeSecretReader({ folder, place, problems });
     const text = webhook.secret ?? read("secretFile", webhook.secretFile);
     const secrets = list.parse(text ?? "");
     problems.push(

@@ -8,8 +8,3 @@ export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
   return readEnvironment(env, ENV_FILE).found.get(name)?.text;
 }
-
-/** False if NO_COLOR is set to anything (no-color.org). */
-export function wantsColor(env: NodeJS.Dict<string> = ENVIRONMENT): boolean {
-  return (env["NO_COLOR"] ?? "") === "";
-}

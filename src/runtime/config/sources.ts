@@ -1,9 +1,12 @@
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
+import { hideLogin } from "../../domain/hideLogin.ts";
+import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import { makeSecretReader, readListFile } from "./listFile.ts";
-import { findAddressProblem, isOnThisMachine, trimAddress } from "./providerAddress.ts";
-import { list } from "./variableSchemas.ts";
+import { namesThisMachine } from "../http/loopback.ts";
+import { describeReadError, readSecretFile } from "./environment.ts";
+import { holdsLogin, isUnprotected, list } from "./variables.ts";
 import type { Values } from "./variables.ts";
 
 export const MODES: readonly Mode[] = ["live", "test"];
@@ -37,8 +40,6 @@ export function webhookUrl(publicUrls: readonly string[], sourceId: string): str
   return base === undefined ? undefined : `${trimAddress(base)}/webhooks/${sourceId}`;
 }
 
-const DEFAULT_ORGANIZATION = "default";
-
 /** The key of a source that requireSources has checked. */
 export function keyOf({ sourceId, apiKey }: SourceConfig): string {
   if (apiKey === null) throw new TypeError(`the source ${sourceId} has no key`);
@@ -57,44 +58,92 @@ export const SECRETS_VARIABLES = {
 /** The sources `live` and `test` of the DELIVERY_ variables. Each exists if its key or its secrets are set. */
 export function readVariableSources(values: Values, problems: string[]): NamedSource[] {
   return MODES.flatMap((mode) => {
-    const keyName = KEY_VARIABLES[mode];
-    const secretsName = SECRETS_VARIABLES[mode];
-    const apiKey = values[keyName];
-    const webhookSecrets = values[secretsName] ?? [];
+    const names = {
+      baseUrl: "DELIVERY_BASE_URL",
+      apiKey: KEY_VARIABLES[mode],
+      webhookSecrets: SECRETS_VARIABLES[mode],
+      webhookScheme: "WEBHOOK_SCHEME",
+    } as const;
+    const apiKey = values[names.apiKey];
+    const webhookSecrets = values[names.webhookSecrets] ?? [];
+    const baseUrl = values.DELIVERY_BASE_URL;
     if (apiKey === null && webhookSecrets.length === 0) return [];
-    if (values.DELIVERY_BASE_URL === null) {
-      const name = apiKey === null ? secretsName : keyName;
+    if (baseUrl === null) {
+      const name = apiKey === null ? names.webhookSecrets : names.apiKey;
       problems.push(`${name} is set without DELIVERY_BASE_URL. Set it to the provider's base address.`);
       return [];
     }
-    return {
-      sourceId: mode,
-      mode,
-      organization: DEFAULT_ORGANIZATION,
-      baseUrl: trimAddress(values.DELIVERY_BASE_URL),
-      apiKey,
-      webhookSecrets,
-      webhookScheme: values.WEBHOOK_SCHEME,
-      names: {
-        baseUrl: "DELIVERY_BASE_URL",
-        apiKey: keyName,
-        webhookSecrets: secretsName,
-        webhookScheme: "WEBHOOK_SCHEME",
-      },
-    };
+    const webhookScheme = values.WEBHOOK_SCHEME;
+    const own = { sourceId: mode, mode, organization: "default", baseUrl: trimAddress(baseUrl) };
+    return { ...own, apiKey, webhookSecrets, webhookScheme, names };
   });
 }
 
-const NAME_LENGTH_MAX = 64;
+/** A list of sources or of endpoints: its name in problems, and the folder that its file names are relative to. */
+export interface Listed<Element> {
+  readonly list: string;
+  readonly folder: string;
+  readonly elements: readonly Element[];
+}
+
+/** The list in the file that a variable names; empty if it is not set or invalid, with a problem per mistake. */
+export function readListFile<Element extends z.ZodType>(
+  { variable, file }: { variable: string; file: string | null },
+  schema: Element,
+  problems: string[],
+): Listed<z.output<Element>> {
+  const listed = { list: variable, folder: path.dirname(file ?? "."), elements: [] };
+  if (file === null) return listed;
+  const place = `${variable} names ${path.resolve(hideLogin(file))}, which`;
+  try {
+    const json: unknown = JSON.parse(readFileSync(file, "utf8"));
+    return { ...listed, elements: readList({ name: place, list: json, schema, problems }) };
+  } catch (error) {
+    // The message of JSON.parse quotes the file, which holds keys.
+    const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
+    problems.push(`${place} ${reason}.`);
+    return listed;
+  }
+}
+
+/** The elements of a list; of an invalid one none, with a problem per mistake, each a sentence that begins with `name`. */
+export function readList<Element extends z.ZodType>(options: {
+  name: string;
+  list: unknown;
+  schema: Element;
+  problems: string[];
+}): z.output<Element>[] {
+  const { name, schema, problems } = options;
+  const result = z.array(schema).safeParse(options.list, { error: describeSchemaIssue });
+  for (const issue of result.error?.issues ?? []) {
+    const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+    problems.push(`${name} is invalid${where}: ${issue.message}.`);
+  }
+  return result.data ?? [];
+}
+
+/** Reads the secrets that elements of a list give as file names, relative to the folder of the list. */
+export function makeSecretReader(context: { folder: string; place: string; problems: string[] }) {
+  const { folder, place, problems } = context;
+  return (name: string, file: string | undefined): string | undefined => {
+    if (file === undefined) return undefined;
+    const found = readSecretFile(path.resolve(folder, file));
+    if ("text" in found) return found.text;
+    problems.push(`${place} ${name} names ${path.resolve(folder, hideLogin(file))}, which ${found.problem}.`);
+    return undefined;
+  };
+}
+
+export const listName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9");
 const secret = z.string().trim().min(1);
 
 /** A source as SOURCES_FILE lists it. */
 export const sourceSchema = z.strictObject({
-  sourceId: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
+  sourceId: listName,
   mode: z.enum(MODES),
-  organization: z.string().min(1).max(NAME_LENGTH_MAX),
+  organization: z.string().min(1).max(64),
   baseUrl: z.string().optional(),
   apiKey: secret.optional(),
   apiKeyFile: z.string().min(1).optional(),
@@ -102,60 +151,39 @@ export const sourceSchema = z.strictObject({
   webhookSecretsFile: z.string().min(1).optional(),
   webhookScheme: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).optional(),
 });
-type ListedSource = z.output<typeof sourceSchema>;
 
-/** The sources in SOURCES_FILE. File names in it are relative to its folder. */
-export function readFileSources(values: Values, problems: string[]): NamedSource[] {
-  const file = values.SOURCES_FILE;
-  if (file === null) return [];
-  const listed = readListFile({ variable: "SOURCES_FILE", file, schema: sourceSchema, problems });
-  return nameSources(listed, { list: "SOURCES_FILE", folder: path.dirname(file), values, problems });
-}
-
-/** Completes listed sources with the values of all; each problem names `list`. */
+/** Completes listed sources with the values of all; each problem names the list. */
 export function nameSources(
-  listed: readonly ListedSource[],
-  context: { list: string; folder: string; values: Values; problems: string[] },
+  { list: name, folder, elements }: Listed<z.output<typeof sourceSchema>>,
+  values: Values,
+  problems: string[],
 ): NamedSource[] {
-  const { values, problems } = context;
-  return listed.flatMap((source) => {
-    const place = `${context.list}, source ${source.sourceId},`;
-    const read = makeSecretReader({ folder: context.folder, place, problems });
-    const apiKey = source.apiKey ?? read("apiKeyFile", source.apiKeyFile);
-    const secretLines = read("webhookSecretsFile", source.webhookSecretsFile);
-    const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;
+  return elements.flatMap((source) => {
+    const { sourceId, mode, organization, webhookScheme = values.WEBHOOK_SCHEME } = source;
+    const place = `${name}, source ${sourceId},`;
+    const read = makeSecretReader({ folder, place, problems });
     const before = problems.length;
-    refuseDoubles(source, place, problems);
+    const apiKey = source.apiKey ?? read("apiKeyFile", source.apiKeyFile) ?? null;
+    const secretLines = read("webhookSecretsFile", source.webhookSecretsFile) ?? "";
+    const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;
+    for (const each of ["apiKey", "webhookSecrets"] as const)
+      if (source[each] !== undefined && source[`${each}File`] !== undefined)
+        problems.push(`${place} has both ${each} and ${each}File. Keep one of them.`);
     if (baseUrl === null) problems.push(`${place} has no baseUrl. Add it, or set DELIVERY_BASE_URL for all.`);
     if (problems.length > before || baseUrl === null) return [];
+    const names = {
+      baseUrl: `${place} baseUrl`,
+      apiKey: `${place} apiKey`,
+      webhookSecrets: `${place} webhookSecrets`,
+      webhookScheme: `${place} webhookScheme`,
+    };
     return {
-      sourceId: source.sourceId,
-      mode: source.mode,
-      organization: source.organization,
+      ...{ sourceId, mode, organization, apiKey, names },
       baseUrl: trimAddress(baseUrl),
-      apiKey: apiKey ?? null,
-      webhookSecrets: source.webhookSecrets ?? list.parse(secretLines ?? ""),
-      webhookScheme: schemeText(source) ?? values.WEBHOOK_SCHEME,
-      names: {
-        baseUrl: `${place} baseUrl`,
-        apiKey: `${place} apiKey`,
-        webhookSecrets: `${place} webhookSecrets`,
-        webhookScheme: `${place} webhookScheme`,
-      },
+      webhookSecrets: source.webhookSecrets ?? list.parse(secretLines),
+      webhookScheme: typeof webhookScheme === "string" ? webhookScheme : JSON.stringify(webhookScheme),
     };
   });
-}
-
-function refuseDoubles(source: ListedSource, place: string, problems: string[]): void {
-  for (const name of ["apiKey", "webhookSecrets"] as const) {
-    if (source[name] !== undefined && source[`${name}File`] !== undefined) {
-      problems.push(`${place} has both ${name} and ${name}File. Keep one of them.`);
-    }
-  }
-}
-
-function schemeText({ webhookScheme }: ListedSource): string | undefined {
-  return typeof webhookScheme === "object" ? JSON.stringify(webhookScheme) : webhookScheme;
 }
 
 /** The problems of a scheme and its secrets, one sentence each; `url` is the endpoint's public address, if known. */
@@ -171,14 +199,12 @@ export function listSourceProblems(
   values: Values,
   checkScheme: CheckScheme,
 ): string[] {
-  const address =
-    values.DELIVERY_BASE_URL === null ? undefined : findAddressProblem(values.DELIVERY_BASE_URL);
+  const address = values.DELIVERY_BASE_URL ?? undefined;
   return [
-    ...(address === undefined ? [] : [`DELIVERY_BASE_URL ${address}.`]),
+    ...listAddressProblems("DELIVERY_BASE_URL", address),
     ...checkScheme(values.WEBHOOK_SCHEME, []).map((problem) => `WEBHOOK_SCHEME: ${problem}`),
     ...sources.flatMap((source) => listOwnProblems(source, checkScheme, values.PUBLIC_URL ?? [])),
-    ...findDuplicateSources(sources),
-    ...listSharedSecrets(sources),
+    ...sources.flatMap((source, index) => listClashes(source, sources.slice(0, index))),
     ...listTokenProblems(sources, values),
     ...listIntervalProblems(sources, values),
   ];
@@ -190,80 +216,69 @@ function listOwnProblems(
   publicUrls: readonly string[],
 ): string[] {
   const { sourceId, names, baseUrl, webhookScheme, webhookSecrets } = source;
-  const problems: string[] = [];
-  const address = findAddressProblem(baseUrl);
-  if (address !== undefined) problems.push(`${names.baseUrl} ${address}.`);
-  const keyProblem = findKeyProblem(source);
-  if (keyProblem !== undefined) problems.push(keyProblem);
   const schemeProblems = checkScheme(webhookScheme, []);
-  problems.push(...schemeProblems.map((problem) => `${names.webhookScheme}: ${problem}`));
-  if (schemeProblems.length === 0 && webhookSecrets.length > 0) {
-    const url = webhookUrl(publicUrls, sourceId);
-    const found = checkScheme(webhookScheme, webhookSecrets, url);
-    problems.push(...found.map((problem) => `${names.webhookSecrets}: ${problem}`));
-  }
-  return problems;
+  const url = webhookUrl(publicUrls, sourceId);
+  const areSecretsChecked = schemeProblems.length === 0 && webhookSecrets.length > 0;
+  const secretProblems = areSecretsChecked ? checkScheme(webhookScheme, webhookSecrets, url) : [];
+  return [
+    ...listAddressProblems(names.baseUrl, baseUrl),
+    ...listKeyProblems(source),
+    ...schemeProblems.map((problem) => `${names.webhookScheme}: ${problem}`),
+    ...secretProblems.map((problem) => `${names.webhookSecrets}: ${problem}`),
+  ];
 }
 
-function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefined {
-  if (apiKey === null) return undefined;
-  const keyMode = KEY_MODE.exec(apiKey)?.[1];
-  if (keyMode === mode) return undefined;
-  if (keyMode === undefined) {
-    return `${names.apiKey} is not a provider key: keys are one word with _${mode}_ after the prefix. Copy it again.`;
-  }
-  return `${names.apiKey} belongs to ${mode} mode but holds a ${keyMode} key. Replace it with a ${mode} key.`;
+function listAddressProblems(name: string, address: string | undefined): string[] {
+  const problem = address === undefined ? undefined : findAddressProblem(address);
+  return problem === undefined ? [] : [`${name} ${problem}.`];
 }
 
-function findDuplicateSources(sources: readonly NamedSource[]): string[] {
-  return sources.flatMap(({ sourceId, apiKey, names }, index) => {
-    const earlier = sources.slice(0, index);
-    const isListed = earlier.some((other) => other.sourceId === sourceId);
-    const twin = earlier.findLast((other) => apiKey !== null && other.apiKey === apiKey);
-    const listedTwice = `There are two sources named ${sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`;
-    return [
-      ...(isListed ? [listedTwice] : []),
-      ...(twin
-        ? [`${names.apiKey} is the same key as ${twin.names.apiKey}. Each source needs its own.`]
-        : []),
-    ];
-  });
+function listKeyProblems({ apiKey, mode, names }: NamedSource): string[] {
+  const keyMode = KEY_MODE.exec(apiKey ?? "")?.[1];
+  if (apiKey === null || keyMode === mode) return [];
+  return [
+    keyMode === undefined
+      ? `${names.apiKey} is not a provider key: keys are one word with _${mode}_ after the prefix. Copy it again.`
+      : `${names.apiKey} belongs to ${mode} mode but holds a ${keyMode} key. Replace it with a ${mode} key.`,
+  ];
 }
 
 /** The provider issues separate secrets per mode; a shared one would let a test event pass as live. */
-function listSharedSecrets(sources: readonly NamedSource[]): string[] {
-  const owners = new Map<string, { mode: Mode; name: string }>();
+function listClashes(source: NamedSource, earlier: readonly NamedSource[]): string[] {
+  const { sourceId, mode, apiKey, names, webhookSecrets } = source;
   const problems: string[] = [];
-  for (const { mode, names, webhookSecrets } of sources) {
-    for (const secret of new Set(webhookSecrets)) {
-      const owner = owners.get(secret);
-      if (owner && owner.mode !== mode) {
-        problems.push(
-          `${names.webhookSecrets} shares a secret with ${owner.name}, which belongs to the other mode. Copy each endpoint's own secret.`,
-        );
-      }
-      owners.set(secret, owner ?? { mode, name: names.webhookSecrets });
-    }
-  }
+  if (earlier.some((other) => other.sourceId === sourceId))
+    problems.push(
+      `There are two sources named ${sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`,
+    );
+  const twin = earlier.findLast((other) => apiKey !== null && other.apiKey === apiKey);
+  if (twin)
+    problems.push(`${names.apiKey} is the same key as ${twin.names.apiKey}. Each source needs its own.`);
+  const sharer = earlier.find(
+    (other) => other.mode !== mode && other.webhookSecrets.some((each) => webhookSecrets.includes(each)),
+  );
+  if (sharer)
+    problems.push(
+      `${names.webhookSecrets} shares a secret with ${sharer.names.webhookSecrets}, which belongs to the other mode. Copy each endpoint's own secret.`,
+    );
   return problems;
 }
 
 function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS, WRITE_THROUGH }: Values): string[] {
   // Without sources the product can only run the demo, which has live and test.
-  const known = sources.length === 0 ? ["live", "test"] : sources.map(({ sourceId }) => sourceId);
-  const problems: string[] = [];
-  const seen = new Set<string>();
-  for (const [index, { token, sourceId }] of (API_TOKENS ?? []).entries()) {
+  const known: readonly string[] = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+  const tokens = API_TOKENS ?? [];
+  const problems = tokens.flatMap(({ token, sourceId }, index) => {
     const name = `API_TOKENS, token ${index + 1},`;
-    if (!known.includes(sourceId)) {
-      problems.push(
-        `${name} is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${known.join(", ")}.`,
-      );
-    }
-    if (seen.has(token)) problems.push(`${name} is listed twice. List each token once.`);
-    seen.add(token);
-  }
-  if (WRITE_THROUGH && !API_TOKENS?.some(({ mayWrite }) => mayWrite)) {
+    const isListed = tokens.slice(0, index).some((other) => other.token === token);
+    return [
+      known.includes(sourceId)
+        ? []
+        : `${name} is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${known.join(", ")}.`,
+      isListed ? `${name} is listed twice. List each token once.` : [],
+    ].flat();
+  });
+  if (WRITE_THROUGH && !tokens.some(({ mayWrite }) => mayWrite)) {
     problems.push(
       "WRITE_THROUGH is on, but no token has write access. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
     );
@@ -278,4 +293,28 @@ function listIntervalProblems(sources: readonly NamedSource[], { POLL_INTERVAL_S
   return [
     `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; use less only for a provider on this machine.`,
   ];
+}
+
+/** Why `address` cannot be a provider's base address, worded to follow "NAME …"; undefined if it can. */
+export function findAddressProblem(address: string): string | undefined {
+  if (!URL.canParse(address)) return "must look like https://api.example.com";
+  const url = new URL(address);
+  if (url.protocol !== "https:" && url.protocol !== "http:") return "must start with https://";
+  if (holdsLogin(url)) return "must not contain a user or password; the key goes in a variable";
+  if (url.search !== "" || url.hash !== "") return "must not contain a query or a fragment";
+  if (/\/v1\/*$/.test(url.pathname)) return "must not end in /v1, which every request adds; remove it";
+  if (isUnprotected(url)) {
+    return "must start with https://: over http anybody on the way can read the key (only this machine may use http)";
+  }
+  return undefined;
+}
+
+/** True if the provider at `address` runs on this machine, as the sandbox does. */
+export function isOnThisMachine(address: string): boolean {
+  return URL.canParse(address) && namesThisMachine(new URL(address).host);
+}
+
+/** `address` without trailing slashes, so that paths can be appended. */
+export function trimAddress(address: string): string {
+  return address.replace(/\/+$/, "");
 }

@@ -1,262 +1,282 @@
-import { SIGN_ON_VARIABLES } from "./signOnVariables.ts";
-import {
-  backfillSince,
-  databaseUrl,
-  DAY_SECONDS,
-  folder,
-  forwardedPaths,
-  host,
-  HOUR_SECONDS,
-  keptFor,
-  list,
-  metricsToken,
-  oneOf,
-  password,
-  alertAddress,
-  redisUrls,
-  seconds,
-  text,
-  tokens,
-  webAddresses,
-  wholeNumberVariable,
-} from "./variableSchemas.ts";
-import type { ValuesOf, Variable } from "./variableSchemas.ts";
-import { LOG_LEVELS } from "../telemetry/logLevels.ts";
+import { isIP } from "node:net";
+import { z } from "zod";
+import { findPathProblem } from "../http/forwardedPaths.ts";
+import { namesThisMachine } from "../http/loopback.ts";
+import { parseDuration, resolveSince } from "./duration.ts";
 
-const MADE = "created at the first start, kept in DATA_DIR";
-const CAPTURES_MAX = 100;
-const PORT_MAX = 65_535;
-const CONNECTIONS_LIMIT = 1_000_000;
-const SEED_MAX = 2 ** 31 - 1;
-const INTERVAL_SECONDS_MIN = 0.1;
+/*
+ * Every variable that the product reads, in the order of .env.example, which says what each means. Schemas parse texts
+ * that are trimmed and not empty; their messages are worded to follow "NAME …" and do not quote the text.
+ */
 
-/** Every variable that the product reads, in the order in which people need them. */
+export interface Variable {
+  readonly schema: z.ZodType<unknown, string>;
+  readonly default?: string;
+  /** True if its value must not be shown; NAME_FILE can then supply it. */
+  readonly secret?: true;
+}
+
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const HOUR_SECONDS = 3_600;
+const DAY_SECONDS = 86_400;
+const TOKEN_LENGTH_MIN = 16;
+const PASSWORD_LENGTH_MIN = 12;
+const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
+const REDIS_PROTOCOLS = ["redis:", "rediss:"];
+const WEB_PROTOCOLS = ["http:", "https:"];
+/** The characters of a bearer token (RFC 6750, section 2.1). */
+const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
+const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
+const HEADER_NAME = /^[A-Za-z0-9-]{1,100}$/;
+const PREFIX_MAX = { 4: 32, 6: 128 } as const;
+/** Long enough for everything that looks back: repairs, nightly comparisons, readers that were disconnected. */
+const KEPT_DAYS_MIN = 7;
+const DAY_NANOS = 86_400_000_000_000n;
+
+const text = z.string();
+
+const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(", ")}`);
+const yesOrNo = oneOf(["true", "false"]).transform((value) => value === "true");
+
+function ranged(shape: RegExp, kind: string, [min, max]: readonly [number, number]) {
+  const message = `must be ${kind} from ${min} to ${max}`;
+  return text
+    .regex(shape, message)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, message);
+}
+const wholeNumber = (min: number, max: number) => ranged(/^\d{1,10}$/, "a whole number", [min, max]);
+const seconds = (min: number, max: number) =>
+  ranged(/^\d{1,6}(\.\d{1,3})?$/, "a number of seconds", [min, max]);
+const port = wholeNumber(0, 65_535);
+
+/** A key in PEM, with its line breaks, or whatever stands between commas and lines. */
+const LIST_ENTRY = /-----BEGIN [^-]+-----[^-]+-----END [^-]+-----|[^,\n]+/g;
+
+/** Values separated by commas or lines: files with secrets often have one per line. */
+export const list = text.transform((value) => {
+  const entries = value.match(LIST_ENTRY) ?? [];
+  return entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
+});
+
+const isUrl = (value: string, protocols: readonly string[]) =>
+  URL.canParse(value) && protocols.includes(new URL(value).protocol);
+
+/** A password with one of / ? # ends the address early: the driver would name its beginning in errors. */
+const endsEarly = (value: string) => /^[^:]+:\/\/[^/?#]*[/?#].*@/s.test(value);
+
+/** True also when a `/` that was not encoded has ended the password early. */
+export function holdsLogin({ username, password, pathname }: URL): boolean {
+  return username !== "" || password !== "" || pathname.includes("@");
+}
+
+/** Over http anybody on the way can read what is sent, so only this machine may use it. */
+export function isUnprotected({ protocol, host }: URL): boolean {
+  return protocol === "http:" && !namesThisMachine(host);
+}
+
+const databaseUrl = text
+  .refine(
+    (value) => isUrl(value, POSTGRES_PROTOCOLS) && !endsEarly(value),
+    "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25",
+  )
+  .transform(nameVerification);
+
+/** TLS modes that the driver treats as verify-full, with a warning of eight lines each time. */
+const TAKEN_FOR_VERIFY_FULL = ["prefer", "require", "verify-ca"];
+
+/** The address with the TLS mode in force: every encrypted one verifies, unless `uselibpqcompat` is set. */
+function nameVerification(value: string): string {
+  const url = new URL(value);
+  const mode = url.searchParams.get("sslmode");
+  if (mode === null || !TAKEN_FOR_VERIFY_FULL.includes(mode) || url.searchParams.has("uselibpqcompat"))
+    return value;
+  url.searchParams.set("sslmode", "verify-full");
+  return url.href;
+}
+
+const isRedisUrl = (url: string) =>
+  isUrl(url, REDIS_PROTOCOLS) && !endsEarly(url) && new URL(url).hostname !== "";
+
+const redisUrls = list
+  .refine((urls) => urls.length > 0 && urls.every(isRedisUrl), {
+    error: "must look like redis://host:6379 or rediss://host:6379; for a cluster, comma separated",
+    abort: true,
+  })
+  .refine(
+    (urls) => new Set(urls.map((url) => new URL(url).protocol)).size === 1,
+    "mixes redis:// and rediss://; use the same scheme for all addresses",
+  )
+  .refine(
+    (urls) => urls.length === 1 || urls.every((url) => ["", "/", "/0"].includes(new URL(url).pathname)),
+    "names a database number, but a cluster has only database 0; remove it",
+  );
+
+const MAY_WRITE = "+write";
+const TOKEN_RULE = `at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -`;
+const isToken = (value: string) => value.length >= TOKEN_LENGTH_MIN && TOKEN.test(value);
+
+/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` also has write access. */
+function readToken(entry: string) {
+  const at = entry.lastIndexOf("@");
+  if (at === -1) return { token: entry, sourceId: "live", mayWrite: false };
+  const right = entry.slice(at + 1);
+  const mayWrite = right.endsWith(MAY_WRITE);
+  const sourceId = mayWrite ? right.slice(0, -MAY_WRITE.length) : right;
+  return { token: entry.slice(0, at), sourceId, mayWrite };
+}
+
+const tokens = list
+  .transform((entries) => entries.map(readToken))
+  .superRefine((entries, context) => {
+    for (const [index, { token }] of entries.entries()) {
+      if (isToken(token)) continue;
+      const message = `has a token (number ${index + 1}) that is not ${TOKEN_RULE}; create one with: openssl rand -hex 24`;
+      context.addIssue({ code: "custom", message });
+    }
+  });
+
+export const webAddress = text.refine(
+  (value) => isUrl(value, WEB_PROTOCOLS),
+  "must be an address that starts with https:// or http://",
+);
+
+/** Whether it is an address that may be shown, and to which a request without a login is sent. */
+const isPublicAddress = (value: string) => isUrl(value, WEB_PROTOCOLS) && !holdsLogin(new URL(value));
+
+/** True for an address, and for a network in CIDR notation unless it covers every address. */
+function isNetwork(value: string): boolean {
+  const [address = "", prefix, ...rest] = value.split("/");
+  const family = isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  if (prefix === undefined) return true;
+  return /^[1-9]\d{0,2}$/.test(prefix) && Number(prefix) <= PREFIX_MAX[family as 4 | 6];
+}
+
+const networks = list.refine(
+  (values) => values.length > 0 && values.every(isNetwork),
+  "must be addresses such as 10.0.0.5, or networks such as 10.0.0.0/24 that are not the whole internet, comma separated",
+);
+
+const forwardedPaths = list.superRefine((patterns, context) => {
+  for (const message of patterns.map(findPathProblem))
+    if (message !== undefined) context.addIssue({ code: "custom", message });
+});
+
+const password = text.min(
+  PASSWORD_LENGTH_MIN,
+  `must have at least ${PASSWORD_LENGTH_MIN} characters; create one with: openssl rand -hex 12`,
+);
+
+const headerName = text.regex(HEADER_NAME, "must be the name of a header").toLowerCase();
+
+function canResolve(value: string): boolean {
+  try {
+    return resolveSince(value, 0n) >= 0n;
+  } catch {
+    return false;
+  }
+}
+
+const keptFor = text.refine((value) => {
+  const now = 100_000n * DAY_NANOS;
+  const isDuration = parseDuration(value) !== undefined;
+  return isDuration && resolveSince(value, now) <= now - BigInt(KEPT_DAYS_MIN) * DAY_NANOS;
+}, `must be an ISO 8601 duration of at least ${KEPT_DAYS_MIN} days, such as P90D`);
+
 export const VARIABLES = {
-  DELIVERY_BASE_URL: { schema: text, meaning: "base address of the provider" },
-  DELIVERY_LIVE_API_KEY: {
-    schema: text,
-    secret: true,
-    meaning:
-      "live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source live",
+  DELIVERY_BASE_URL: { schema: text },
+  DELIVERY_LIVE_API_KEY: { schema: text, secret: true },
+  DELIVERY_TEST_API_KEY: { schema: text, secret: true },
+  DELIVERY_LIVE_WEBHOOK_SECRETS: { schema: list, secret: true },
+  DELIVERY_TEST_WEBHOOK_SECRETS: { schema: list, secret: true },
+  WEBHOOK_SCHEME: { schema: text, default: "standard-webhooks" },
+  CAPTURE_REFUSED: { schema: wholeNumber(0, 100), default: "0" },
+  SOURCES_FILE: { schema: text },
+  DATABASE_URL: { schema: databaseUrl, secret: true },
+  DATABASE_DIRECT_URL: { schema: databaseUrl, secret: true },
+  DATABASE_READ_URL: { schema: databaseUrl, secret: true },
+  DATA_DIR: {
+    schema: text.refine(
+      (value) => !value.startsWith("~"),
+      "must not start with ~, which only a shell replaces; write the whole path, or ./~ for a folder of that name",
+    ),
+    default: ".data",
   },
-  DELIVERY_TEST_API_KEY: {
-    schema: text,
-    secret: true,
-    meaning:
-      "test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source test",
+  REDIS_URL: { schema: redisUrls, secret: true },
+  HOST: {
+    schema: text.refine(
+      (value) => isIP(value) !== 0 || HOST_NAME.test(value),
+      "must be an address or a host name of this machine, without protocol and port",
+    ),
+    default: "127.0.0.1",
   },
-  DELIVERY_LIVE_WEBHOOK_SECRETS: {
-    schema: list,
-    secret: true,
-    unset: "polled only",
-    meaning:
-      "secrets of the live webhook endpoint, comma separated, all valid; none: this source is polled only",
-  },
-  DELIVERY_TEST_WEBHOOK_SECRETS: {
-    schema: list,
-    secret: true,
-    unset: "polled only",
-    meaning:
-      "secrets of the test webhook endpoint, comma separated, all valid; none: this source is polled only",
-  },
-  WEBHOOK_SCHEME: {
-    schema: text,
-    default: "standard-webhooks",
-    meaning: "how the provider signs: a preset's name or the JSON of a scheme (identify-signature finds it)",
-  },
-  CAPTURE_REFUSED: {
-    schema: wholeNumberVariable(0, CAPTURES_MAX),
-    default: "0",
-    meaning:
-      "number of recently refused webhook requests that web stores under DATA_DIR for a day, for identify-signature; 0: none",
-  },
-  SOURCES_FILE: {
-    schema: text,
-    meaning: "JSON file that lists sources, for several organizations",
-  },
-  DATABASE_URL: {
-    schema: databaseUrl,
-    secret: true,
-    unset: "embedded Postgres under DATA_DIR",
-    meaning: "Postgres that holds the mirror; none: an embedded one under DATA_DIR",
-  },
-  DATABASE_DIRECT_URL: {
-    schema: databaseUrl,
-    secret: true,
-    unset: "DATABASE_URL is Postgres itself",
-    meaning:
-      "direct address of Postgres, if DATABASE_URL is a pooler in transaction mode; for migrations and the queue",
-  },
-  DATABASE_READ_URL: {
-    schema: databaseUrl,
-    secret: true,
-    unset: "DATABASE_URL",
-    meaning: "a replica for the orders, branches and exports of the read API; none: DATABASE_URL",
-  },
-  DATA_DIR: { schema: folder, default: ".data", meaning: "folder of the embedded Postgres" },
-  REDIS_URL: {
-    schema: redisUrls,
-    secret: true,
-    unset: "queue in Postgres",
-    meaning: "Redis of the queue, comma separated for a cluster; none: queue in Postgres",
-  },
-  HOST: { schema: host, default: "127.0.0.1", meaning: "address that the web process listens on" },
-  PORT: {
-    schema: wholeNumberVariable(0, PORT_MAX),
-    default: "3000",
-    meaning: "port that the web process listens on; 0: a free one",
-  },
-  WEBHOOK_PORT: {
-    schema: wholeNumberVariable(0, PORT_MAX),
-    unset: "same as PORT",
-    meaning: "separate port for /webhooks, which PORT then does not answer; none: PORT",
-  },
-  CONNECTIONS_MAX: {
-    schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
-    default: "4096",
-    meaning: "maximum number of connections per port",
-  },
-  HEALTH_PORT: {
-    schema: wholeNumberVariable(0, PORT_MAX),
-    unset: "not served",
-    meaning: "port for /livez, /readyz and /metrics of a separate worker or poller; none: not served",
-  },
-  POLL_INTERVAL_SECONDS: {
-    schema: seconds(INTERVAL_SECONDS_MIN, HOUR_SECONDS),
-    default: "30",
-    meaning: "polling interval; under 30 only for a provider on this machine",
-  },
-  POLL_MARGIN_SECONDS: {
-    schema: seconds(1, DAY_SECONDS),
-    default: "300",
-    meaning: "how late a change may appear in the provider's list; what is younger is not proved yet",
-  },
-  POLL_PACE: {
-    schema: oneOf(["cycle", "request"]),
-    default: "cycle",
-    meaning: "what the interval applies to: whole cycles (cycle), or each list read (request)",
-  },
-  RATE_SHARE_PERCENT: {
-    schema: wholeNumberVariable(1, 100),
-    default: "90",
-    meaning: "our share of the organization's rate limits, in percent; the rest is for its other software",
-  },
+  PORT: { schema: port, default: "3000" },
+  WEBHOOK_PORT: { schema: port },
+  CONNECTIONS_MAX: { schema: wholeNumber(1, 1_000_000), default: "4096" },
+  HEALTH_PORT: { schema: port },
+  POLL_INTERVAL_SECONDS: { schema: seconds(0.1, HOUR_SECONDS), default: "30" },
+  POLL_MARGIN_SECONDS: { schema: seconds(1, DAY_SECONDS), default: "300" },
+  POLL_PACE: { schema: oneOf(["cycle", "request"]), default: "cycle" },
+  RATE_SHARE_PERCENT: { schema: wholeNumber(1, 100), default: "90" },
   BACKFILL_SINCE: {
-    schema: backfillSince,
+    schema: text.refine(
+      canResolve,
+      "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z",
+    ),
     default: "P30D",
-    meaning: "how far back the history of a new source is read: ISO 8601 duration or instant",
   },
-  API_TOKENS: {
-    schema: tokens,
-    secret: true,
-    unset: MADE,
-    meaning:
-      "tokens of the read API, comma separated: TOKEN or TOKEN@SOURCE, with write access TOKEN@SOURCE+write; none: one per source is created at the first start and kept in DATA_DIR",
-  },
-  OPS_PASSWORD: {
-    schema: password,
-    secret: true,
-    unset: MADE,
-    meaning:
-      "operator password of the ops pages; none: one is created at the first start and kept in DATA_DIR",
-  },
-  OPS_VIEWER_PASSWORD: {
-    schema: password,
-    secret: true,
-    unset: "created with OPS_PASSWORD, else no viewers",
-    meaning:
-      "viewer password of the ops pages: may look but not act; none: created together with OPS_PASSWORD, else no viewers",
-  },
+  API_TOKENS: { schema: tokens, secret: true },
+  OPS_PASSWORD: { schema: password, secret: true },
+  OPS_VIEWER_PASSWORD: { schema: password, secret: true },
   METRICS_TOKEN: {
-    schema: metricsToken,
+    schema: text.refine(isToken, `must be ${TOKEN_RULE}; create one with: openssl rand -hex 24`),
     secret: true,
-    unset: "created with API_TOKENS or OPS_PASSWORD, else metrics are closed",
-    meaning:
-      "bearer token of /metrics; none: created together with API_TOKENS or OPS_PASSWORD, else metrics are closed",
   },
-  LOCAL_TRUST: {
-    schema: oneOf(["true", "false"]).transform((value) => value === "true"),
-    unset: "false; true for demo",
-    meaning:
-      "if no token or password is set, requests from this machine need none; for a developer's machine, never behind a proxy; none: false, but true for `demo`",
-  },
+  LOCAL_TRUST: { schema: yesOrNo },
   PUBLIC_URL: {
-    schema: webAddresses,
-    unset: "HOST and the names of this machine",
-    meaning:
-      "public addresses of the web process, comma separated, such as https://mirror.example.com; requests for other hosts are refused; a path is a prefix that a proxy removes, for webhooks only",
+    // A path is the prefix that a proxy removes from the addresses of webhooks.
+    schema: list.refine(
+      (values) => values.length > 0 && values.every((value) => isPublicAddress(value) && !/[?#]/.test(value)),
+      "must be addresses that start with https:// or http://, without a user and password, a query or a fragment, comma separated",
+    ),
   },
-  ...SIGN_ON_VARIABLES,
+  OPS_PROXY_ADDRESSES: { schema: networks },
+  OPS_USER_HEADER: { schema: headerName, default: "x-forwarded-user" },
+  OPS_GROUPS_HEADER: { schema: headerName, default: "x-forwarded-groups" },
+  OPS_OPERATORS: { schema: list },
+  OPS_VIEWERS: { schema: list },
   ALERT_WEBHOOK_URL: {
-    schema: alertAddress,
+    schema: text.refine(
+      (value) => isPublicAddress(value) && !isUnprotected(new URL(value)),
+      "must be an address that starts with https:// (only this machine may use http://), without a user and password",
+    ),
     secret: true,
-    unset: "no alerts are sent",
-    meaning: "address to which alerts are sent, firing and resolved; none: no alerts are sent",
   },
-  ALERT_WEBHOOK_SECRET: {
-    schema: text,
-    secret: true,
-    meaning: "secret with which alerts are signed (Standard Webhooks, whsec_…)",
-  },
-  WRITE_THROUGH: {
-    schema: oneOf(["true", "false"]).transform((value) => value === "true"),
-    default: "false",
-    meaning: "forward writes to the provider, for tokens with +write",
-  },
-  WRITE_THROUGH_PATHS: {
-    schema: forwardedPaths,
-    unset: "the writes of the provider's contract",
-    meaning:
-      "further writes to forward, comma separated, such as PUT /v1/orders/{reference}/address; never keys or webhooks",
-  },
-  EVENTS_KEPT_FOR: {
-    schema: keptFor,
-    unset: "kept forever",
-    meaning:
-      "how long events are kept in full, from when they were received: ISO 8601 duration; none: forever, but 30 days if about no order",
-  },
-  HISTORY_KEPT_FOR: {
-    schema: keptFor,
-    unset: "kept forever",
-    meaning:
-      "how long observations of orders are kept, except each order's current one: ISO 8601 duration; none: forever",
-  },
-  CHANGES_KEPT_FOR: {
-    schema: keptFor,
-    unset: "kept forever",
-    meaning: "how long the change feed is kept: ISO 8601 duration; none: forever",
-  },
-  OUTGOING_WEBHOOKS_FILE: {
-    schema: text,
-    unset: "no webhooks are sent",
-    meaning:
-      "JSON file that lists your own endpoints that are notified of changes; none: no webhooks are sent",
-  },
-  SANDBOX_PORT: {
-    schema: wholeNumberVariable(0, PORT_MAX),
-    default: "4010",
-    meaning: "port of the sandbox provider",
-  },
-  SANDBOX_SEED: {
-    schema: wholeNumberVariable(0, SEED_MAX),
-    default: "1",
-    meaning: "seed of the sandbox: the same seed creates the same orders",
-  },
-  LOG_LEVEL: {
-    schema: oneOf(LOG_LEVELS),
-    default: "info",
-    meaning: `one of ${LOG_LEVELS.join(", ")}`,
-  },
-  LOG_FORMAT: {
-    schema: oneOf(["json", "pretty"]),
-    unset: "pretty on a terminal, else json",
-    meaning: "json or pretty; none: pretty on a terminal, else json",
-  },
+  ALERT_WEBHOOK_SECRET: { schema: text, secret: true },
+  WRITE_THROUGH: { schema: yesOrNo, default: "false" },
+  WRITE_THROUGH_PATHS: { schema: forwardedPaths },
+  EVENTS_KEPT_FOR: { schema: keptFor },
+  HISTORY_KEPT_FOR: { schema: keptFor },
+  CHANGES_KEPT_FOR: { schema: keptFor },
+  OUTGOING_WEBHOOKS_FILE: { schema: text },
+  SANDBOX_PORT: { schema: port, default: "4010" },
+  SANDBOX_SEED: { schema: wholeNumber(0, 2 ** 31 - 1), default: "1" },
+  LOG_LEVEL: { schema: oneOf(LOG_LEVELS), default: "info" },
+  LOG_FORMAT: { schema: oneOf(["json", "pretty"]) },
 } as const satisfies Record<string, Variable>;
 
 export type VariableName = keyof typeof VARIABLES;
 
-export type Values = ValuesOf<typeof VARIABLES>;
+/** The parsed values of variables; null if not set and without a default. */
+export type Values = {
+  readonly [Name in VariableName]:
+    | z.output<(typeof VARIABLES)[Name]["schema"]>
+    | ((typeof VARIABLES)[Name] extends { readonly default: string } ? never : null);
+};
 
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
 

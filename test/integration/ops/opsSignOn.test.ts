@@ -1,6 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import type { SignOn } from "../../../src/runtime/config/signOnVariables.ts";
+import type { SignOn } from "../../../src/runtime/config/config.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";

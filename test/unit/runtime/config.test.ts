@@ -665,7 +665,6 @@ describe("the description", () => {
       HOST: "::1 (.env)",
       OPS_PASSWORD: "set, 12 characters (file)",
       LOG_LEVEL: "info (default)",
-      DATABASE_URL: "embedded Postgres under DATA_DIR (default)",
       DELIVERY_BASE_URL: "not set (default)",
     });
   });
