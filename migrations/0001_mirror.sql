@@ -19,10 +19,7 @@ create table mirror.sources (
   event_grace interval not null default '5 minutes'
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
-comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
 comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
-comment on column mirror.sources.base_url   is 'Base address of the provider when the source was last configured.';
-comment on column mirror.sources.created_at is 'When the source was first configured here.';
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
 comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';
@@ -47,10 +44,7 @@ comment on table  mirror.inbox              is 'Every authenticated event, commi
 comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
 comment on column mirror.inbox.event_id     is 'The envelope''s id, or sha256:<hex> of the body when the envelope has no id that can be a key.';
 comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event with a known id but different content is kept, not dropped.';
-comment on column mirror.inbox.body         is 'The request body, byte for byte as it was signed.';
 comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, from 0: shows when an old one can be removed.';
-comment on column mirror.inbox.received_at is 'When the event was stored, by the database''s clock.';
-comment on column mirror.inbox.source_id is 'The source; references sources.';
 
 create table mirror.pending (
   seq         bigint not null,
@@ -59,9 +53,6 @@ create table mirror.pending (
   primary key (seq, source_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: these rows are the backlog, regardless of what the queue holds.';
-comment on column mirror.pending.received_at is 'When the event was stored, as in inbox.';
-comment on column mirror.pending.seq is 'Position of the event in the inbox.';
-comment on column mirror.pending.source_id is 'The source; references sources.';
 
 create sequence mirror.history_id as bigint;
 
@@ -105,27 +96,17 @@ create table mirror.history (
 );
 comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it, when its event is removed, and by erasure; only retention deletes it.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
-comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
-comment on column mirror.history.conflict    is 'The stored order had the same updatedAt but different content.';
-comment on column mirror.history.reason      is 'The reason in words, when the verdict alone does not show it.';
-comment on column mirror.history.inbox_seq   is 'The event''s row in the inbox, for via = webhook.';
 comment on column mirror.history.horizon     is 'The read showed every change up to this instant; nanoseconds since 1970 by the provider''s clock. Null for a claim: an event, or a read of a version beyond its own horizon.';
 comment on column mirror.history.version     is 'updatedAt of the snapshot, nanoseconds since 1970.';
 comment on column mirror.history.settled     is 'True when, at the time of the read, no further change could have this version.';
 comment on column mirror.history.observed_at is 'When the read was requested or the event created, by the provider''s clock; nanoseconds since 1970.';
 comment on column mirror.history.rank        is 'Place of the status in the life of an order; decides between states with the same timestamp.';
-comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
 comment on column mirror.history.previous_status is 'Previous status of the order; null for a new order, and unless the verdict is applied, corrected or gone.';
 comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation, and while the body of the event has it: see snapshots.';
 comment on column mirror.history.raw_start   is 'Where the snapshot begins in the event''s body, in bytes from 1; null when it is in raw.';
-comment on column mirror.history.raw_length  is 'How long it is there, in bytes.';
 comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
-comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 comment on column mirror.history.event_id is 'The event that was decided on; null for a read.';
-comment on column mirror.history.event_type is 'Type of that event.';
-comment on column mirror.history.history_id is 'Number of the observation, in the order of decision.';
-comment on column mirror.history.source_id is 'The source; references sources.';
 comment on column mirror.history.status is 'Status that the observation shows; null when it contains no order.';
 
 -- What an event brought is stored once: its snapshot stays in its body, until that is removed.
@@ -135,11 +116,7 @@ select h.history_id, h.source_id, h.reference, h.version, h.hash, coalesce(h.raw
   where h.raw_start is not null and i.seq = h.inbox_seq and i.source_id = h.source_id)) as raw
 from mirror.history h;
 comment on view   mirror.snapshots            is 'What each observation showed, read from the history or from the body of its event.';
-comment on column mirror.snapshots.history_id is 'Number of the observation.';
-comment on column mirror.snapshots.source_id  is 'The source; references sources.';
-comment on column mirror.snapshots.reference  is 'The provider''s order reference.';
 comment on column mirror.snapshots.version    is 'updatedAt of the snapshot, nanoseconds since 1970.';
-comment on column mirror.snapshots.hash       is 'SHA-256 of the snapshot''s canonical JSON.';
 comment on column mirror.snapshots.raw        is 'The snapshot exactly as received; null for a duplicate or a confirmation.';
 
 create function mirror.keep_snapshots() returns trigger language plpgsql
@@ -201,39 +178,14 @@ create table mirror.orders (
   primary key (source_id, reference)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table  mirror.orders                     is 'The latest known state of every order. Only three things write here: applying observations, marking orders as gone, and erasure. The order key only grows.';
-comment on column mirror.orders.reference           is 'The provider''s order reference.';
 comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
 comment on column mirror.orders.settled             is 'True once a read has shown this version at a time when no further change could have it.';
 comment on column mirror.orders.observed_at         is 'When the stored observation was made, by the provider''s clock; nanoseconds since 1970.';
-comment on column mirror.orders.rank                is 'Place of the status in the life of an order.';
-comment on column mirror.orders.hash                is 'SHA-256 of the canonical JSON.';
-comment on column mirror.orders.external_order_id   is 'The business''s own identifier (externalOrderId).';
-comment on column mirror.orders.pickup_time         is 'Planned pickup (pickupTime), to the microsecond.';
-comment on column mirror.orders.delivery_time       is 'Planned delivery (deliveryTime).';
-comment on column mirror.orders.real_pickup_time    is 'Actual pickup (realPickupTime).';
-comment on column mirror.orders.real_delivery_time  is 'Actual delivery (realDeliveryTime).';
 comment on column mirror.orders.updated_at          is 'updatedAt to the microsecond, for people and filters; comparisons use version.';
 comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, including unknown fields and the order of fields.';
-comment on column mirror.orders.revision            is 'How many different states of this order were applied.';
-comment on column mirror.orders.history_id          is 'The observation whose content this is.';
-comment on column mirror.orders.previous_history_id is 'The observation whose content was stored before.';
-comment on column mirror.orders.previous_version    is 'updatedAt of that content.';
 comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has one. A gone order is kept but not served.';
-comment on column mirror.orders.first_seen_via      is 'How the mirror first learned of the order.';
-comment on column mirror.orders.changed_at          is 'When the content last changed in the mirror, by the database''s clock.';
-comment on column mirror.orders.branch_id is 'The provider''s id of the branch.';
-comment on column mirror.orders.branch_reference is 'The business''s own name of the branch.';
-comment on column mirror.orders.first_seen_at is 'When the order was first seen, by the database''s clock.';
-comment on column mirror.orders.fleet_name is 'The fleet that delivers it.';
-comment on column mirror.orders.livemode is 'True for an order of the live mode.';
 comment on column mirror.orders.previous_status is 'Status before the last change; null for an order that never changed.';
-comment on column mirror.orders.resolved_basis is 'What the resolved times were derived from.';
-comment on column mirror.orders.resolved_delivery_time is 'Delivery time as the provider resolved it from the schedule.';
-comment on column mirror.orders.resolved_pickup_time is 'Pickup time as the provider resolved it from the schedule.';
-comment on column mirror.orders.schedule_mode is 'How the order was scheduled.';
-comment on column mirror.orders.source_id is 'The source; references sources.';
-comment on column mirror.orders.status is 'Status as the provider names it.';
 create index orders_by_version  on mirror.orders (source_id, version, reference);
 create index orders_by_pickup   on mirror.orders (source_id, pickup_time, reference);
 create index orders_by_delivery on mirror.orders (source_id, delivery_time, reference);
@@ -300,18 +252,9 @@ create table mirror.quarantine (
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied. It is kept in full, shown on the ops pages, and can be replayed.';
 comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, when that is the reason for the quarantine.';
 comment on column mirror.quarantine.reason is 'One of wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
-comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What a read returned; the bytes of an event are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw, so that input which every poll shows again is quarantined only once.';
 comment on column mirror.quarantine.inbox_seq is 'Position of the event in the inbox; null for what a read brought.';
-comment on column mirror.quarantine.quarantine_id is 'Number of the entry.';
-comment on column mirror.quarantine.quarantined_at is 'When it was quarantined, by the database''s clock.';
-comment on column mirror.quarantine.reference is 'The order''s reference, where it could be read.';
-comment on column mirror.quarantine.source_id is 'The source; references sources.';
-comment on column mirror.quarantine.state is 'open, or dismissed by a person.';
-comment on column mirror.quarantine.via is 'What brought it: webhook, poll, backfill, refetch, verify or write.';
-comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing needs to be done.';
-comment on column mirror.quarantine.dismissed_because is 'The reason that the person gave.';
 -- For the list by reason, and the exact count of what a retry would take, without reading the documents.
 create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
 create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
@@ -336,16 +279,10 @@ create table mirror.refetches (
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row is deleted after the read.';
-comment on column mirror.refetches.source_id       is 'Source of the order.';
-comment on column mirror.refetches.reference       is 'The provider''s reference, or the externalOrderId.';
-comment on column mirror.refetches.reason          is 'Why it should be read, in words.';
 comment on column mirror.refetches.requested_at    is 'When the read was last requested, by the database''s clock; identifies the request.';
-comment on column mirror.refetches.attempts        is 'Reads so far for this request that failed or came too early.';
-comment on column mirror.refetches.failures        is 'How many of those failed, counted since the last read that did not fail.';
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
-comment on column mirror.refetches.unconfirmed     is 'True when a list that should have shown the order''s state did not.';
 comment on column mirror.refetches.replayed        is 'True when the order could not be read, and its row in quarantine was replayed: no read has shown it since.';
 comment on column mirror.refetches.request_id      is 'The verification that waits for the read; references period_requests.';
 create index refetches_excepted on mirror.refetches (source_id)
@@ -380,11 +317,9 @@ comment on column mirror.poll_state.clock_error_seconds   is 'Seconds by which t
 comment on column mirror.poll_state.clock_wrong_since     is 'When a cycle first ended with that disagreement; null while they agree.';
 comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';
 comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in one sentence; null when it did not fail.';
-comment on column mirror.poll_state.last_error_at         is 'When a cycle last failed.';
 comment on column mirror.poll_state.failing_since         is 'When the first of the latest consecutive failed cycles ended; null when the last cycle did not fail.';
 comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null when the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
-comment on column mirror.poll_state.source_id is 'The source; references sources.';
 comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
 comment on column mirror.poll_state.interval_seconds is 'From the start of a poll to the start of the next: POLL_INTERVAL_SECONDS at the last cycle.';
 comment on column mirror.poll_state.list_doubted_at is 'When the provider''s list was found to omit orders that the mirror has, by the database''s clock; null while it omits none. Until that is explained nothing is proved.';
@@ -415,14 +350,7 @@ comment on column mirror.coverage.sweep is 'Which sweep walked it: proof, backfi
 comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, so late that no change could still appear in it, and a head sweep has since read all that could have left it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
 comment on column mirror.coverage.awaits_head is 'True for a window that was walked, until the end of the next head sweep: then it is a proof, or, if the list omitted orders that the mirror has, deleted.';
 comment on column mirror.coverage.unlisted is 'References of orders that the mirror had in the window and its pages did not show, while it awaits its head sweep.';
-comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
 comment on column mirror.coverage.begun_at is 'When its first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
-comment on column mirror.coverage.coverage_id is 'Number of the window.';
-comment on column mirror.coverage.ended_at is 'When its last page had been applied, by the database''s clock.';
-comment on column mirror.coverage.orders is 'How many orders its pages listed.';
-comment on column mirror.coverage.requests is 'How many list requests it took.';
-comment on column mirror.coverage.source_id is 'The source; references sources.';
-comment on column mirror.coverage.started_at is 'When its first page was requested, by the database''s clock.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
 create index coverage_awaiting on mirror.coverage (source_id) where awaits_head;
 
@@ -447,16 +375,9 @@ comment on table  mirror.coverage_breaches           is 'Proofs that were withdr
 comment on column mirror.coverage_breaches.since     is 'Start of the period that is no longer proved, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.until     is 'End of that period, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.kind      is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
-comment on column mirror.coverage_breaches.reference is 'The order whose change was found.';
 comment on column mirror.coverage_breaches.version   is 'updatedAt of the change, nanoseconds since 1970.';
-comment on column mirror.coverage_breaches.found_by  is 'How it was found: poll, backfill, refetch or verify.';
-comment on column mirror.coverage_breaches.detail    is 'What the mirror had before, without personal data.';
 comment on column mirror.coverage_breaches.safe_through_before is 'safe_through before the breach, nanoseconds since 1970; null when nothing was proved without a gap.';
-comment on column mirror.coverage_breaches.safe_through_after  is 'safe_through after the breach: the start of the period, if it went back.';
 comment on column mirror.coverage_breaches.reproved_at is 'When the period was proved again; null until then.';
-comment on column mirror.coverage_breaches.breach_id is 'Number of the breach.';
-comment on column mirror.coverage_breaches.found_at is 'When the evidence was found, by the database''s clock.';
-comment on column mirror.coverage_breaches.source_id is 'The source; references sources.';
 create index coverage_breaches_open on mirror.coverage_breaches (source_id) where reproved_at is null;
 
 create view mirror.proved as
@@ -464,9 +385,6 @@ select source_id, since, until from mirror.coverage where proved
 union all
 select source_id, history_since, safe_through from mirror.poll_state where history_since < safe_through;
 comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: coverage keeps windows up to safe_through only while they are recent.';
-comment on column mirror.proved.since is 'Start of the proved span (inclusive).';
-comment on column mirror.proved.source_id is 'The source; references sources.';
-comment on column mirror.proved.until is 'End of the proved span (exclusive).';
 
 create table mirror.leases (
   name       text primary key,
@@ -476,9 +394,6 @@ create table mirror.leases (
 );
 comment on table  mirror.leases            is 'Which process leads what. Rows instead of advisory locks, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
-comment on column mirror.leases.expires_at is 'When the lease expires, by the database''s clock.';
-comment on column mirror.leases.holder is 'Who holds it: host name and process id.';
-comment on column mirror.leases.name is 'What the holder may do.';
 
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers almost nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);
@@ -517,22 +432,9 @@ create table mirror.branches (
   primary key (source_id, branch_id)
 );
 comment on table  mirror.branches                 is 'The branches of each source as the provider last listed them. A branch that is no longer listed is closed and kept.';
-comment on column mirror.branches.branch_id       is 'The provider''s id of the branch.';
 comment on column mirror.branches.reference       is 'Code set in the provider''s dashboard; null until set.';
 comment on column mirror.branches.fleet_name      is 'Fleet of the primary connection (routesTo); null when there is none.';
-comment on column mirror.branches.connected_zones is 'All connections: code, name, isPrimary.';
-comment on column mirror.branches.position        is 'Place in the provider''s list when it last listed the branch, from 1.';
-comment on column mirror.branches.raw             is 'The branch object exactly as the provider sent it.';
-comment on column mirror.branches.last_seen_at    is 'When the provider last listed it, by the database''s clock.';
 comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
-comment on column mirror.branches.city is 'City of the branch''s address.';
-comment on column mirror.branches.first_seen_at is 'When a read first showed the branch, by the database''s clock.';
-comment on column mirror.branches.name is 'Its name at the provider.';
-comment on column mirror.branches.postcode is 'Postcode of the branch''s address.';
-comment on column mirror.branches.source_id is 'The source; references sources.';
-comment on column mirror.branches.street is 'Street and number of the branch''s address.';
-comment on column mirror.branches.zone_code is 'Code of the delivery zone.';
-comment on column mirror.branches.zone_name is 'Name of the delivery zone.';
 create index branches_by_reference on mirror.branches (source_id, reference);
 
 create function mirror.instant_at(nanos bigint) returns timestamptz

@@ -20,18 +20,10 @@ create table mirror.changes (
 comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows never change, and only retention deletes them.';
 comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with gaps. Read only up to mirror.feed_fence(), called in an earlier statement: a smaller position may commit later.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
-comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
-comment on column mirror.changes.changed_at is 'When the mirror was changed, by the database''s clock.';
 comment on column mirror.changes.event_id is 'The event that brought the change; null when a read did.';
-comment on column mirror.changes.event_type is 'Type of that event.';
 comment on column mirror.changes.history_id is 'The observation after the change; references history.';
 comment on column mirror.changes.previous_history_id is 'The observation before the change; null for a new order.';
 comment on column mirror.changes.previous_status is 'Status before the change; null for a new order.';
-comment on column mirror.changes.reference is 'The order''s reference.';
-comment on column mirror.changes.revision is 'How many states the order has had, including this one.';
-comment on column mirror.changes.source_id is 'The source; references sources.';
-comment on column mirror.changes.status is 'Status after the change.';
-comment on column mirror.changes.via is 'What brought the change: webhook, poll, backfill, refetch, verify or write.';
 -- Every reader of the feed asks for one source.
 create index changes_in_feed_order on mirror.changes (source_id, position);
 
@@ -58,9 +50,7 @@ create table mirror.feed (
   server_started timestamptz not null default pg_postmaster_start_time()
 );
 comment on table  mirror.feed                is 'One row: the server that the feed was last written on.';
-comment on column mirror.feed.server         is 'Server and timeline, as mirror.server_identity() names them.';
 comment on column mirror.feed.server_started is 'When that server process started. While this is unchanged, so is the server, and no further check is needed.';
-comment on column mirror.feed.only_row is 'Keeps the table at one row.';
 insert into mirror.feed default values;
 
 create table mirror.feed_epochs (
@@ -71,11 +61,7 @@ create table mirror.feed_epochs (
   begun_at       timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.feed_epochs                is 'Each server that the feed was written on, in sequence. A change up to after_position is the same in earlier epochs; a later one that a reader of an earlier epoch saw may have been lost with that server.';
-comment on column mirror.feed_epochs.epoch          is 'Part of every position that readers keep.';
 comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
-comment on column mirror.feed_epochs.server         is 'Server and timeline, as mirror.server_identity() names them.';
-comment on column mirror.feed_epochs.begun_at is 'When the epoch began, by the database''s clock.';
-comment on column mirror.feed_epochs.epoch_number is 'Number of the epoch, in the order in which they began.';
 insert into mirror.feed_epochs (after_position, server) select 0, server from mirror.feed;
 
 create table mirror.feed_removals (
@@ -83,8 +69,6 @@ create table mirror.feed_removals (
   position  bigint not null
 );
 comment on table mirror.feed_removals is 'The position up to which retention removed changes of a source: a reader that has not read them must start again.';
-comment on column mirror.feed_removals.position is 'The last position of this source that retention removed.';
-comment on column mirror.feed_removals.source_id is 'The source; references sources.';
 
 create function mirror.newest_feed_position() returns bigint
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -14,14 +14,10 @@ create table mirror.webhook_hours (
   primary key (source_id, hour, status, outcome, up_to_seconds)
 );
 comment on table  mirror.webhook_hours               is 'Changes of status that webhooks should have announced, counted by the hour in which the mirror learned of them: computed from the history and the inbox, and kept because these are not kept for ever.';
-comment on column mirror.webhook_hours.source_id     is 'The source; references sources.';
 comment on column mirror.webhook_hours.hour          is 'The hour in which the mirror learned of the changes; -infinity: all that are older than 30 days.';
-comment on column mirror.webhook_hours.status        is 'Status after the change.';
 comment on column mirror.webhook_hours.outcome       is 'announced: its event was received before a read found it. late: after that. lost: no event was received within event_grace after that, of a status that events announce.';
 comment on column mirror.webhook_hours.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt to the receipt of the event; 2147483647: any longer one; 0 for lost.';
-comment on column mirror.webhook_hours.changes       is 'How many changes.';
 comment on column mirror.webhook_hours.waited        is 'How many of their events we decided more than a minute after we had received them.';
-comment on column mirror.webhook_hours.waited_max_seconds is 'The longest of these delays of ours.';
 
 create index found_by_reads on mirror.history (source_id, seen_at)
   where via in ('poll', 'refetch', 'verify') and verdict = 'applied';
@@ -55,14 +51,8 @@ where h.via in ('poll', 'refetch', 'verify') and h.verdict = 'applied'
   and (e.received_at is null or e.received_at > h.seen_at);
 comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received. The first state of an order does not count, nor what is older than the source or what a backfill or a write brought.';
 comment on column mirror.unannounced_changes.version      is 'updatedAt of the change, nanoseconds since 1970.';
-comment on column mirror.unannounced_changes.via          is 'The read that found it.';
-comment on column mirror.unannounced_changes.found_at     is 'When the read''s change was applied, by the database''s clock.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event was ever seen for that status.';
-comment on column mirror.unannounced_changes.announced_at is 'When its event came after all.';
 comment on column mirror.unannounced_changes.event_id     is 'The event that announced the change late; null while none has.';
-comment on column mirror.unannounced_changes.reference    is 'The order''s reference.';
-comment on column mirror.unannounced_changes.source_id    is 'The source; references sources.';
-comment on column mirror.unannounced_changes.status       is 'Status after the change.';
 -- What proves the mirror complete, and what webhooks lost.
 
 create table mirror.period_requests (
@@ -93,27 +83,13 @@ create table mirror.period_requests (
   check (since < until)
 );
 comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), with their progress. The leading poller processes them, newest part first.';
-comment on column mirror.period_requests.request_id   is 'Number by which a person watches or cancels it.';
-comment on column mirror.period_requests.source_id    is 'The source to read.';
-comment on column mirror.period_requests.kind         is 'backfill or verification.';
 comment on column mirror.period_requests.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
-comment on column mirror.period_requests.nightly      is 'True when the poller itself requested it.';
-comment on column mirror.period_requests.state        is 'requested, running, done, failed or cancelled.';
 comment on column mirror.period_requests.read_down_to is 'Everything from here to the end of the period was read; nanoseconds since 1970.';
 comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing, because orders that share a timestamp came in a different sequence each time.';
-comment on column mirror.period_requests.requests     is 'Requests to the provider so far.';
-comment on column mirror.period_requests.orders       is 'Orders, or states of orders, that they showed.';
-comment on column mirror.period_requests.missing      is 'Orders that the mirror did not have.';
-comment on column mirror.period_requests.stale        is 'Orders of which the mirror had an older state.';
 comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
-comment on column mirror.period_requests.differing    is 'Orders with the same updatedAt but different content.';
 comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
 comment on column mirror.period_requests.unreadable   is 'Orders of which no read has shown yet whether they differ: the read failed or was too early to refute what the mirror has, or there were too many to read one by one.';
-comment on column mirror.period_requests.examples     is 'References of the first orders found to differ.';
-comment on column mirror.period_requests.failures     is 'Failures in a row.';
-comment on column mirror.period_requests.last_error   is 'The last failure, in one sentence.';
-comment on column mirror.period_requests.requested_at is 'When it was requested.';
 comment on column mirror.period_requests.started_at   is 'When a poller began it; null before.';
 comment on column mirror.period_requests.ended_at     is 'When it was done, failed or cancelled; null before.';
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');

@@ -10,13 +10,8 @@ create table mirror.outgoing_endpoints (
   created_at      timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
-comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
-comment on column mirror.outgoing_endpoints.source_ids      is 'The sources whose changes it is notified of.';
-comment on column mirror.outgoing_endpoints.position        is 'The position up to which the change feed was turned into deliveries.';
 comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". One that is no longer listed has no row.';
 comment on column mirror.outgoing_endpoints.paused_at is 'When a person paused the endpoint; null if it is not paused by a person.';
-comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
-comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
@@ -38,22 +33,12 @@ create table mirror.outgoing_deliveries (
   unique (endpoint_id, source_id, position)
 );
 comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint. Each has a job in the endpoint''s queue until it ends.';
-comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
-comment on column mirror.outgoing_deliveries.reference       is 'The order that changed.';
-comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.gone or order.changed.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
-comment on column mirror.outgoing_deliveries.round           is '1 at first, and one more after each replay.';
-comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
 comment on column mirror.outgoing_deliveries.enqueued_at     is 'When its endpoint''s queue got it, by the database''s clock; null: it is to get it.';
-comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
 comment on column mirror.outgoing_deliveries.duration_ms     is 'Milliseconds of the last attempt, from the request to the answer or the error, by the sender''s clock.';
 comment on column mirror.outgoing_deliveries.answer          is 'The first characters of the last answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
-comment on column mirror.outgoing_deliveries.created_at is 'When the delivery was planned, by the database''s clock.';
 comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';
-comment on column mirror.outgoing_deliveries.delivery_id is 'Number of the delivery.';
-comment on column mirror.outgoing_deliveries.endpoint_id is 'The endpoint that it is for.';
 comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was last sent; null before.';
-comment on column mirror.outgoing_deliveries.source_id is 'The source; references sources.';
 create index outgoing_to_enqueue on mirror.outgoing_deliveries (endpoint_id, delivery_id) where state = 'pending' and enqueued_at is null;
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
 create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);

@@ -10,12 +10,7 @@ create table mirror.webhook_calls (
   primary key (source_id, minute, outcome)
 );
 comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
-comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
-comment on column mirror.webhook_calls.minute    is 'Minute in which they were recorded, by the database''s clock.';
 comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason.';
-comment on column mirror.webhook_calls.calls     is 'How many calls.';
-comment on column mirror.webhook_calls.slow      is 'How many of those were answered more than a second after they arrived.';
-comment on column mirror.webhook_calls.last_at   is 'When the last of them was recorded.';
 -- What people do on the ops pages, and who is logged in there.
 
 create table mirror.ops_actions (
@@ -35,10 +30,7 @@ comment on column mirror.ops_actions.person    is 'The person, as named by singl
 comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, pause, resume, read_gaps, reread, log_in, log_out or end_session; of commands also adopt, erase, backfill, verify, cancel, export, queue and outgoing.';
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a job of a queue.';
-comment on column mirror.ops_actions.note      is 'What the person wrote about it.';
 comment on column mirror.ops_actions.affected  is 'How many objects it concerned; null when it was started and its end is not known.';
-comment on column mirror.ops_actions.action_id is 'Number of the entry.';
-comment on column mirror.ops_actions.at is 'When it was done, by the database''s clock.';
 
 create table mirror.ops_sessions (
   token_hash   bytea primary key,
@@ -49,10 +41,6 @@ create table mirror.ops_sessions (
 );
 comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
 comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the role''s password. The hash alone gives no access, and a new password ends every session of the old one.';
-comment on column mirror.ops_sessions.last_seen_at is 'Last use, to the minute: an idle session ends before expires_at.';
-comment on column mirror.ops_sessions.created_at is 'When the person logged in, by the database''s clock.';
-comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';
-comment on column mirror.ops_sessions.role is 'What the session may do: operator or viewer.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 -- Conditions that people are notified of, without a monitoring system.
 
@@ -66,9 +54,7 @@ create table mirror.alerts (
   primary key (name, subject)
 );
 comment on table  mirror.alerts          is 'Conditions that hold, or whose end has not been notified yet. Kept here so that a restart repeats no notification.';
-comment on column mirror.alerts.name     is 'Name of the condition, as in docs/runbook.md.';
 comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for a condition that exists only once.';
-comment on column mirror.alerts.since    is 'When the condition began to hold.';
 comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row is deleted once that was notified.';
 comment on column mirror.alerts.notified_at  is 'When the outgoing webhook accepted that it is firing; null before.';
 -- Erasure: the mirror keeps an order's reference, status, times, fleet and branch, and nothing else of it comes back.
@@ -80,9 +66,6 @@ create table mirror.erasures (
   primary key (source_id, reference)
 );
 comment on table  mirror.erasures           is 'Orders whose personal data was erased. Everything that arrives about them is redacted before it is written, so rows must stay forever.';
-comment on column mirror.erasures.erased_at is 'When the erasure was first requested.';
-comment on column mirror.erasures.reference is 'The erased order''s reference.';
-comment on column mirror.erasures.source_id is 'The source; references sources.';
 
 create function mirror.plain_value(value json) returns json
 language sql immutable parallel safe
@@ -133,11 +116,7 @@ create table mirror.provider_requests (
 );
 comment on table  mirror.provider_requests          is 'Requests sent to the provider, from all processes, by the minute in which they were recorded; after two days by the hour. Kept for 31 days.';
 comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
-comment on column mirror.provider_requests.purpose  is 'poll, refetch, backfill, verify or write.';
-comment on column mirror.provider_requests.source_id is 'Source that they were sent for.';
 comment on column mirror.provider_requests.minute    is 'Minute in which they were recorded, by the database''s clock; after two days the hour.';
-comment on column mirror.provider_requests.requests  is 'How many were sent.';
-comment on column mirror.provider_requests.refused   is 'How many the provider answered with 429, because the rate limit was reached.';
 create index provider_requests_by_time on mirror.provider_requests (minute);
 -- How far each walk has examined old rows, so that no pass examines them again.
 
@@ -147,4 +126,3 @@ create table mirror.retention_walks (
 );
 comment on table  mirror.retention_walks          is 'The progress of each walk of retention through a table. A walk reads the rows in the order in which they were written.';
 comment on column mirror.retention_walks.walk     is 'What is walked. "… that stayed" examines again the rows that had to stay, and starts over at its end; "superseded history" examines young observations to find the older ones that they replaced.';
-comment on column mirror.retention_walks.position is 'Number of the last row that was examined.';

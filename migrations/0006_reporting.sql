@@ -12,8 +12,6 @@ create table mirror.reader_sources (
   primary key (source_id, login)
 );
 comment on table  mirror.reader_sources           is 'The sources that each reporting login may read. A login without a row reads nothing.';
-comment on column mirror.reader_sources.login     is 'Name of the login, or of a role that it is a member of.';
-comment on column mirror.reader_sources.source_id is 'The source; references sources. *: every source, including later ones.';
 
 create view mirror.reader as
 select has_table_privilege('mirror.orders'::regclass, 'select') or '*' = any (admitted.sources) as every_source, admitted.sources
@@ -23,7 +21,6 @@ from (
     where pg_has_role(r.oid, 'usage')) as sources) admitted;
 comment on view   mirror.reader              is 'One row: what the current user may read in the schema reporting. Every view there is limited to it.';
 comment on column mirror.reader.every_source is 'True for a login that was admitted to every source, and for one that may read the tables themselves.';
-comment on column mirror.reader.sources      is 'The sources that it was admitted to.';
 
 create view reporting.orders with (security_barrier) as
 select
@@ -81,7 +78,6 @@ select * from (values
   ('cancelled', 6, true, 'Final. The order stays readable.')
 ) as known (status, place, is_final, meaning);
 comment on view   reporting.order_statuses          is 'The statuses that the provider documents, in the order of an order''s life. Orders may have other statuses: use a left join.';
-comment on column reporting.order_statuses.status   is 'Status as in orders.';
 comment on column reporting.order_statuses.place    is 'Place in the life of an order; a status that is not listed counts as 5.';
 comment on column reporting.order_statuses.is_final is 'True when nothing comes after it.';
 comment on column reporting.order_statuses.meaning  is 'What it means.';
@@ -110,8 +106,6 @@ cross join lateral (
 ) c
 where h.reference is not null and ((select every_source from mirror.reader) or h.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_history                    is 'One row per decided observation of an order: every event, and every read with new content. Filter by source_id and reference, or by seen_at.';
-comment on column reporting.order_history.source_id          is 'Source of the order.';
-comment on column reporting.order_history.reference          is 'The provider''s order reference.';
 comment on column reporting.order_history.history_id         is 'Number of the observation, in the order of decisions.';
 comment on column reporting.order_history.seen_at            is 'When the decision was made, by the database''s clock.';
 comment on column reporting.order_history.received_at        is 'When the event was received and stored; null for a read.';
@@ -120,25 +114,12 @@ comment on column reporting.order_history.verdict            is 'applied: it cha
 comment on column reporting.order_history.conflict           is 'The provider sent different content with the same updatedAt.';
 comment on column reporting.order_history.reason             is 'The reason, when the verdict alone does not show it.';
 comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you reconstruct past states.';
-comment on column reporting.order_history.event_id           is 'Id of the event, for via = webhook.';
-comment on column reporting.order_history.event_type         is 'Type of the event, for via = webhook.';
-comment on column reporting.order_history.status             is 'Status that was observed.';
-comment on column reporting.order_history.updated_at         is 'updatedAt of what was observed, to the microsecond.';
-comment on column reporting.order_history.version            is 'updated_at exactly: nanoseconds since 1970.';
-comment on column reporting.order_history.settled            is 'True when no further change could have that updatedAt.';
+comment on column reporting.order_history.event_id           is 'Id of the event, if one brought it.';
+comment on column reporting.order_history.event_type         is 'Type of the event, if one brought it.';
 comment on column reporting.order_history.observed_at        is 'When the read was requested or the event created, by the provider''s clock.';
 comment on column reporting.order_history.observed_version   is 'observed_at exactly: nanoseconds since 1970.';
 comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
 comment on column reporting.order_history.has_content        is 'True when the content of the observation is kept and the columns after this one are filled: for applied, corrected, stale and refuted observations.';
-comment on column reporting.order_history.external_order_id  is 'externalOrderId as observed.';
-comment on column reporting.order_history.fleet_name         is 'Fleet as observed.';
-comment on column reporting.order_history.branch_id          is 'Branch as observed.';
-comment on column reporting.order_history.branch_reference   is 'Code of the branch as observed.';
-comment on column reporting.order_history.schedule_mode      is 'Mode of the schedule as observed.';
-comment on column reporting.order_history.pickup_time        is 'Planned pickup as observed.';
-comment on column reporting.order_history.delivery_time      is 'Planned delivery as observed.';
-comment on column reporting.order_history.real_pickup_time   is 'Actual pickup as observed.';
-comment on column reporting.order_history.real_delivery_time is 'Actual delivery as observed.';
 
 create view reporting.order_timeline with (security_barrier) as
 select
@@ -165,10 +146,7 @@ cross join lateral (
 ) t
 where ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_timeline                   is 'One row per status that an order was in: when it began and how long it lasted. Filter by source_id and reference, or by pickup_time or order_updated_at of the order; not by entered_at alone, which has no index.';
-comment on column reporting.order_timeline.source_id         is 'Source of the order.';
-comment on column reporting.order_timeline.reference         is 'The provider''s order reference.';
 comment on column reporting.order_timeline.step              is 'Number of the row within the order, from 1.';
-comment on column reporting.order_timeline.status            is 'The status.';
 comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. If only polling saw the order, the status may have begun earlier.';
 comment on column reporting.order_timeline.left_at           is 'When the next status began; null for the current one.';
 comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status.';
@@ -176,10 +154,6 @@ comment on column reporting.order_timeline.is_current        is 'True for the st
 comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for orders in progress.';
 comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
-comment on column reporting.order_timeline.external_order_id is 'The order''s externalOrderId.';
-comment on column reporting.order_timeline.fleet_name        is 'The order''s fleet.';
-comment on column reporting.order_timeline.branch_id         is 'The order''s branch.';
-comment on column reporting.order_timeline.pickup_time       is 'The order''s planned pickup.';
 comment on column reporting.order_timeline.order_updated_at  is 'When the provider last changed the order.';
 
 create view reporting.branches with (security_barrier) as
@@ -189,7 +163,6 @@ select source_id, branch_id, reference, name, street, city, postcode, fleet_name
 from mirror.branches b
 where ((select every_source from mirror.reader) or b.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.branches                      is 'One row per branch, including closed ones.';
-comment on column reporting.branches.source_id            is 'Source of the branch.';
 comment on column reporting.branches.branch_id            is 'The provider''s id of the branch.';
 comment on column reporting.branches.reference            is 'Code set in the provider''s dashboard; null until set.';
 comment on column reporting.branches.name                 is 'Name of the branch.';
@@ -205,38 +178,6 @@ comment on column reporting.branches.is_open              is 'False once the pro
 comment on column reporting.branches.first_seen_at        is 'When it was first seen here.';
 comment on column reporting.branches.last_seen_at         is 'When the provider last listed it.';
 comment on column reporting.branches.closed_at            is 'When it was first missing from the provider''s list.';
-
-create view reporting.fleet_punctuality with (security_barrier) as
-select
-  o.source_id, o.reference, o.external_order_id, o.fleet_name, o.branch_id, b.name as branch_name, o.status,
-  o.pickup_time, o.real_pickup_time,
-  extract(epoch from o.real_pickup_time - o.pickup_time)::double precision as pickup_delay_seconds,
-  o.delivery_time, o.real_delivery_time,
-  extract(epoch from o.real_delivery_time - o.delivery_time)::double precision as delivery_delay_seconds,
-  extract(epoch from o.real_delivery_time - o.real_pickup_time)::double precision as transit_seconds
-from mirror.orders o
-left join mirror.branches b on b.source_id = o.source_id
-  and b.branch_id = coalesce(o.branch_id, (
-    select n.branch_id from mirror.branches n
-    where n.source_id = o.source_id and n.reference = o.branch_reference
-    order by n.closed_at desc nulls first, n.branch_id limit 1))
-where (o.real_pickup_time is not null or o.real_delivery_time is not null)
-  and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: actual times compared with planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
-comment on column reporting.fleet_punctuality.source_id              is 'Source of the order.';
-comment on column reporting.fleet_punctuality.reference              is 'The provider''s order reference.';
-comment on column reporting.fleet_punctuality.external_order_id      is 'The business''s own identifier.';
-comment on column reporting.fleet_punctuality.fleet_name             is 'Fleet that has the order.';
-comment on column reporting.fleet_punctuality.branch_id              is 'Branch of the order.';
-comment on column reporting.fleet_punctuality.branch_name            is 'Name of the branch.';
-comment on column reporting.fleet_punctuality.status                 is 'Latest known status: leave out cancelled where only completed orders count.';
-comment on column reporting.fleet_punctuality.pickup_time            is 'Planned pickup.';
-comment on column reporting.fleet_punctuality.real_pickup_time       is 'Actual pickup.';
-comment on column reporting.fleet_punctuality.pickup_delay_seconds   is 'Seconds that the pickup was late; negative when early; null when a time is missing.';
-comment on column reporting.fleet_punctuality.delivery_time          is 'Planned delivery.';
-comment on column reporting.fleet_punctuality.real_delivery_time     is 'Actual delivery.';
-comment on column reporting.fleet_punctuality.delivery_delay_seconds is 'Seconds that the delivery was late; negative when early; null when a time is missing.';
-comment on column reporting.fleet_punctuality.transit_seconds        is 'Seconds from actual pickup to actual delivery.';
 
 create view reporting.webhook_reliability with (security_barrier) as
 select
@@ -270,11 +211,6 @@ where h.verdict in ('applied', 'stale') and not h.refuted
     where f.source_id = h.source_id and f.reference = h.reference and f.version = h.version
       and f.verdict in ('applied', 'stale') and f.history_id < h.history_id);
 comment on view   reporting.webhook_reliability                       is 'One row per change of an order (one updatedAt): whether an event or a read brought it first, and how late. Filter by source_id and learned_at, or by reference. The provider announces only some changes, and nothing on the Standard plan: a change without an event is not necessarily a lost event.';
-comment on column reporting.webhook_reliability.source_id             is 'Source of the order.';
-comment on column reporting.webhook_reliability.reference             is 'The provider''s order reference.';
-comment on column reporting.webhook_reliability.updated_at            is 'When the provider changed the order.';
-comment on column reporting.webhook_reliability.version               is 'updated_at exactly: nanoseconds since 1970.';
-comment on column reporting.webhook_reliability.status                is 'Status after the change.';
 comment on column reporting.webhook_reliability.previous_status       is 'Status of the latest known earlier state; null when none is known.';
 comment on column reporting.webhook_reliability.learned_via           is 'What brought the change first: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event of it had been received before a read found it, whenever the event was decided.';
@@ -282,8 +218,6 @@ comment on column reporting.webhook_reliability.expected              is 'True f
 comment on column reporting.webhook_reliability.learned_at            is 'When the mirror learned of it.';
 comment on column reporting.webhook_reliability.learned_delay_seconds is 'Seconds from updated_at, by the provider''s clock, to learned_at, by ours.';
 comment on column reporting.webhook_reliability.announced             is 'True when an event about it has arrived, before or after a read.';
-comment on column reporting.webhook_reliability.event_id              is 'Id of the first event about it.';
-comment on column reporting.webhook_reliability.event_type            is 'Type of the first event about it.';
 comment on column reporting.webhook_reliability.event_received_at     is 'When that event was received.';
 comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
 
@@ -300,10 +234,7 @@ select source_id, reference,
   requested_at
 from mirror.refetches where claim_version is not null or unconfirmed or replayed;
 comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
-comment on column mirror.exceptions.found_at is 'When the order was first seen this way.';
-comment on column mirror.exceptions.kind is 'Why safe_through does not cover it.';
 comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
-comment on column mirror.exceptions.source_id is 'The source; references sources.';
 
 create view reporting.coverage with (security_barrier) as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
@@ -312,12 +243,11 @@ select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.
 from mirror.coverage c
 where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
-comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
 comment on column reporting.coverage.sweep         is 'Why it was read: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
-comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
-comment on column reporting.coverage.until         is 'End of the window, exclusive.';
-comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
+comment on column reporting.coverage.since         is 'Start of the period, inclusive.';
+comment on column reporting.coverage.until         is 'End of the period, exclusive.';
+comment on column reporting.coverage.span_seconds  is 'Length of the period in seconds.';
 comment on column reporting.coverage.is_proved     is 'True when it was read completely, so late that no change could still appear in it, and what could have left it was read since.';
 comment on column reporting.coverage.request_count is 'Requests that it took.';
 comment on column reporting.coverage.order_count   is 'Orders that it showed.';
@@ -334,14 +264,8 @@ select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_a
 from mirror.coverage_breaches b
 where ((select every_source from mirror.reader) or b.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change that it had missed was found: reports on that period made before found_at were incomplete. The period is read again automatically.';
-comment on column reporting.coverage_breaches.source_id    is 'Source of the proof.';
 comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
-comment on column reporting.coverage_breaches.since        is 'Start of the period that is no longer proved, inclusive.';
-comment on column reporting.coverage_breaches.until        is 'End of that period, exclusive.';
-comment on column reporting.coverage_breaches.span_seconds is 'Length of that period in seconds.';
 comment on column reporting.coverage_breaches.kind         is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
-comment on column reporting.coverage_breaches.reference    is 'The order whose change was found.';
-comment on column reporting.coverage_breaches.updated_at   is 'When the provider changed it.';
 comment on column reporting.coverage_breaches.found_by     is 'How it was found: poll, backfill, refetch or verify.';
 comment on column reporting.coverage_breaches.found_at     is 'When it was found, by the database''s clock.';
 comment on column reporting.coverage_breaches.detail       is 'What the mirror had before.';
@@ -363,10 +287,6 @@ from (
 cross join lateral unnest(c.missing) as gap
 where ((select every_source from mirror.reader) or c.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.coverage_gaps              is 'One row per period, from the start of the history to the end of what is proved, that no proved window covers: changes in it may be missing. Empty if all is well. While the history of a new source is being read, it shows what remains.';
-comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
-comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
-comment on column reporting.coverage_gaps.until        is 'End of the gap, exclusive.';
-comment on column reporting.coverage_gaps.span_seconds is 'Length of the gap in seconds.';
 
 create function reporting.orders_as_of(instant timestamptz)
 returns table (
@@ -600,32 +520,10 @@ create table mirror.order_facts (
   primary key (source_id, reference)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
 comment on table  mirror.order_facts                         is 'One row per order, computed from its history: when it had which status, and how the mirror learned of it. No personal data. A missing row is computed again.';
-comment on column mirror.order_facts.source_id               is 'The source; references sources.';
-comment on column mirror.order_facts.reference               is 'The provider''s order reference.';
-comment on column mirror.order_facts.history_id              is 'The latest observation that is included.';
 comment on column mirror.order_facts.observations            is 'How many observations are included. If the history has fewer of them, retention removed the others, and what they showed is kept.';
-comment on column mirror.order_facts.revision                is 'Revision of the order that is included, as in orders.';
-comment on column mirror.order_facts.status                  is 'Latest known status.';
 comment on column mirror.order_facts.branch_id               is 'The provider''s id of the branch; looked up by branch_reference where the order has only that.';
-comment on column mirror.order_facts.branch_reference        is 'The code of the branch as the order has it.';
-comment on column mirror.order_facts.fleet_name              is 'The fleet that delivers it.';
-comment on column mirror.order_facts.pickup_time             is 'Planned pickup.';
-comment on column mirror.order_facts.delivery_time           is 'Planned delivery.';
-comment on column mirror.order_facts.real_pickup_time        is 'Actual pickup.';
-comment on column mirror.order_facts.real_delivery_time      is 'Actual delivery.';
-comment on column mirror.order_facts.updated_at              is 'When the provider last changed the order.';
 comment on column mirror.order_facts.created_at              is 'updatedAt of the first known state with the status created; null if none was seen, or if a read contradicted it.';
-comment on column mirror.order_facts.arrived_for_pickup_at   is 'The same for arrived_for_pickup.';
-comment on column mirror.order_facts.picked_up_at            is 'The same for picked_up.';
-comment on column mirror.order_facts.arrived_for_delivery_at is 'The same for arrived_for_delivery.';
-comment on column mirror.order_facts.other_status_at         is 'The same for any status that the provider does not document.';
-comment on column mirror.order_facts.cancelled_at            is 'The same for cancelled.';
 comment on column mirror.order_facts.gone_at                 is 'When a read found that the provider has no such order; null while it has one.';
-comment on column mirror.order_facts.first_seen_via          is 'How the mirror first learned of the order.';
-comment on column mirror.order_facts.first_seen_at           is 'When the order was first seen, by the database''s clock.';
-comment on column mirror.order_facts.statuses_by_event       is 'How many statuses, except created, an event brought first.';
-comment on column mirror.order_facts.statuses_by_read        is 'How many statuses, except created, a read brought first.';
-comment on column mirror.order_facts.corrections             is 'How often a read corrected the order.';
 create index order_facts_by_pickup on mirror.order_facts (source_id, pickup_time);
 create index order_facts_by_delivery on mirror.order_facts (source_id, delivery_time);
 
@@ -638,10 +536,7 @@ create table mirror.facts_progress (
   breach_id     bigint not null default 0
 );
 comment on table  mirror.facts_progress               is 'How far order_facts has been kept up to date, one row per source.';
-comment on column mirror.facts_progress.source_id     is 'The source; references sources.';
-comment on column mirror.facts_progress.position      is 'The last change of the feed that is included.';
 comment on column mirror.facts_progress.late_state    is 'The last observation up to which older states, which arrived after younger ones and are not in the feed, are included.';
-comment on column mirror.facts_progress.history_since is 'Start of the proved period at that time, as in poll_state.';
 comment on column mirror.facts_progress.safe_through  is 'order_facts has every change with updatedAt before this instant that the mirror has; nanoseconds since 1970. Null until all rows were computed and something was proved.';
 comment on column mirror.facts_progress.breach_id     is 'The last breach that was known then; a later one withdraws the claim for its period.';
 
@@ -653,7 +548,6 @@ select f.source_id, f.history_since as since,
 from mirror.facts_progress f join mirror.poll_state p using (source_id)
 where f.safe_through is not null and p.safe_through is not null;
 comment on view mirror.facts_known is 'The period of updatedAt in which order_facts lacks nothing, as far as all evidence shows, per source.';
-comment on column mirror.facts_known.source_id is 'The source; references sources.';
 comment on column mirror.facts_known.since     is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.facts_known.through   is 'End of the period, exclusive, nanoseconds since 1970.';
 
@@ -688,18 +582,6 @@ from mirror.order_facts f
 left join mirror.branches b on b.source_id = f.source_id and b.branch_id = f.branch_id
 where f.gone_at is null and ((select every_source from mirror.reader) or f.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.order_facts                              is 'One narrow row per order: times and durations of its statuses, planned and actual times, and how the mirror learned of it. Made for statements over many orders. Current as sync_status.facts_through says. Orders that the provider no longer has are left out. Filter by source_id and pickup_time or delivery_time.';
-comment on column reporting.order_facts.source_id                    is 'Source of the order.';
-comment on column reporting.order_facts.reference                    is 'The provider''s order reference.';
-comment on column reporting.order_facts.status                       is 'Latest known status.';
-comment on column reporting.order_facts.is_open                      is 'True for the documented statuses that are not final, as in orders.';
-comment on column reporting.order_facts.branch_id                    is 'Branch that the order was made for.';
-comment on column reporting.order_facts.branch_reference             is 'The branch''s code from the provider''s dashboard, as it is today.';
-comment on column reporting.order_facts.branch_name                  is 'Name of the branch, as it is today.';
-comment on column reporting.order_facts.fleet_name                   is 'Fleet that has the order.';
-comment on column reporting.order_facts.pickup_time                  is 'Planned pickup.';
-comment on column reporting.order_facts.delivery_time                is 'Planned delivery.';
-comment on column reporting.order_facts.real_pickup_time             is 'Actual pickup; null until then.';
-comment on column reporting.order_facts.real_delivery_time           is 'Actual delivery; null until then.';
 comment on column reporting.order_facts.created_at                   is 'When the order was first known to be in the status created, by updatedAt; null if no such state was seen.';
 comment on column reporting.order_facts.arrived_for_pickup_at        is 'The same for arrived_for_pickup. If only polling saw the order, the status may have begun earlier, or may never have been seen.';
 comment on column reporting.order_facts.picked_up_at                 is 'The same for picked_up.';
@@ -716,13 +598,10 @@ comment on column reporting.order_facts.transit_seconds              is 'Seconds
 comment on column reporting.order_facts.pickup_delay_seconds         is 'Seconds that the pickup was late; negative when early.';
 comment on column reporting.order_facts.delivery_delay_seconds       is 'Seconds that the delivery was late; negative when early.';
 comment on column reporting.order_facts.is_late                      is 'True when it was delivered after the planned time; null until it is delivered.';
-comment on column reporting.order_facts.first_seen_via               is 'How the mirror first learned of the order: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.order_facts.first_seen_at                is 'When the mirror first learned of the order.';
 comment on column reporting.order_facts.first_seen_by_event          is 'True when an event brought the order first, false when a read or a write did.';
 comment on column reporting.order_facts.statuses_by_event            is 'How many of its statuses, except created, an event brought first.';
 comment on column reporting.order_facts.statuses_by_read             is 'How many of its statuses, except created, a read brought first.';
 comment on column reporting.order_facts.corrections                  is 'How often a read corrected what the mirror had.';
-comment on column reporting.order_facts.updated_at                   is 'When the provider last changed the order.';
 
 create view reporting.daily with (security_barrier) as
 select
@@ -746,12 +625,7 @@ from (
 ) d
 left join mirror.facts_known k on k.source_id = d.source_id;
 comment on view   reporting.daily                   is 'The rows of order_facts, added up: one row per day of the planned pickup, branch and fleet. Days are those of the session''s time zone. Columns can be summed over days, branches and fleets. Filter by source_id and day.';
-comment on column reporting.daily.source_id         is 'Source of the orders.';
 comment on column reporting.daily.day               is 'Day of the planned pickup. Orders without a planned pickup are left out.';
-comment on column reporting.daily.branch_id         is 'Branch of the orders; null for orders without a known branch.';
-comment on column reporting.daily.branch_reference  is 'The branch''s code from the provider''s dashboard, as it is today.';
-comment on column reporting.daily.branch_name       is 'Name of the branch, as it is today.';
-comment on column reporting.daily.fleet_name        is 'Fleet of the orders.';
 comment on column reporting.daily.orders            is 'How many orders.';
 comment on column reporting.daily.open_orders       is 'How many of them are open.';
 comment on column reporting.daily.cancelled_orders  is 'How many of them are cancelled.';
@@ -760,9 +634,6 @@ comment on column reporting.daily.late_deliveries   is 'How many of those were d
 comment on column reporting.daily.late_seconds      is 'By how much in total, in seconds.';
 comment on column reporting.daily.timed_deliveries  is 'How many delivered orders have a known creation time.';
 comment on column reporting.daily.delivery_seconds  is 'Seconds from creation to delivery of those, in total.';
-comment on column reporting.daily.statuses_by_event is 'Statuses, except created, that an event brought first.';
-comment on column reporting.daily.statuses_by_read  is 'Statuses, except created, that a read brought first.';
-comment on column reporting.daily.corrections       is 'How often a read corrected one of the orders.';
 comment on column reporting.daily.is_final          is 'True when the mirror has every change that the provider dates before the end of the day. A later change of such an order, a late cancellation for example, still changes the row. Becomes false again when the proof is withdrawn (coverage_breaches), until the period is proved again.';
 
 create view reporting.sync_status with (security_barrier) as
@@ -785,7 +656,6 @@ left join mirror.poll_state p on p.source_id = s.source_id
 left join mirror.facts_known k on k.source_id = s.source_id
 where ((select every_source from mirror.reader) or s.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
-comment on column reporting.sync_status.source_id                is 'Name of the source.';
 comment on column reporting.sync_status.mode                     is 'live or test.';
 comment on column reporting.sync_status.safe_through             is 'The mirror has every change that the provider dates before this instant, as far as all evidence shows, except for the orders counted in exceptions. Goes back only with a new row in coverage_breaches. Null until the first proof.';
 comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
@@ -808,3 +678,19 @@ language sql stable
 return mirror.require_day(source, day, allow_exceptions,
   exists (select from reporting.sync_status s where s.source_id = source));
 comment on function reporting.require is 'Raises an error with the SQLSTATE OM412 unless the mirror has every change of a day, in the session''s time zone; otherwise returns safe_through. For jobs that must not run on unfinished data: call it as a statement of its own, in the transaction of the job. Orders that safe_through excepts are refused, too, because they may have changed on that day, unless allow_exceptions is true.';
+
+-- A column means the same in every view, so it is described in the first one that has it.
+do $$
+declare missing record;
+begin
+  for missing in
+    select c.relname, a.attname, (
+      select d.description from pg_attribute f join pg_class v on v.oid = f.attrelid and v.relnamespace = c.relnamespace
+        join pg_description d on d.objoid = v.oid and d.objsubid = f.attnum and d.classoid = 'pg_class'::regclass
+      where f.attname = a.attname order by v.oid limit 1) as description
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+    where c.relnamespace = 'reporting'::regnamespace and col_description(c.oid, a.attnum) is null
+  loop
+    execute format('comment on column reporting.%I.%I is %L', missing.relname, missing.attname, missing.description);
+  end loop;
+end $$;

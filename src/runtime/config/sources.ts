@@ -178,7 +178,11 @@ export function nameSources(
       webhookScheme: `${place} webhookScheme`,
     };
     return {
-      ...{ sourceId, mode, organization, apiKey, names },
+      sourceId,
+      mode,
+      organization,
+      apiKey,
+      names,
       baseUrl: trimAddress(baseUrl),
       webhookSecrets: source.webhookSecrets ?? list.parse(secretLines),
       webhookScheme: typeof webhookScheme === "string" ? webhookScheme : JSON.stringify(webhookScheme),

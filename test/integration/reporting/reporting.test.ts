@@ -194,25 +194,6 @@ describe("webhook_reliability", () => {
   });
 });
 
-it("fleet_punctuality compares actual times with planned ones, late positive and early negative", async () => {
-  await seeByPoll({
-    reference: "A",
-    updatedAt: at(1),
-    more: { realPickupTime: "2026-03-01T09:25:00Z", realDeliveryTime: "2026-03-01T09:49:00.5Z" },
-  });
-  await seeByPoll({ reference: "B", updatedAt: at(1), more: { realPickupTime: "2026-03-01T09:19:00Z" } });
-  await seeByPoll({ reference: "C", updatedAt: at(1) });
-  expect(await read("select * from reporting.fleet_punctuality order by reference")).toMatchObject([
-    {
-      reference: "A",
-      pickup_delay_seconds: 300,
-      delivery_delay_seconds: -59.5,
-      transit_seconds: 1_440.5,
-    },
-    { reference: "B", pickup_delay_seconds: -60, delivery_delay_seconds: null, transit_seconds: null },
-  ]);
-});
-
 it("branches keep closed branches, marked as closed", async () => {
   await read(`insert into mirror.branches (source_id, branch_id, name, connected_zones, raw, closed_at) values
     ('live', 'b1', 'Centre', '[{"code":"Z1"},{"code":"Z2"}]', '{}', null), ('live', 'b2', 'Old', '[]', '{}', now())`);

@@ -57,10 +57,7 @@ const TYPICAL = [
    left join reporting.orders o on o.${LIVE} and o.status = s.status and o.pickup_time ${DAY} group by 1`,
   `select b.name, count(o.reference) from reporting.branches b join reporting.orders o using (source_id, branch_id)
    where b.${LIVE} and o.pickup_time ${DAY} group by 1`,
-  `select fleet_name, avg(pickup_delay_seconds) from reporting.fleet_punctuality
-   where ${LIVE} and pickup_time ${DAY} group by 1`,
-  `select fleet_name, avg(delivery_delay_seconds) from reporting.fleet_punctuality
-   where ${LIVE} and delivery_time ${DAY} group by 1`,
+  `select fleet_name, avg(pickup_delay_seconds) from reporting.order_facts where ${LIVE} and pickup_time ${DAY} group by 1`,
   `select * from reporting.order_history where ${LIVE} and reference = 'R7'`,
   `select via, count(*) from reporting.order_history where seen_at ${DAY} group by 1`,
   `select * from reporting.order_timeline where ${LIVE} and reference = 'R7'`,
