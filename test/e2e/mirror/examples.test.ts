@@ -1,7 +1,7 @@
-import { execFileSync } from "node:child_process";
+import path from "node:path";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import path from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
@@ -15,9 +15,58 @@ import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { startExample } from "../../support/programs/example.ts";
-import type { RunningExample } from "../../support/programs/example.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+
+interface ExampleEnding {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface RunningExample {
+  /** Resolves when stdout matches; rejects with all output when the program ends before. */
+  waitFor(pattern: RegExp): Promise<void>;
+  readonly ended: Promise<ExampleEnding>;
+  stop(): Promise<ExampleEnding>;
+}
+
+/** Runs a program of `examples/` with these variables and those needed to find programs. */
+function startExample(
+  command: string,
+  args: readonly string[],
+  { cwd, env }: { cwd: string; env: Readonly<Record<string, string>> },
+): RunningExample {
+  const { PATH = "", HOME = "" } = process.env;
+  const child = spawn(command, args, { cwd, env: { PATH, HOME, ...env } });
+  let stdout = "";
+  let stderr = "";
+  const checks = new Set<() => void>();
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString();
+    for (const check of checks) check();
+  });
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+  const ended = new Promise<ExampleEnding>((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (code) => resolve({ code, stdout, stderr }));
+  });
+  return {
+    waitFor: (pattern) =>
+      new Promise((resolve, reject) => {
+        const check = () => {
+          if (pattern.test(stdout)) resolve();
+        };
+        checks.add(check);
+        check();
+        ended.then(() => reject(new Error(`it ended: ${stdout}${stderr}`)), reject);
+      }),
+    ended,
+    stop() {
+      child.kill("SIGTERM");
+      return ended;
+    },
+  };
+}
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Authentication". */
@@ -62,7 +62,7 @@ describe("the key's prefix decides the mode", () => {
     expect(elements.some(({ raw }) => raw.includes(reference))).toBe(false);
   });
 
-  it.skipIf(FOREIGN)("the same externalOrderId may be used in both modes", async () => {
+  it("the same externalOrderId may be used in both modes", async () => {
     const order = orderFor(target.world);
     const inTest = (await target.test.client.createOrder(order)).readOrder();
     const inLive = (await target.live.client.createOrder(order)).readOrder();
@@ -80,7 +80,7 @@ describe("keys belong to an organization", () => {
     });
   });
 
-  it.skipIf(FOREIGN)("two keys of one organization and mode see the same", async () => {
+  it("two keys of one organization and mode see the same", async () => {
     const second = target.as(target.world.keys.testSecond);
     expect((await second.client.getOrder(reference)).snapshot.fields.reference).toBe(reference);
     const order = orderFor(target.world);

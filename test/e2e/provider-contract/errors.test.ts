@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Errors": one row each. 429: limits.test.ts. */
@@ -134,7 +134,7 @@ describe.each(ROWS)("%s %s when %s (null: the spec leaves it open)", (status, co
   });
 });
 
-describe.skipIf(FOREIGN)("402 subscription_inactive when the subscription is unpaid or canceled", () => {
+describe("402 subscription_inactive when the subscription is unpaid or canceled", () => {
   it.each(["unpaid", "canceled"] as const)("%s", async (subscription) => {
     await target.control.setSubscription("sandbox", subscription);
     const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world));

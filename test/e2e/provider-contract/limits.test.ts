@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
-import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { Caller, ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
 
 /**
@@ -93,7 +93,7 @@ describe("rate headers", () => {
   });
 });
 
-describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
+describe("order-list: 20 per 10 seconds", () => {
   let answers: RawAnswer[];
   let other: { live: RawAnswer; secondKey: RawAnswer; branches: RawAnswer; organization: RawAnswer };
   beforeAll(async () => {
@@ -172,7 +172,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
   });
 });
 
-describe.skipIf(FOREIGN)("geocoding: 100 per 10 seconds", () => {
+describe("geocoding: 100 per 10 seconds", () => {
   it("counts creations, quotes and address checks together, and no other endpoints", async () => {
     await windowPasses();
     const { test, world } = target;
@@ -198,7 +198,7 @@ describe.skipIf(FOREIGN)("geocoding: 100 per 10 seconds", () => {
   });
 });
 
-describe.skipIf(FOREIGN)("sustained: 200 per 10 seconds", () => {
+describe("sustained: 200 per 10 seconds", () => {
   it("counts all endpoints together", async () => {
     await windowPasses();
     const { test, world } = target;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/branches : list branches" and "Branch object". */
@@ -57,7 +57,7 @@ describe("a branch", () => {
     for (const reference of references) expect(reference).not.toMatch(UUID);
   });
 
-  it.skipIf(FOREIGN)("has a null reference until one is set", async () => {
+  it("has a null reference until one is set", async () => {
     expect((await branches()).some(({ reference }) => reference === null)).toBe(true);
   });
 
@@ -75,7 +75,7 @@ describe("a branch", () => {
     expect(unconnected?.routesTo).toBeNull();
   });
 
-  it.skipIf(FOREIGN)("with a null reference is identified by its id", async () => {
+  it("with a null reference is identified by its id", async () => {
     const unnamed = (await branches()).find(
       ({ reference, routesTo }) => reference === null && routesTo !== null,
     );
@@ -84,7 +84,7 @@ describe("a branch", () => {
     expect((await target.test.client.createOrder(order)).readOrder().fleet).toEqual(unnamed?.routesTo?.fleet);
   });
 
-  it.skipIf(FOREIGN)("gets no other primary connection when its own is deactivated", async () => {
+  it("gets no other primary connection when its own is deactivated", async () => {
     const { control, world, test } = target;
     const branch = world.secondZone.branch;
     const before = (await branches()).find(({ reference }) => reference === branch);

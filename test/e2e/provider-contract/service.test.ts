@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
 import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /**
@@ -12,7 +12,6 @@ beforeAll(async () => {
 });
 afterAll(() => target.close());
 afterEach(async () => {
-  if (FOREIGN) return;
   await target.control.setPlan("sandbox", "advanced");
   await target.control.setPlan("standard", "standard");
   await target.control.setSubscription("sandbox", "active");
@@ -66,12 +65,12 @@ describe("test mode", () => {
       const inTest = await test.ask("POST", "/v1/orders", order);
       expect(inTest.status).toBeGreaterThanOrEqual(400);
       // Refused, so that no courier is sent; still not sent to a foreign provider.
-      const inLive = FOREIGN ? inTest : await live.ask("POST", "/v1/orders", order);
+      const inLive = await live.ask("POST", "/v1/orders", order);
       expect([inLive.status, inLive.code]).toEqual([inTest.status, inTest.code]);
     }
   });
 
-  it.skipIf(FOREIGN)("records no charge, and a live order records one", async () => {
+  it("records no charge, and a live order records one", async () => {
     const { world, test, live, control } = target;
     const charges = async () => (await control.figures("sandbox")).charges;
     const before = await charges();
@@ -86,7 +85,7 @@ describe("test mode", () => {
   });
 });
 
-describe.skipIf(FOREIGN)("prerequisites of creating orders", () => {
+describe("prerequisites of creating orders", () => {
   it("a plan", async () => {
     await target.control.setPlan("sandbox", "none");
     const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world));
@@ -130,7 +129,7 @@ describe("plans", () => {
     expect((await standard.client.listBranches()).data.length).toBeGreaterThan(0);
   });
 
-  it.skipIf(FOREIGN)("are checked for each request", async () => {
+  it("are checked for each request", async () => {
     const { world, standard, control } = target;
     const order = orderFor(world, { branch: world.standardBranch });
     await expect(standard.client.quoteOrder(order)).rejects.toMatchObject({ code: "feature_not_available" });
@@ -141,7 +140,7 @@ describe("plans", () => {
   });
 });
 
-describe.skipIf(FOREIGN)("subscription past_due", () => {
+describe("subscription past_due", () => {
   it("works as before, with a warning header only on creation and quote", async () => {
     const { world, test, live, control } = target;
     await control.setSubscription("sandbox", "past_due");
@@ -154,7 +153,7 @@ describe.skipIf(FOREIGN)("subscription past_due", () => {
   });
 });
 
-describe.skipIf(FOREIGN).each(["unpaid", "canceled"] as const)("subscription %s", (subscription) => {
+describe.each(["unpaid", "canceled"] as const)("subscription %s", (subscription) => {
   it("refuses creation with 402 subscription_inactive, in both modes, and stores nothing", async () => {
     const { world, test, live, control } = target;
     await control.setSubscription("sandbox", subscription);
@@ -181,7 +180,7 @@ describe.skipIf(FOREIGN).each(["unpaid", "canceled"] as const)("subscription %s"
   });
 });
 
-describe.skipIf(FOREIGN)("a quote on an unpaid subscription", () => {
+describe("a quote on an unpaid subscription", () => {
   it.each(["advanced", "standard"] as const)("is 402 on the %s plan, not 403", async (plan) => {
     const { world, test, control } = target;
     await control.setPlan("sandbox", plan);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { countOrders, FOREIGN, openTarget, orderTo } from "../../support/contract/contractTarget.ts";
+import { countOrders, openTarget, orderTo } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget, World } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/addresses/validate : check an address". */
@@ -73,7 +73,7 @@ describe("POST /v1/addresses/validate", () => {
     expect(await countOrders(target.test, since)).toBe(before);
   });
 
-  it.skipIf(FOREIGN)("shares its searches with creation", async () => {
+  it("shares its searches with creation", async () => {
     const { world, test, control } = target;
     const address = { ...world.addresses.valid, street: "Overtoom 299" };
     const searches = async () => (await control.figures("sandbox")).searches;

@@ -1,6 +1,6 @@
+import path from "node:path";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import path from "node:path";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Via } from "../../../src/domain/order/observation.ts";
@@ -11,7 +11,6 @@ import { countQuarantined, replayQuarantined } from "../../../src/quarantine/rep
 import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { findAnywhere } from "../../support/mirror/findAnywhere.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
   addSource,
@@ -23,6 +22,24 @@ import {
 } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import type { Pool } from "../../../src/database/database.ts";
+
+/** Everything in the database that holds `text`, as table names; bytes are searched as well, also as UTF-16. */
+async function findAnywhere(pool: Pool, text: string): Promise<string[]> {
+  const { rows: tables } = await pool.query<{ name: string }>(
+    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema') order by 1",
+  );
+  const forms = [text, Buffer.from(text).toString("hex"), Buffer.from(text, "utf16le").toString("hex")];
+  const found: string[] = [];
+  for (const { name } of tables) {
+    const { rows } = await pool.query(
+      `select 1 from ${name} t where exists (select from unnest($1::text[]) form where position(form in t::text) > 0) limit 1`,
+      [forms],
+    );
+    if (rows.length > 0) found.push(name);
+  }
+  return found;
+}
 
 const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 

@@ -1,12 +1,8 @@
-import { readFileSync } from "node:fs";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makeBudget, UNLIMITED } from "../../../src/provider/budget.ts";
-import type { Budget } from "../../../src/provider/budget.ts";
+import { UNLIMITED } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
-import type { PolicyName } from "../../../src/provider/budget.ts";
-import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
@@ -21,12 +17,7 @@ import type { SandboxControl } from "../providers/sandboxControl.ts";
 /**
  * The provider that the contract suite tests.
  *
- * By default each file starts its own sandbox. With DELIVERY_BASE_URL, DELIVERY_TEST_API_KEY and
- * DELIVERY_LIVE_API_KEY it is whatever answers there; CONTRACT_WORLD names a JSON file with its branches and
- * addresses (see World) and the keys of another organization and of one on the Standard plan. The live key is
- * then used for reading only: an order made with it would send a courier.
- *
- * With CONTRACT_TARGET=mirror it is the mirror, in front of its own sandbox: the mirror must answer as the provider
+ * By default each file starts its own sandbox. With CONTRACT_TARGET=mirror it is the mirror, in front of its own sandbox: the mirror must answer as the provider
  * does, except for what mirrorExceptions.ts lists.
  */
 export interface ContractTarget {
@@ -41,17 +32,9 @@ export interface ContractTarget {
   readonly standard: Caller;
   /** Any key, also a wrong one; null sends none. */
   readonly as: (apiKey: string | null) => Caller;
-  /** What the dashboard and the fleet would do; throws against a foreign provider. */
+  /** What the dashboard and the fleet would do. */
   readonly control: SandboxControl;
   close(): Promise<void>;
-}
-
-/** True when the suite tests a provider that is not its own sandbox. */
-export const FOREIGN = !isMirror() && process.env["DELIVERY_BASE_URL"] !== undefined;
-if (FOREIGN) {
-  process.stderr.write(
-    "NOT RUN: what only a provider that can be steered shows; DELIVERY_BASE_URL is set.\n",
-  );
 }
 
 function isMirror(): boolean {
@@ -135,14 +118,9 @@ const SANDBOX_WORLD: World = {
 };
 
 export async function openTarget(options: Partial<SandboxOptions> = {}): Promise<ContractTarget> {
-  const own = FOREIGN ? null : await (isMirror() ? openMirror(options) : openSandbox(options));
-  const baseUrl = own?.url ?? process.env["DELIVERY_BASE_URL"] ?? "";
-  const world = own === null ? readForeignWorld() : { ...SANDBOX_WORLD, keys: own.keys };
-  if (own === null) {
-    process.stderr.write(
-      `Against ${baseUrl} the tests that need a sandbox's control, or orders in live mode, DO NOT RUN.\n`,
-    );
-  }
+  const own = await (isMirror() ? openMirror(options) : openSandbox(options));
+  const baseUrl = own.url;
+  const world = { ...SANDBOX_WORLD, keys: own.keys };
   const as = (apiKey: string | null) => makeCaller(baseUrl, apiKey);
   return {
     baseUrl,
@@ -152,8 +130,8 @@ export async function openTarget(options: Partial<SandboxOptions> = {}): Promise
     other: as(world.keys.otherTest),
     standard: as(world.keys.standardTest),
     as,
-    control: own?.control ?? makeSandboxControl(null),
-    close: async () => own?.close(),
+    control: own.control,
+    close: () => own.close(),
   };
 }
 
@@ -201,36 +179,18 @@ async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider
   };
 }
 
-function readForeignWorld(): World {
-  const file = process.env["CONTRACT_WORLD"];
-  const given = file === undefined ? {} : (JSON.parse(readFileSync(file, "utf8")) as Partial<World>);
-  const { DELIVERY_LIVE_API_KEY: live = "", DELIVERY_TEST_API_KEY: test = "" } = process.env;
-  return { ...SANDBOX_WORLD, ...given, keys: { ...SANDBOX_WORLD.keys, live, test, ...given.keys } };
-}
-
-/**
- * A foreign provider counts, so every request waits for its turn, whatever key it uses. The sandbox of most files does not,
- * although its headers name the limits.
- */
-const budget: Budget = FOREIGN ? makeBudget({ clock: systemClock }) : UNLIMITED;
-
-function policyOf(method: string, path: string): PolicyName {
-  if (method === "GET") return /^\/v1\/orders(?:\?|$)/.test(path) ? "order-list" : "sustained";
-  return /\/orders$|\/quote$|\/validate$/.test(path) ? "geocoding" : "sustained";
-}
-
 function makeCaller(baseUrl: string, apiKey: string | null): Caller {
   return {
     apiKey: apiKey ?? "",
     client: makeProviderClient({
       baseUrl,
       apiKey: apiKey === null || apiKey === "" ? "none" : apiKey,
-      budget,
+      // The sandbox of most files does not count, although its headers name the limits.
+      budget: UNLIMITED,
       clock: systemClock,
       logger: silentLogger,
     }),
     async ask(method, path, body) {
-      const permit = await budget.acquire({ policy: policyOf(method, path), priority: "poll" });
       const response = await fetch(baseUrl + path, {
         method,
         headers: {
@@ -240,8 +200,6 @@ function makeCaller(baseUrl: string, apiKey: string | null): Caller {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         redirect: "manual",
       });
-      permit.learn({ ...readRateHeaders(response.headers), refusedForMs: null });
-      permit.release();
       const answer = (await response.json()) as Record<string, unknown>;
       return { status: response.status, headers: response.headers, body: answer, code: readCode(answer) };
     },

@@ -35,10 +35,8 @@ export interface Figures {
   readonly searches: number;
 }
 
-/** `baseUrl` of the sandbox; null for a foreign provider, where everything throws. */
-export function makeSandboxControl(baseUrl: string | null): SandboxControl {
+export function makeSandboxControl(baseUrl: string): SandboxControl {
   async function ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
-    if (baseUrl === null) throw new TypeError("there is no sandbox to control");
     const response = await fetch(`${baseUrl}/_sandbox${path}`, {
       method,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
 /** A clock whose sleeps end when the test ends them. */
 function makeSteppedClock() {
@@ -87,32 +87,6 @@ describe("the overdueCheck", () => {
       })
       .toBe(3);
     await expect.poll(stepped.asleep).toBe(1);
-    await overdueCheck.close();
-  });
-
-  it.each([
-    [
-      "a database that is away",
-      Object.assign(new Error("terminating connection"), { code: "57P01" }),
-      "warn",
-    ],
-    ["a missing table", Object.assign(new Error("no such relation"), { code: "42P01" }), "error"],
-  ])("reports %s in its place", async (_what, error, level) => {
-    const lines: string[] = [];
-    const overdueCheck = makeOverdueCheck({
-      ...makeInbox([]),
-      takeOverdue: () => Promise.reject(error),
-      clock: makeSteppedClock().clock,
-      logger: makeLogger({
-        level: "warn",
-        format: "json",
-        service: "test",
-        destination: { write: (line: string) => lines.push(line) },
-      }),
-    });
-    overdueCheck.start();
-    await expect.poll(() => lines).toHaveLength(1);
-    expect(JSON.parse(lines[0] ?? "")).toMatchObject({ level });
     await overdueCheck.close();
   });
 });

@@ -40,7 +40,6 @@ function makeHeld(limits: Partial<GroupCommitLimits> = {}) {
 
 const SOON = { timeout: 60_000, interval: 5 };
 const refusal = () => Object.assign(new Error("no such source"), { code: "23503" });
-const outage = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 
 describe("group commit", () => {
   it("commits the first event immediately, and those that arrive meanwhile together", async () => {
@@ -55,33 +54,9 @@ describe("group commit", () => {
     await expect(Promise.all(receipts)).resolves.toEqual([1, 2, 3, 4].map((seq) => ({ seq })));
   });
 
-  it("runs as many concurrent commits as allowed", () => {
-    const { store, commits } = makeHeld({ commitsInFlightMax: 2 });
-    for (const id of ["1", "2", "3"]) store(makeEvent(id)).catch(() => undefined);
-    expect(commits.map((commit) => commit.ids)).toEqual([["1"], ["2"]]);
-  });
-
   it("returns null for a stored event", async () => {
     const { store } = makeGroupCommit({ insert: () => Promise.resolve([]) });
     await expect(store(makeEvent("1"))).resolves.toEqual({ seq: null });
-  });
-
-  it("limits the rows and bytes of one commit, but always takes one event", async () => {
-    const byRows = makeHeld({ commitRowsMax: 2 });
-    const byBytes = makeHeld({ commitBytesMax: 25 });
-    for (const id of ["1", "2", "3", "4"]) {
-      byRows.store(makeEvent(id)).catch(() => undefined);
-      byBytes.store(makeEvent(id, id === "4" ? 100 : 10)).catch(() => undefined);
-    }
-    byRows.commits[0]?.succeed();
-    byBytes.commits[0]?.succeed();
-    await vi.waitFor(() => expect([byRows.commits.length, byBytes.commits.length]).toEqual([2, 2]), 60_000);
-    expect([byRows.commits[1]?.ids, byBytes.commits[1]?.ids]).toEqual([
-      ["2", "3"],
-      ["2", "3"],
-    ]);
-    byBytes.commits[1]?.succeed();
-    await vi.waitFor(() => expect(byBytes.commits[2]?.ids).toEqual(["4"]), 60_000);
   });
 
   it("refuses an event beyond its rows or bytes immediately, and accepts one when another is done", async () => {
@@ -98,23 +73,6 @@ describe("group commit", () => {
       commits[1]?.succeed();
       await expect(third).resolves.toEqual({ seq: 3 });
     }
-  });
-
-  it("fails every event of the commit when Postgres is unreachable, and tries the next one", async () => {
-    const { store, commits } = makeHeld();
-    const first = store(makeEvent("1"));
-    const others = [store(makeEvent("2")), store(makeEvent("3"))];
-    commits[0]?.succeed();
-    await first;
-    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
-    commits[1]?.fail(outage());
-    const outcomes = await Promise.allSettled(others);
-    for (const outcome of outcomes) {
-      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(InboxUnavailableError) });
-    }
-    const next = store(makeEvent("4"));
-    commits[2]?.succeed();
-    await expect(next).resolves.toEqual({ seq: 4 });
   });
 
   it("stores the rows of a batch one by one when one is refused, so that only that one fails", async () => {
@@ -155,22 +113,6 @@ describe("group commit", () => {
     expect(commits[1]?.ids).toEqual(["3"]);
     commits[1]?.succeed();
     await expect(third).resolves.toEqual({ seq: 3 });
-  });
-
-  it("does not store timed-out events one by one", async () => {
-    const { store, commits } = makeHeld({ deadlineMs: 300 });
-    const first = store(makeEvent("1"));
-    const others = [store(makeEvent("2")), store(makeEvent("3"))];
-    commits[0]?.succeed();
-    await first;
-    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
-    await Promise.allSettled(others);
-    commits[1]?.fail(refusal());
-    const next = store(makeEvent("4"));
-    await vi.waitFor(() => expect(commits).toHaveLength(3), SOON);
-    expect(commits[2]?.ids).toEqual(["4"]);
-    commits[2]?.succeed();
-    await next;
   });
 });
 

@@ -150,7 +150,7 @@ const recorded = suites.flatMap(({ name, library, requests }): Case[] =>
 
 /** What installed libraries sign now, under the sender's names of the headers and under others. */
 async function generate(): Promise<Case[]> {
-  const drawn = fc.sample(draw, { numRuns: process.env["TEST_LONG"] === "1" ? 200 : 10, seed: 7 });
+  const drawn = fc.sample(draw, { numRuns: process.env["TEST_LONG"] === "1" ? 200 : 4, seed: 7 });
   const made = Object.entries(SENDERS).flatMap(([suite, { secretOf, sign }]) =>
     drawn.flatMap(({ bytes, letters }) =>
       ["", "x-courier-seal"].map(async (renamed): Promise<Case> => {
@@ -233,11 +233,6 @@ describe("identifying a scheme", () => {
     const [best] = identify(first!, [second!.request]).matches;
     expect(best).toMatchObject({ preset: null, requests: 2, field: "x-delivery-signature" });
     expect(verifies({ setting: best!.setting, secret: third!.secrets[0]! }, third!)).toBe(true);
-  });
-
-  it("finds a digest and a secret format that differ from the preset's", () => {
-    const scheme = { ...loadScheme("github"), algorithm: "hmac-sha512", secretFormat: "hex" } as const;
-    expect(loadScheme(identify(take(scheme)).matches[0]?.setting ?? "")).toEqual(scheme);
   });
 
   it("reports the age of a request however old it is, and infers the unit of its time", () => {

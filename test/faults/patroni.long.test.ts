@@ -8,7 +8,6 @@ import pg from "pg";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { withDatabase } from "../support/servers/createDatabase.ts";
-import { isShort } from "../support/faults/extent.ts";
 import { RESUMES_WITHIN_MS, startFailoverTrial } from "../support/faults/failoverTrial.ts";
 import type { FailoverTrial } from "../support/faults/failoverTrial.ts";
 import { runProgram } from "../support/programs/program.ts";
@@ -246,16 +245,14 @@ function isInstalled(program: string): boolean {
 }
 
 /** The primary's host is killed or freezes, its Postgres alone is killed, the standby's host freezes. */
-const FAULTS = isShort
-  ? (["host killed"] as const)
-  : ([
-      "host killed",
-      "Postgres killed",
-      "host frozen",
-      "host killed",
-      "Postgres killed",
-      "standby frozen",
-    ] as const);
+const FAULTS = [
+  "host killed",
+  "Postgres killed",
+  "host frozen",
+  "host killed",
+  "Postgres killed",
+  "standby frozen",
+] as const;
 
 let cluster: PatroniCluster | undefined;
 let trial: FailoverTrial | undefined;
