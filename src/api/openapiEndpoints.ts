@@ -1,7 +1,7 @@
 import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { z } from "zod";
-import { feedParametersSchema } from "../changes/changeQuery.ts";
+import { feedParametersSchema } from "../changes/changeRoutes.ts";
 import { completeSchema } from "../orders/freshness.ts";
 import type { SchemaName } from "./openapi.ts";
 import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
@@ -131,9 +131,6 @@ const FEED: readonly ApiEndpoint[] = [
       200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedEvent" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
-      429: refusal(
-        "This token has too many streams open: too_many_streams; or too many wrong tokens came from this address: too_many_attempts.",
-      ),
       503: refusal(
         "The mirror cannot be read at the moment, or too many streams are open: too_many_streams. Retry-After says when to retry.",
       ),

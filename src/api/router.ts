@@ -1,5 +1,5 @@
 import { Router } from "express";
-import type { Request, Response } from "express";
+import type { NextFunction, Request, Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -11,10 +11,10 @@ import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
-import { makeExportOrders } from "../orders/export/exportRoutes.ts";
+import { makeExportOrders } from "../orders/exportRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
-import type { Middleware, RoutedRequest } from "../http/route.ts";
+import type { Middleware, RoutedRequest } from "../http/respond.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
@@ -55,7 +55,6 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   const refuseAddress = makeRefuseAddress({ authenticate, writes: writes !== undefined });
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);
-  v1.use(refuseUndecodable(refuseAddress));
   v1.get("/orders", makeListOrders(routeDeps));
   v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
@@ -63,7 +62,7 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
-  v1.use(refuseAddress);
+  v1.use(refuseAddress, refuseUndecodable(refuseAddress));
   if (writes === undefined) v1.use(refuseWrite);
   else
     v1.use(
@@ -115,21 +114,10 @@ function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }
   };
 }
 
-/** Express would answer 400 to an address that cannot be decoded, before it asks for a token. */
-function refuseUndecodable(refuseAddress: Middleware<RoutedRequest>): Middleware<RoutedRequest> {
-  return (request, response, next) => {
-    if (request.url.includes("%") && !isDecodable(request.url)) void refuseAddress(request, response, next);
-    else next();
-  };
-}
-
-function isDecodable(target: string): boolean {
-  try {
-    decodeURIComponent(readTarget(target).path);
-    return true;
-  } catch {
-    return false;
-  }
+/** An address that cannot be decoded names nothing: Express would answer 400, before it asks for a token. */
+function refuseUndecodable(refuseAddress: Middleware<RoutedRequest>) {
+  return (error: unknown, request: Request, response: Response, next: NextFunction): unknown =>
+    error instanceof URIError ? refuseAddress(request, response, next) : next(error);
 }
 
 const refuseWrite: Middleware = () => {

@@ -10,7 +10,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { readWith } from "../http/respond.ts";
-import type { Route, RoutedRequest } from "../http/route.ts";
+import type { Route, RoutedRequest } from "../http/respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { refuseMethod, RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
 import { ProviderError } from "../provider/errors.ts";

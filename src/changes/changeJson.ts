@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { changedFields } from "./changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { CHANGE_VERDICTS } from "./change.sql.ts";
-import type { Change } from "./change.sql.ts";
-import type { Completeness } from "./changeFeed.sql.ts";
-import { writeFeedCursor } from "./feedCursor.ts";
+import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
+import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import { orderSchema } from "../wire/order.ts";
 
 /** A change as written by writeChange. */
@@ -89,4 +87,21 @@ export function writeChange(
 function listChanged({ before, after, revision }: Change): string[] | null {
   if (after === null || (before === null && revision > 1)) return null;
   return changedFields(before === null ? {} : JSON.parse(before), JSON.parse(after));
+}
+
+const CURSOR = /^([0-9a-f]{12})\.(\d{1,19})(?:\.([0-9a-f]{8}))?$/;
+/** Postgres' greatest bigint. */
+const POSITION_MAX = 2n ** 63n - 1n;
+
+/** A position as text for an address or an SSE id. Opaque: clients only return it. */
+export function writeFeedCursor({ epoch, position, digest }: WrittenCursor): string {
+  return digest === "" ? `${epoch}.${position}` : `${epoch}.${position}.${digest}`;
+}
+
+/** Parses a cursor of writeFeedCursor; undefined for any other text. */
+export function readFeedCursor(text: string): FeedCursor | undefined {
+  const [, epoch, digits, digest = ""] = CURSOR.exec(text) ?? [];
+  if (epoch === undefined || digits === undefined) return undefined;
+  const position = BigInt(digits);
+  return position > POSITION_MAX ? undefined : { epoch, position, digest };
 }

@@ -4,26 +4,20 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { callerOf } from "../http/authenticate.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import type { ChangeHub } from "./changeHub.ts";
-import { parseFeedQuery } from "./changeQuery.ts";
-import { findStart } from "./changeRoutes.ts";
+import type { ChangeHub, FeedBatch } from "./changeHub.ts";
+import { parseFeedQuery, findStart } from "./changeRoutes.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { writeFeedCursor } from "./feedCursor.ts";
+import { writeFeedCursor, showCompleteness } from "./changeJson.ts";
 import type { Completeness, WrittenCursor } from "./changeFeed.sql.ts";
-import { showCompleteness } from "./changeJson.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
-import type { FeedBatch } from "./feedTail.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { setHeaders } from "../http/route.ts";
-import type { Route } from "../http/route.ts";
+import { setHeaders } from "../http/respond.ts";
+import type { Route } from "../http/respond.ts";
 
 /** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;
-/** Per token if there are several, so that none can occupy all streams. */
-const STREAMS_PER_TOKEN_MAX = STREAMS_MAX / 2;
 const HEARTBEAT_MS = 15_000;
 const HEARTBEAT = Buffer.from(": heartbeat\n\n");
 /** A client that accepts no bytes for this long is disconnected. It resumes where it left off. */
@@ -42,14 +36,11 @@ export interface StreamDeps {
   readonly pool: Pool;
   readonly hub: ChangeHub;
   readonly authenticate: Authenticate;
-  /** How many may read. */
-  readonly apiTokens?: readonly unknown[];
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
   readonly limits?: {
     readonly streamsMax?: number;
-    readonly streamsPerTokenMax?: number;
     readonly heartbeatMs?: number;
     readonly stalledMs?: number;
   };
@@ -61,33 +52,26 @@ export interface StreamDeps {
  *
  * A client resumes by `Last-Event-ID`, or starts by `after`. At most one section of changes is on its way to a client
  * at a time, so a slow one costs no memory; one that takes nothing for 30 s is let go. 503 too_many_streams beyond
- * the cap, 429 too_many_streams beyond that of a token.
+ * the cap.
  */
 export function makeStreamChanges(deps: StreamDeps): Route {
   const { pool, authenticate, limits = {} } = deps;
-  const ownMax = (deps.apiTokens?.length ?? 0) > 1 ? STREAMS_PER_TOKEN_MAX : STREAMS_MAX;
-  const { streamsMax = STREAMS_MAX, streamsPerTokenMax = ownMax } = limits;
-  const open = new Map<string, number>();
+  const { streamsMax = STREAMS_MAX } = limits;
+  let open = 0;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { after } = parseFeedQuery(readTarget(request.url).query, readLastEventId(request));
     const from = await findStart(pool, { sourceId, after });
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after: from, limit: 1 });
-    const caller = callerOf(request);
-    const own = open.get(caller) ?? 0;
-    if (caller !== "" && own >= streamsPerTokenMax)
-      throw refuseStream(429, "This token has too many streams open.");
-    if (sum(open.values()) >= streamsMax) throw refuseStream(503, "Too many streams are open.");
-    open.set(caller, own + 1);
+    if (open >= streamsMax) throw refuseStream();
+    open += 1;
     try {
       setHeaders(response, STREAM_HEADERS);
       if (request.method === "HEAD") response.end();
       else await runStream(deps, { sourceId, start, response });
     } finally {
-      const left = (open.get(caller) ?? 1) - 1;
-      if (left === 0) open.delete(caller);
-      else open.set(caller, left);
+      open -= 1;
     }
   };
 }
@@ -251,11 +235,8 @@ function logStop(logger: Logger, source: string, error: unknown): void {
   logger[expected ? "info" : "error"]({ err: error, source }, "a stream of changes was ended");
 }
 
-function refuseStream(status: 429 | 503, message: string): RefusedRequestError {
+function refuseStream(): RefusedRequestError {
   const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
-  return new RefusedRequestError({ status, code: "too_many_streams", message, headers });
-}
-
-function sum(counts: Iterable<number>): number {
-  return [...counts].reduce((total, count) => total + count, 0);
+  const message = "Too many streams are open.";
+  return new RefusedRequestError({ status: 503, code: "too_many_streams", message, headers });
 }

@@ -1,11 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { readChanges, readFeedEnd, readFeedFence, beginFeedEpoch } from "./changeFeed.sql.ts";
-import type { Change } from "./change.sql.ts";
-import type { Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { writeChange } from "./changeJson.ts";
+import { writeChange, writeFeedCursor } from "./changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { writeFeedCursor } from "./feedCursor.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */

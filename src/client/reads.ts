@@ -87,16 +87,12 @@ export interface Freshness {
   readonly safeThrough: string | null;
   /** Orders excluded from this claim: they were seen but could not be read. Counted up to 1,000. */
   readonly exceptions: number;
-  /** Age of `safeThrough` in seconds if it is far back, otherwise null. */
-  readonly staleSeconds: number | null;
 }
 
 export function readFreshness({ headers }: Pick<ProviderAnswer, "headers">): Freshness {
-  const stale = headers.get("x-stale-seconds");
   return {
     safeThrough: headers.get("x-safe-through"),
     exceptions: Number(headers.get("x-safe-through-exceptions") ?? 0),
-    staleSeconds: stale === null ? null : Number(stale),
   };
 }
 

@@ -10,9 +10,6 @@ import type { Freshness } from "./orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
-/** Polls advance the mark at least every few minutes; if it is older, something is wrong. */
-const STALE_AFTER_SECONDS = 600;
-
 /**
  * Reads how far the answer can be trusted, and sets the headers: see writeFreshness. Throws the refusal of
  * assertComplete.
@@ -29,16 +26,13 @@ export async function stampFreshness(
 }
 
 /**
- * Sets `X-Safe-Through` if it is known how far the answer can be trusted, `X-Safe-Through-Exceptions` with the number
- * of excluded orders, and `X-Stale-Seconds` if it is far back: webhooks may have brought more recent changes, but lost
- * ones are missing.
+ * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the number
+ * of excluded orders.
  */
 export function writeFreshness(response: ServerResponse, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;
   response.setHeader("X-Safe-Through", formatInstant(freshness.safeThrough));
   response.setHeader("X-Safe-Through-Exceptions", String(freshness.exceptions));
-  const ageSeconds = Math.floor(freshness.ageSeconds);
-  if (ageSeconds >= STALE_AFTER_SECONDS) response.setHeader("X-Stale-Seconds", String(ageSeconds));
 }
 
 /** Longer than a client's patience, shorter than that of proxies in between. */

@@ -2,8 +2,7 @@ import { z } from "zod";
 import type { BranchName } from "./branches.sql.ts";
 import type { OrderFilter } from "./orderFilter.sql.ts";
 import { ORDER_SORTS, hasStatus } from "./orderReads.sql.ts";
-import type { OrdersQuery } from "./orderReads.sql.ts";
-import { readCursor } from "./cursor.ts";
+import type { OrdersQuery, OrderPosition, OrderSort } from "./orderReads.sql.ts";
 import {
   assertWholePeriod,
   listFilterSchema,
@@ -17,6 +16,7 @@ import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
 import { findBranch } from "./branches.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { readOrUnavailable } from "../http/respond.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -125,4 +125,31 @@ export async function resolveFilter(
 /** The database's text cannot hold NUL, so nothing there can match. */
 function isUnstorable(text: string): boolean {
   return text.includes("\0");
+}
+
+const cursorSchema = z.tuple([
+  z.enum(ORDER_SORTS),
+  z
+    .string()
+    .regex(/^-?\d{1,19}$/)
+    .transform(BigInt)
+    .refine((at) => BigInt.asIntN(64, at) === at)
+    .nullable(),
+  z.string().max(255),
+]);
+
+/** A position in a sorted list, as text for an address. Opaque: clients only return it. */
+export function writeCursor(sort: OrderSort, position: OrderPosition): string {
+  const parts = [sort, position.at === null ? null : String(position.at), position.reference];
+  return Buffer.from(JSON.stringify(parts)).toString("base64url");
+}
+
+/** Parses a position of writeCursor; undefined if it is invalid or belongs to another sort. */
+export function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
+  const result = cursorSchema.safeParse(tryParseJson(Buffer.from(text, "base64url").toString()));
+  if (!result.success) return undefined;
+  const [writtenFor, at, reference] = result.data;
+  if (writtenFor !== sort || reference.includes("\0") || (at === null && sort !== "pickupTime"))
+    return undefined;
+  return { at, reference };
 }

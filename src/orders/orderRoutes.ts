@@ -2,8 +2,7 @@ import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
 import type { OrdersQuery, ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { resolveFilter, parseOrderQuery } from "./orderQuery.ts";
-import { writeCursor } from "./cursor.ts";
+import { resolveFilter, parseOrderQuery, writeCursor } from "./orderQuery.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import {
   assertComplete,
@@ -17,7 +16,7 @@ import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
 import { withoutRequestId, readOrUnavailable, sendJson } from "../http/respond.ts";
-import type { Route } from "../http/route.ts";
+import type { Route } from "../http/respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "./branches.sql.ts";
 

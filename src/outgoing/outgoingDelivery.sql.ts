@@ -1,6 +1,6 @@
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import { changeColumns, toChange } from "../changes/change.sql.ts";
-import type { Change, ChangeRow } from "../changes/change.sql.ts";
+import { changeColumns, toChange } from "../changes/changeFeed.sql.ts";
+import type { Change, ChangeRow } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Enqueued } from "./outgoingPlan.sql.ts";
 

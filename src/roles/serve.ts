@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import helmet from "helmet";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
-import type { Middleware } from "../http/route.ts";
+import type { Middleware } from "../http/respond.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { listen } from "../runtime/http/httpServer.ts";

@@ -574,7 +574,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "the stream says complete while changes are unsent",
     edits: [
       {
-        file: "changes/feedTail.ts",
+        file: "changes/changeHub.ts",
         find: "complete: isEnd ? kept.complete : null",
         replace: "complete: isEnd || first >= 0 ? kept.complete : null",
       },

@@ -13,7 +13,7 @@ import { makeStandardSigner } from "../../signature/sign.ts";
 import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
 import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
-import { readFeedCursor } from "../../changes/feedCursor.ts";
+import { readFeedCursor } from "../../changes/changeJson.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { audited, isAgreed, parseWhen, readConfig, withMirror } from "../input/session.ts";
 import { ProblemsFoundError, formatSpan } from "../output/terminal.ts";

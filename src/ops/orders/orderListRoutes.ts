@@ -3,7 +3,7 @@ import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readWithin } from "../../database/transaction.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
-import { writeCsvTable } from "../../orders/export/orderCsv.ts";
+import { writeCsvTable } from "../../orders/exportOrders.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { viewerOf } from "../auth/viewer.ts";

@@ -5,7 +5,7 @@ import pg from "pg";
 import { afterAll, expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import type * as applyModule from "../../../src/apply/apply.ts";
-import type * as exportModule from "../../../src/orders/export/orderExport.sql.ts";
+import type * as exportModule from "../../../src/orders/orderExport.sql.ts";
 import type * as orderModule from "../../../src/wire/order.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
@@ -67,9 +67,7 @@ it("a new order field needs changes in the four files that the guide names, and 
 
   const { makeApply: makeNewApply } = await fromCopy<typeof applyModule>("apply/apply.ts");
   const { readSnapshot } = await fromCopy<typeof orderModule>("wire/order.ts");
-  const { readOrderRows, EXPORT_COLUMNS } = await fromCopy<typeof exportModule>(
-    "orders/export/orderExport.sql.ts",
-  );
+  const { readOrderRows, EXPORT_COLUMNS } = await fromCopy<typeof exportModule>("orders/orderExport.sql.ts");
   const again = (order: ReturnType<typeof orderIn>) => readSnapshot(order.raw, JSON.parse(order.raw));
   // New connections, as in a new release: a named statement keeps its text.
   const newPool = new pg.Pool({ connectionString: database.url, max: 2 });

@@ -6,7 +6,7 @@ import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/ch
 import { readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { readOrderRows, readOrderTexts } from "../../../src/orders/export/orderExport.sql.ts";
+import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";

@@ -1,8 +1,8 @@
 import { PassThrough } from "node:stream";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { EXPORT_COLUMNS } from "../../../src/orders/export/orderExport.sql.ts";
-import { exportOrders } from "../../../src/orders/export/exportOrders.ts";
+import { EXPORT_COLUMNS } from "../../../src/orders/orderExport.sql.ts";
+import { exportOrders } from "../../../src/orders/exportOrders.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";

@@ -40,7 +40,7 @@ export const DEVIATIONS: readonly Deviation[] = [
     reduce: without("ratelimit", "ratelimit-policy"),
   },
   {
-    what: "more headers: `X-Safe-Through`, `X-Safe-Through-Exceptions`, `X-Stale-Seconds`, `X-Waited`, `X-Mirrored`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
+    what: "more headers: `X-Safe-Through`, `X-Safe-Through-Exceptions`, `X-Waited`, `X-Mirrored`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
     why: "they say what only a mirror can say; clients ignore unknown headers",
     concerns: always,
     reduce: without(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { EXPORT_COLUMNS } from "../../../src/orders/export/orderExport.sql.ts";
-import type { ExportCell } from "../../../src/orders/export/orderExport.sql.ts";
-import { writeCsvHeader, writeCsvRows } from "../../../src/orders/export/orderCsv.ts";
+import { EXPORT_COLUMNS } from "../../../src/orders/orderExport.sql.ts";
+import type { ExportCell } from "../../../src/orders/orderExport.sql.ts";
+import { writeCsvHeader, writeCsvRows } from "../../../src/orders/exportOrders.ts";
 
 const NAMES = Object.keys(EXPORT_COLUMNS);
 

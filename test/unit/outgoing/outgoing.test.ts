@@ -2,7 +2,7 @@ import type { OutgoingFields } from "../../../src/domain/order/outgoing.ts";
 import { makeOrder } from "../../support/mirror/orders.ts";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import type { Change } from "../../../src/changes/change.sql.ts";
+import type { Change } from "../../../src/changes/changeFeed.sql.ts";
 import { judgeAnswer, retryDelayMs } from "../../../src/outgoing/outgoingDelivery.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
