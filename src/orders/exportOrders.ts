@@ -74,12 +74,12 @@ const COLUMNS = Object.entries(EXPORT_COLUMNS);
  */
 const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 
-/** The line of column names. */
+/** The line of column names. @internal */
 export function writeCsvHeader(): string {
   return writeLines([COLUMNS.map(([name]) => name)]);
 }
 
-/** Lines of orders; each row has the columns of EXPORT_COLUMNS as returned by Postgres. */
+/** Lines of orders; each row has the columns of EXPORT_COLUMNS as returned by Postgres. @internal */
 export function writeCsvRows(rows: readonly (readonly ExportCell[])[]): string {
   return writeLines(rows.map((row) => COLUMNS.map(([, type], index) => writeCell(row[index], type))));
 }
