@@ -151,6 +151,7 @@ interface Kept extends FeedBatch {
   readonly length: number;
 }
 
+/** @internal */
 export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string }): FeedTail {
   /** Undefined until the first look, and after the feed has started again. */
   let kept: Kept | undefined;
