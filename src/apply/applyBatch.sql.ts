@@ -1,7 +1,7 @@
-import type { Queryable } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
-import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
-import { ERASED_BODY } from "../retention/erasure.sql.ts";
+import { ERASED_BODY, ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { GIVEN_LENGTHS, GIVEN_ROWS, GIVEN_SEQS, packRows, ROW_COLUMNS } from "./batchRow.sql.ts";
 import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
 
@@ -209,4 +209,44 @@ export async function applyBatch(database: Queryable, rows: readonly BatchRow[])
     values: packRows(rows),
   });
   return result.rows;
+}
+
+/** An event in the inbox that awaits its decision. */
+export interface PendingEvent {
+  readonly seq: number;
+  readonly sourceId: string;
+  readonly eventId: string;
+  readonly body: Buffer;
+  /** The time of this reading. */
+  readonly databaseNow: Instant;
+}
+
+/**
+ * Those events among `seqs` that still await a decision, in inbox order.
+ *
+ * The positions are given for each table separately: given only for the inbox, pending would be scanned from its
+ * beginning, over the entries of all decided events that are not vacuumed yet.
+ */
+export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
+  const result = await pool.query<{
+    seq: string;
+    sourceId: string;
+    eventId: string;
+    body: Buffer;
+    databaseNow: string;
+  }>({
+    name: "read-pending-events",
+    text: `
+      select inbox.seq, inbox.source_id as "sourceId", inbox.event_id as "eventId", inbox.body,
+        mirror.nanos_of(clock_timestamp()) as "databaseNow"
+      from mirror.inbox join mirror.pending using (seq)
+      where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
+      order by inbox.seq`,
+    values: [seqs],
+  });
+  return result.rows.map((row) => ({
+    ...row,
+    seq: Number(row.seq),
+    databaseNow: BigInt(row.databaseNow),
+  }));
 }

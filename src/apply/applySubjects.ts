@@ -1,12 +1,11 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
+import { toBatchRows } from "./batchRow.sql.ts";
 import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { atBeginning, atSavepoint, inTransaction, onConnection } from "../database/transaction.ts";
-import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
+import { classifyDatabaseError, sqlState, unlessAway } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { toBatchRows } from "./batchRows.ts";
-import { toInterrupted } from "./errors.ts";
 import type { Subject } from "./subject.ts";
 
 /** Maximum rows per statement: more bring no gain (measured) and hold locks longer. */
@@ -65,7 +64,7 @@ export type Alongside = (client: Queryable, decisions: readonly Decision[]) => P
  * transaction, together with `alongside`.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
- * Rejects with ApplyInterruptedError if the database is unavailable or busy, also for `alongside`: earlier batches stay
+ * Rejects with UnavailableError if the database is unavailable or busy, also for `alongside`: earlier batches stay
  * applied; in one transaction nothing is, unless only the answer to its commit was lost. All subjects may be passed
  * again, because applying is idempotent.
  */
@@ -93,7 +92,7 @@ export async function applySubjects(
       report();
     }
   } catch (error) {
-    throw toInterrupted(error, NOT_NOW);
+    throw unlessAway(error, NOT_NOW);
   }
   return decisions;
 }

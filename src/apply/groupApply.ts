@@ -1,6 +1,6 @@
 import type { Apply } from "./apply.ts";
 import { BATCH_ROWS_MAX } from "./applySubjects.ts";
-import { ApplyInterruptedError } from "./errors.ts";
+import { UnavailableError } from "../domain/errors.ts";
 
 /** More concurrent statements only contend (measured). */
 const STATEMENTS_IN_FLIGHT_MAX = 2;
@@ -60,7 +60,7 @@ export function makeGroupApply({
       for (const { resolve } of group) resolve();
     } catch (error) {
       // An unavailable database affects all of them; any other error may be caused by the positions of one.
-      if (group.length === 1 || error instanceof ApplyInterruptedError) {
+      if (group.length === 1 || error instanceof UnavailableError) {
         for (const { reject } of group) reject(error);
       } else {
         for (const one of group) await applyTogether([one]);

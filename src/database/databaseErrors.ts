@@ -1,4 +1,4 @@
-import { OrderMirrorError } from "../domain/errors.ts";
+import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 
 /** How to react to a Postgres error. */
 export type DatabaseFault = "transient" | "refused-content" | "other";
@@ -36,6 +36,11 @@ export function sqlState(error: unknown): string | undefined {
 /** Whether an error says that the database is down, busy or read-only: a state that ends without intervention. */
 export function isDatabaseAway(error: unknown): boolean {
   return !(error instanceof OrderMirrorError) && classifyDatabaseError(error) === "transient";
+}
+
+/** The error to reject with: UnavailableError with this message, if the database is away or busy. */
+export function unlessAway(error: unknown, message: string): unknown {
+  return isDatabaseAway(error) ? new UnavailableError(message, { cause: error }) : error;
 }
 
 /** Whether a connection was lost or not made. Narrower than isDatabaseAway, for errors from anywhere. */

@@ -98,11 +98,6 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
   return new Kind(sentence, { cause: error, fix });
 }
 
-/** A sentence that says what failed, followed by the reason if Postgres gave one that a person can act on. */
-export function withReason(sentence: string, error: unknown): string {
-  return [sentence, explainDatabaseError(error)?.message].filter(Boolean).join(" ");
-}
-
 function systemCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
   return typeof code === "string" ? code : undefined;

@@ -6,7 +6,7 @@ import type { IncomingEvent } from "./inbox.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { SignatureRefusal } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
-import type { ReceiveOutcome } from "./answers.ts";
+import type { ReceiveOutcome } from "./receiver.ts";
 
 // From a request to an authenticated event: the head, the raw bytes, the signature, the key under which it is stored.
 

@@ -1,18 +1,6 @@
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
-import { withReason } from "../database/explainDatabaseError.ts";
-import { OrderMirrorError } from "../domain/errors.ts";
+import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import type { IncomingEvent, StoredEvent } from "./inbox.sql.ts";
-
-/**
- * The inbox did not confirm an event in time: Postgres is away, slow or frozen, or too much waits for it already.
- * The outcome is unknown, as the row may have been written; the sender's next try finds out, as a duplicate.
- *
- * @internal
- */
-export class InboxUnavailableError extends OrderMirrorError {
-  override readonly name = "InboxUnavailableError";
-  override readonly retry = "later";
-}
 
 /** Postgres refuses this one event because of its content or our setup; trying again would not help. @internal */
 export class EventRefusedError extends OrderMirrorError {
@@ -53,8 +41,9 @@ const LIMITS: GroupCommitLimits = {
 
 export interface GroupCommit {
   /**
-   * Resolves when the event is committed. Rejects with InboxUnavailableError if that is not certain after at most 2 s,
-   * and with EventRefusedError if Postgres refuses this event.
+   * Resolves when the event is committed. Rejects with UnavailableError if that is not certain after at most 2 s, when the
+   * row may have been written all the same, so that the sender's next try is a duplicate; and with EventRefusedError if
+   * Postgres refuses this event.
    */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
 }
@@ -138,7 +127,7 @@ function failAll(batch: readonly Waiter[], error: Error): void {
 }
 
 function unavailable(cause: unknown): Error {
-  return new InboxUnavailableError(withReason("The inbox could not be written.", cause), { cause });
+  return new UnavailableError("The inbox could not be written.", { cause });
 }
 
 function refused(cause: unknown): Error {
@@ -170,12 +159,12 @@ class CommitQueue {
     this.#limits = limits;
   }
 
-  /** Rejects with InboxUnavailableError: immediately if the queue is full, later if the deadline passes. */
+  /** Rejects with UnavailableError: immediately if the queue is full, later if the deadline passes. */
   add(event: IncomingEvent): Promise<StoreReceipt> {
     const { waitingRowsMax, waitingBytesMax } = this.#limits;
     const bytes = event.body.length;
     if (this.#unfinishedRows >= waitingRowsMax || this.#unfinishedBytes + bytes > waitingBytesMax) {
-      return Promise.reject(new InboxUnavailableError("Too many events wait for the inbox."));
+      return Promise.reject(new UnavailableError("Too many events wait for the inbox."));
     }
     this.#unfinishedRows += 1;
     this.#unfinishedBytes += bytes;
@@ -191,7 +180,7 @@ class CommitQueue {
         else resolve(outcome);
       };
       const deadline = setTimeout(() => {
-        finish(new InboxUnavailableError("The inbox did not confirm the event in time."));
+        finish(new UnavailableError("The inbox did not confirm the event in time."));
         this.#dropFinished();
       }, this.#limits.deadlineMs);
       this.#waiting.push({ event, finish, isFinished: () => finished });

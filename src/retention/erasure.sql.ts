@@ -1,5 +1,5 @@
 import { UnavailableError } from "../domain/errors.ts";
-import { PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
+import { ERASED_BODY, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { sqlState } from "../database/databaseErrors.ts";
 import { inTransaction } from "../database/transaction.ts";
@@ -21,9 +21,6 @@ export interface ErasureSubject {
 /** Batches wait as long as an erasure does; after this time it gives way. */
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_NOT_AVAILABLE = "55P03";
-
-/** Replaces an erased body in the inbox. */
-export const ERASED_BODY = '{"erased":true}';
 
 /**
  * Runs `run` while no batch decides on anything: those under way are waited for, and new ones wait. Rolls back when it

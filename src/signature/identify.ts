@@ -9,7 +9,7 @@
 import { ConfigurationError } from "../domain/errors.ts";
 import { ALGORITHM_NAMES, decodeStrictly, ENCODINGS, findAlgorithm } from "./algorithms.ts";
 import type { Encoding } from "./algorithms.ts";
-import { PRESETS } from "./presets.ts";
+import { PRESETS } from "./scheme.ts";
 import { loadScheme, parseScheme, SECRET_FORMATS, TIMESTAMP_UNITS } from "./scheme.ts";
 import type { Scheme, SecretFormat } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";

@@ -373,7 +373,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "an unsorted batch",
     edits: [
       {
-        file: "domain/order/fold.ts",
+        file: "domain/order/observation.ts",
         find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
         replace: "",
       },
@@ -476,7 +476,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a signature header's value in the log",
     edits: [
       {
-        file: "receive/answers.ts",
+        file: "receive/receiver.ts",
         find: "return Object.keys(req.headers)",
         replace: 'return Object.entries(req.headers).map((entry) => entry.join(" "))',
       },

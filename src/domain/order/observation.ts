@@ -62,7 +62,7 @@ function withoutFuture(key: OrderKey, present: Instant): OrderKey {
  * Negative if `left` comes before `right`, positive if after, 0 if they are equal.
  *
  * Reach comes first: a read beats every claim up to its horizon, whatever version the claim has, and is beaten by a
- * claim beyond it. At equal reach the read wins. Among claims reach is the version, so the newest one wins.
+ * claim beyond it. At equal reach the read wins. Among claims reach is the version, so the newest one wins. @internal
  */
 export function compareKeys(left: OrderKey, right: OrderKey): number {
   return (
@@ -170,4 +170,29 @@ function makeKey(
 function compare<Value extends bigint | number | string>(left: Value, right: Value): number {
   if (left === right) return 0;
   return left < right ? -1 : 1;
+}
+
+/**
+ * The greatest observation of each order, sorted by source and reference. It represents all of them: whatever refutes
+ * it refutes every claim that it beats.
+ *
+ * Two rows of one order in a batch would break `INSERT … ON CONFLICT`, and batches that lock rows in different
+ * sequences deadlock; the sort is by code unit, the same in every process.
+ */
+export function fold<Seen extends Observation>(observations: readonly Seen[]): Seen[] {
+  const greatest = new Map<string, Seen>();
+  for (const observation of observations) {
+    const order = orderIdentity(observation);
+    const known = greatest.get(order);
+    if (known === undefined || compareKeys(observation.key, known.key) > 0) greatest.set(order, observation);
+  }
+  return [...greatest]
+    .sort(([left], [right]) => (left < right ? -1 : 1))
+    .map(([, observation]) => observation);
+}
+
+/** Identifies the order of an observation across all sources. */
+export function orderIdentity({ sourceId, snapshot }: Observation): string {
+  // JSON separates the two parts whatever characters they contain.
+  return JSON.stringify([sourceId, snapshot.fields.reference]);
 }

@@ -53,3 +53,6 @@ export const PERSONAL_COLUMNS: readonly string[] = ORDER_COLUMN_LIST.filter(({ p
 export type OrderFields = { readonly reference: string; readonly status: string } & {
   readonly [F in OrderField]: ColumnValues[(typeof ORDER_COLUMNS)[F]["type"]] | null;
 };
+
+/** Replaces the body of an erased order's event in the inbox. */
+export const ERASED_BODY = '{"erased":true}';

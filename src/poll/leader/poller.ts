@@ -1,5 +1,4 @@
-import { ApplyInterruptedError } from "../../apply/errors.ts";
-import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { classifyDatabaseError, isDatabaseAway } from "../../database/databaseErrors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
@@ -222,7 +221,7 @@ function backoffMs(
 
 /** Whether our own database is the cause. */
 function isOurs(error: unknown): boolean {
-  return error instanceof ApplyInterruptedError || isDatabaseAway(error);
+  return error instanceof UnavailableError || isDatabaseAway(error);
 }
 
 /** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */

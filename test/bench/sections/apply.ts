@@ -1,4 +1,4 @@
-import { toBatchRows } from "../../../src/apply/batchRows.ts";
+import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { GIVEN_ROWS, packRows, ROW_COLUMNS } from "../../../src/apply/batchRow.sql.ts";
 import type { BatchRow } from "../../../src/apply/batchRow.sql.ts";

@@ -11,7 +11,7 @@ import { compareKeys, decide } from "../../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../../src/domain/order/observation.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { toBatchRows } from "../../../src/apply/batchRows.ts";
+import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import {
   addSource,

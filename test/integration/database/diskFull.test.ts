@@ -2,7 +2,6 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { toInterrupted } from "../../../src/apply/errors.ts";
 import { explainFailure } from "../../../src/cli/output/terminal.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
@@ -50,7 +49,7 @@ describe.runIf(disk !== undefined)("on a full disk", () => {
     await expect(new pg.Client(server.url).connect()).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("Postgres' refusal is explained, to those who read the log, too", async () => {
+  it("Postgres' refusal is explained", async () => {
     const client = new pg.Client(server.url);
     await client.connect();
     await client.query("create table filled (content text)");
@@ -63,9 +62,6 @@ describe.runIf(disk !== undefined)("on a full disk", () => {
       message: "The disk of Postgres is full.",
       fix: "Free space there. The mirror then continues by itself.",
       retry: "later",
-    });
-    expect(toInterrupted(refusal, "Postgres could not read the inbox now.")).toMatchObject({
-      message: "Postgres could not read the inbox now. The disk of Postgres is full.",
     });
   });
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { UnavailableError } from "../../../src/domain/errors.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
@@ -380,7 +380,7 @@ it("retries an unreachable database every few seconds, and continues once it is 
 });
 
 it("retries soon when the database goes away while a page is applied", async () => {
-  const gone = new ApplyInterruptedError("Postgres could not apply a batch now.");
+  const gone = new UnavailableError("Postgres could not apply a batch now.");
   const apply = { applyReads: () => Promise.reject(gone) };
   const report = await makeSut({ apply, intervalSeconds: 30 }).runOnce();
   expect(report).toMatchObject({ outcome: "failed", error: gone, waitMs: 5_000 });

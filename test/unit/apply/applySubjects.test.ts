@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { applySubjects, BATCH_ROWS_MAX } from "../../../src/apply/applySubjects.ts";
 import type { Alongside, Decision } from "../../../src/apply/applySubjects.ts";
-import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
@@ -27,7 +27,7 @@ it("reports the decisions of the batches that were committed before the database
     void reported.push(...decisions.map(({ eventId }) => eventId));
   const subjects = Array.from({ length: BATCH_ROWS_MAX + 1 }, (_, at) => makeSubject(at + 1));
   const applying = applySubjects({ pool, logger: silentLogger, onDecisions }, subjects);
-  await expect(applying).rejects.toBeInstanceOf(ApplyInterruptedError);
+  await expect(applying).rejects.toBeInstanceOf(UnavailableError);
   expect(reported).toEqual(subjects.slice(0, BATCH_ROWS_MAX).map(({ event }) => event?.eventId));
 });
 
@@ -52,9 +52,7 @@ describe("in one transaction", () => {
   ])("an outage at %s is one error", async (_, start) => {
     const deps = makeSut((text) => text.trim().startsWith(start));
     const alongside: Alongside = async (client) => void (await client.query("select alongside"));
-    await expect(applySubjects(deps, [makeSubject(1)], alongside)).rejects.toBeInstanceOf(
-      ApplyInterruptedError,
-    );
+    await expect(applySubjects(deps, [makeSubject(1)], alongside)).rejects.toBeInstanceOf(UnavailableError);
   });
 
   it("an outage at the work alongside no decision is the same error", async () => {
@@ -64,7 +62,7 @@ describe("in one transaction", () => {
       [],
       alongside,
     );
-    await expect(applying).rejects.toBeInstanceOf(ApplyInterruptedError);
+    await expect(applying).rejects.toBeInstanceOf(UnavailableError);
   });
 
   it("an error of the work alongside that is no outage is thrown as it is", async () => {

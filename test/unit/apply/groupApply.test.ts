@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, expect, it, vi } from "vitest";
-import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { UnavailableError } from "../../../src/domain/errors.ts";
 import { makeGroupApply } from "../../../src/apply/groupApply.ts";
 
 interface Call {
@@ -88,7 +88,7 @@ it("fails all that were applied together when Postgres is unreachable", async ()
   const outcomes = Promise.allSettled(jobs);
   calls[0]?.end();
   await settle();
-  calls[1]?.end(new ApplyInterruptedError("away"));
+  calls[1]?.end(new UnavailableError("away"));
   expect((await outcomes).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
   expect(calls).toHaveLength(2);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { UnavailableError } from "../../../src/domain/errors.ts";
 import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -68,7 +68,7 @@ describe("the overdueCheck", () => {
     const applyEvents = (seqs: readonly number[]) => {
       if (outages > 0) {
         outages -= 1;
-        return Promise.reject(new ApplyInterruptedError("Postgres is away."));
+        return Promise.reject(new UnavailableError("Postgres is away."));
       }
       return inbox.applyEvents(seqs);
     };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fold } from "../../../src/domain/order/fold.ts";
+import { fold } from "../../../src/domain/order/observation.ts";
 import {
   compareKeys,
   decide as decideAt,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IncomingEvent, StoredEvent } from "../../../src/receive/inbox.sql.ts";
-import { EventRefusedError, InboxUnavailableError } from "../../../src/receive/groupCommit.ts";
+import { UnavailableError } from "../../../src/domain/errors.ts";
+import { EventRefusedError } from "../../../src/receive/groupCommit.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
 import type { GroupCommitLimits } from "../../../src/receive/groupCommit.ts";
 
@@ -65,7 +66,7 @@ describe("group commit", () => {
     for (const { store, commits } of [byRows, byBytes]) {
       const first = store(makeEvent("1"));
       store(makeEvent("2")).catch(() => undefined);
-      await expect(store(makeEvent("3"))).rejects.toThrow(InboxUnavailableError);
+      await expect(store(makeEvent("3"))).rejects.toThrow(UnavailableError);
       commits[0]?.succeed();
       await first;
       const third = store(makeEvent("3"));
@@ -104,7 +105,7 @@ describe("group commit", () => {
     const { store, commits } = makeHeld({ deadlineMs: 300, waitingRowsMax: 2 });
     const outcomes = await Promise.allSettled([store(makeEvent("1")), store(makeEvent("2"))]);
     for (const outcome of outcomes) {
-      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(InboxUnavailableError) });
+      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(UnavailableError) });
     }
     // The waiting event is no longer stored, and neither uses capacity.
     const third = store(makeEvent("3"));

@@ -9,7 +9,7 @@ import { Webhook } from "standardwebhooks";
 import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
 import { identifyScheme } from "../../../src/signature/identify.ts";
 import type { CapturedRequest } from "../../../src/signature/identify.ts";
-import { PRESETS } from "../../../src/signature/presets.ts";
+import { PRESETS } from "../../../src/signature/scheme.ts";
 import { loadScheme, parseScheme } from "../../../src/signature/scheme.ts";
 import type { Scheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { checkScheme } from "../../../src/signature/verifier.ts";
-import { PRESETS } from "../../../src/signature/presets.ts";
+import { PRESETS } from "../../../src/signature/scheme.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 
@@ -37,7 +37,7 @@ it("lists the presets when a name is unknown, even a name that every object has"
   }
   expect(checkScheme("strip", [SECRET])).toEqual([
     expect.stringMatching(
-      /^There is no webhook scheme "strip"\. Name one of standard-webhooks, stripe, hmac-hex/,
+      /^There is no webhook scheme of that name\. Name one of standard-webhooks, stripe, hmac-hex/,
     ),
   ]);
 });
