@@ -15,7 +15,7 @@ import { makeAssetRouter } from "./html/assets.ts";
 import { makeLogin } from "./auth/login.ts";
 import { enter, guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeEventRoutes } from "./events/eventPage.sql.ts";
-import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
+import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewPage.ts";

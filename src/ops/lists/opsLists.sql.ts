@@ -1,4 +1,3 @@
-import { LATELY } from "../../health/opsFigures.sql.ts";
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { renderInstant, renderMinute } from "../../html/parts.ts";
@@ -35,7 +34,16 @@ export const LOST: List = {
      where $1::text is null or s.known = $1 ${order} limit $2`,
 };
 
-/** The events behind readWebhookLag. */
+/** Only this many of the latest decisions are looked at: the list describes the present. */
+const LAG_DECISIONS = 5_000;
+/** The events among the latest decisions that changed an order within the last hour, with their lag. */
+const LATELY = `
+  select history_id, source_id, reference, event_id, event_type, seen_at,
+    greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
+  from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
+  where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
+
+/** The slowest of them. */
 export const SLOW: List = {
   title: "Slowest events, last hour",
   note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",

@@ -51,7 +51,7 @@ const text = (title: string, read: (order: ListedOrder) => string | null): Colum
   write: read,
 });
 
-/** The columns that the list of orders can have. */
+/** The columns of the list of orders; a file has all of them. */
 export const ORDER_LIST_COLUMNS = {
   order: {
     title: "Order",
@@ -94,7 +94,7 @@ export const ORDER_LIST_COLUMNS = {
 
 export type ColumnName = keyof typeof ORDER_LIST_COLUMNS;
 export const COLUMN_NAMES = Object.keys(ORDER_LIST_COLUMNS) as ColumnName[];
-/** Without a choice. */
+/** On the page. */
 export const COLUMNS_SHOWN: readonly ColumnName[] = [
   "order",
   "external",

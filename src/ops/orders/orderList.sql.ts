@@ -43,8 +43,6 @@ export interface ListedOrdersQuery {
   readonly sourceId: string | null;
   readonly fields: Omit<OrderFilter, "sourceId">;
   readonly marks: readonly OrderMark[];
-  /** Only these orders; null: all. */
-  readonly named: readonly OrderName[] | null;
   /** Text in the reference or the external id, in upper or lower case; null: any. */
   readonly text: string | null;
 }
@@ -136,95 +134,27 @@ export async function countListedOrders(
   return rows[0]?.count ?? 0;
 }
 
-/**
- * Orders whose reference or external id contains a text, or one of whose events has it in its id; at most about three
- * times `limit`. Reads the names from indexes, not the orders: at 300,000 orders a fifth of the time.
- */
-export async function findOrderNames(
-  db: Queryable,
-  { text, sourceId, limit }: { text: string; sourceId: string | null; limit: number },
-): Promise<OrderName[]> {
-  // With this prefix the pattern has no special characters; the operator ignores case, and is faster than ilike.
-  const pattern = `***=${text}`;
-  const { rows } = await db.query<OrderName>(
-    `select found.source_id as "sourceId", found.reference
-     from mirror.sources s cross join lateral (
-       (select source_id, reference from mirror.orders
-         where source_id = s.source_id and reference ~* $1 order by source_id, reference limit $3)
-       union
-       (select o.source_id, o.reference from (
-           select distinct external_order_id from (
-             select external_order_id from mirror.orders
-             where source_id = s.source_id and external_order_id ~* $1
-             order by source_id, external_order_id using ~<~ limit $3) each
-         ) e join mirror.orders o on o.source_id = s.source_id and o.external_order_id = e.external_order_id limit $3)
-     ) found
-     where $2::text is null or s.source_id = $2`,
-    [pattern, sourceId, limit],
-  );
-  return rows;
-}
-
-/** Orders with an event whose id contains a text, at most `limit` per source. */
-export async function findOrdersOfEvents(
-  db: Queryable,
-  { text, sourceId, limit }: { text: string; sourceId: string | null; limit: number },
-): Promise<OrderName[]> {
-  const { rows } = await db.query<OrderName>(
-    `select distinct s.source_id as "sourceId", h.reference
-     from mirror.sources s cross join lateral (
-       select event_id from mirror.inbox where source_id = s.source_id and event_id ~* $1
-       order by source_id, event_id limit $3
-     ) e
-     join mirror.inbox i on i.source_id = s.source_id and i.event_id = e.event_id
-     join mirror.history h on h.inbox_seq = i.seq and h.source_id = i.source_id
-     where h.reference is not null and ($2::text is null or s.source_id = $2)`,
-    [`***=${text}`, sourceId, limit],
-  );
-  return rows;
-}
-
-/** A search result: an order, or an event that names none. */
+/** An order or an event that has exactly the name that was looked for. */
 export interface SearchHit {
   readonly sourceId: string;
-  /** Null for an event without a readable order reference. */
+  /** Null for an event. */
   readonly reference: string | null;
   readonly eventId: string | null;
-  readonly quarantineId: string | null;
 }
 
 const HITS_MAX = 50;
 
-/**
- * Exact matches across all sources: orders by reference or externalOrderId, and events by id with their order. At most
- * 50. Every part is an index look-up.
- */
+/** Orders by reference or externalOrderId, and events by id, of all sources. Every part is an index look-up. */
 export async function searchMirror(db: Queryable, text: string): Promise<SearchHit[]> {
   const { rows } = await db.query<SearchHit>(
-    `with source as (select source_id from mirror.sources),
-     named as (
-       select o.source_id, o.reference, null::text as event_id, null::bigint as quarantine_id
-       from source cross join lateral (
-         (select source_id, reference from mirror.orders where source_id = source.source_id and reference = $1)
-         union
-         (select source_id, reference from mirror.orders
-           where source_id = source.source_id and external_order_id = $1 limit $2)
-       ) o
-     ), announced as (
-       select i.source_id, h.reference, i.event_id, q.quarantine_id
-       from source cross join lateral (
-         select * from mirror.inbox where source_id = source.source_id and event_id = $1 limit $2
-       ) i
-       left join lateral (
-         select reference from mirror.history where inbox_seq = i.seq and reference is not null
-         order by history_id limit 1
-       ) h on true
-       left join mirror.quarantine q on q.inbox_seq = i.seq
-     ), hit as (select * from named union select * from announced limit $2)
-     select hit.source_id as "sourceId", coalesce(hit.reference, q.reference) as reference,
-       hit.event_id as "eventId", hit.quarantine_id::text as "quarantineId"
-     from hit left join mirror.quarantine q using (quarantine_id)
-     order by hit.source_id, 2, hit.event_id`,
+    `select distinct s.source_id as "sourceId", hit.reference, hit.event_id as "eventId"
+     from mirror.sources s cross join lateral (
+       (select reference, null as event_id from mirror.orders where source_id = s.source_id and reference = $1)
+       union all
+       (select reference, null from mirror.orders where source_id = s.source_id and external_order_id = $1 limit $2)
+       union all
+       (select null, event_id from mirror.inbox where source_id = s.source_id and event_id = $1 limit 1)
+     ) hit order by 1, 2, 3 limit $2`,
     [text, HITS_MAX],
   );
   return rows;
@@ -259,21 +189,15 @@ export async function readFilterWords(db: Queryable): Promise<FilterWords> {
   return rows[0] ?? { sources: [], statuses: [], fleets: [], branches: [] };
 }
 
-function writeConditions({ fields, marks, named, text }: ListedOrdersQuery, bind: Bind): string[] {
+function writeConditions({ fields, marks, text }: ListedOrdersQuery, bind: Bind): string[] {
   const conditions = [
     "source_id = s.source_id",
     "gone_at is null",
     ...writeFieldFilter(fields, bind),
     ...marks.map((mark) => MARKS[mark](bind)),
   ];
-  if (named !== null) {
-    const sources = bind(named.map(({ sourceId }) => sourceId));
-    const references = bind(named.map(({ reference }) => reference));
-    conditions.push(
-      `(source_id, reference) in (select * from unnest(${sources}::text[], ${references}::text[]))`,
-    );
-  }
   if (text !== null) {
+    // With this prefix the pattern has no special characters; the operator ignores case, and is faster than ilike.
     const pattern = bind(`***=${text}`);
     conditions.push(`(reference ~* ${pattern} or external_order_id ~* ${pattern})`);
   }

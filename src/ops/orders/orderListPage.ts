@@ -1,18 +1,118 @@
+import { Router } from "express";
+import type { Pool } from "../../database/database.ts";
+import { readWithin } from "../../database/transaction.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { HealthReader } from "../../health/health.ts";
+import { renderTable } from "../../html/parts.ts";
+import { writeCsvTable } from "../../orders/export/orderCsv.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
+import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
-import { renderChoice } from "../html/requests.ts";
+import { renderFreshness } from "../html/freshness.ts";
 import { renderPage, renderPaging } from "../html/page.ts";
-import { renderTable } from "../../html/parts.ts";
-import { describeCount } from "../overview/phrases.ts";
-import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
+import { readField, refuse, renderChoice, sendPage } from "../html/requests.ts";
+import { describeCount, eventAddress, linkEvent, orderAddress } from "../overview/phrases.ts";
+import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./orderColumns.ts";
 import type { ColumnName, Moment } from "./orderColumns.ts";
-import type { FilterWords, ListedOrder, OrderMark, SearchHit } from "./orderList.sql.ts";
-import { ORDER_MARKS, positionOf } from "./orderList.sql.ts";
-import { PERIODS_OF, TEXT_LENGTH_MAX, WITHIN, writeMinute, writeOrderList } from "./orderListQuery.ts";
+import {
+  countListedOrders,
+  ORDER_MARKS,
+  positionOf,
+  readFilterWords,
+  readListedOrders,
+  searchMirror,
+} from "./orderList.sql.ts";
+import type { FilterWords, ListedOrder, ListedOrdersQuery, OrderMark, SearchHit } from "./orderList.sql.ts";
+import {
+  parseOrderList,
+  PERIODS_OF,
+  TEXT_LENGTH_MAX,
+  toFieldFilter,
+  WITHIN,
+  writeMinute,
+  writeOrderList,
+} from "./orderListQuery.ts";
 import type { OrderListQuery } from "./orderListQuery.ts";
 
-export interface OrderListPage {
+const PAGE_ORDERS = 50;
+const COUNTED_MAX = 10_000;
+const CSV_MAX = 10_000;
+/** Of each statement. A count that takes longer is left out, and the page says so. */
+const LIST_MS = 2_500;
+const COUNT_MS = 1_000;
+const WORDS_HELD_MS = 30_000;
+
+export interface OrderListDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly health: HealthReader;
+}
+
+/** The list of orders, the same as a file, and the search of the page's head. */
+export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Router {
+  const router = Router();
+  const readWords = shareReading(() => readFilterWords(pool), { clock, holdMs: WORDS_HELD_MS });
+  const read = (query: OrderListQuery, limit: number) => {
+    const filter = toListFilter(query, clock);
+    return readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...query, ...filter, limit }));
+  };
+  router.get("/search", async (request, response) => {
+    const text = readField(request.query["q"]).trim().slice(0, TEXT_LENGTH_MAX);
+    const hits = text === "" ? [] : await searchMirror(pool, text);
+    const [only, ...others] = hits.map(addressOf);
+    const list = `/ops/orders${writeOrderList(parseOrderList({ q: text }))}`;
+    response.redirect(303, only !== undefined && others.length === 0 ? only : list);
+  });
+  router.get("/orders", async (request, response) => {
+    const query = parseOrderList(request.query);
+    const { facts } = await health.read();
+    const filter = { ...toListFilter(query, clock), max: COUNTED_MAX + 1 };
+    const orders = await read(query, PAGE_ORDERS + 1);
+    const page = {
+      query,
+      words: await readWords(),
+      orders: orders?.slice(0, PAGE_ORDERS),
+      hasMore: (orders?.length ?? 0) > PAGE_ORDERS,
+      count: await readWithin(pool, COUNT_MS, (db) => countListedOrders(db, filter)),
+      events: (query.text === "" ? [] : await searchMirror(pool, query.text)).filter(
+        ({ eventId }) => eventId !== null,
+      ),
+      moment: readMoment(facts),
+      freshness: renderFreshness(
+        facts.sources.filter(({ sourceId }) => query.source === "" || sourceId === query.source),
+      ),
+      viewer: viewerOf(response),
+    };
+    sendPage(response, renderOrderList(page));
+  });
+  router.get("/orders.csv", async (request, response) => {
+    const orders = await read({ ...parseOrderList(request.query), after: null }, CSV_MAX);
+    if (orders === undefined)
+      return refuse(response, 503, "This takes too long. Choose a source, a status or a period.");
+    const moment = readMoment((await health.read()).facts);
+    const columns = COLUMN_NAMES.map(findColumn);
+    const rows = orders.map((order) => columns.map(({ write }) => write(order, moment)));
+    response.type("text/csv; charset=utf-8; header=present");
+    response.attachment(`orders-${formatInstant(moment.now, 0).slice(0, 10)}.csv`);
+    response.send(writeCsvTable([columns.map(({ title }) => title), ...rows]));
+  });
+  return router;
+}
+
+function toListFilter(query: OrderListQuery, clock: Clock): ListedOrdersQuery {
+  const { source, marks, text } = query;
+  const fields = toFieldFilter(query, clock.now());
+  return { sourceId: source || null, fields, marks, text: text || null };
+}
+
+function addressOf({ sourceId, reference, eventId }: SearchHit): string {
+  return reference === null ? eventAddress(sourceId, eventId ?? "") : orderAddress({ sourceId, reference });
+}
+
+interface OrderListPage {
   readonly query: OrderListQuery;
   readonly words: FilterWords;
   /** Undefined if the statement took too long. */
@@ -20,18 +120,13 @@ export interface OrderListPage {
   readonly hasMore: boolean;
   /** Up to COUNTED_MAX + 1; undefined if counting took too long. */
   readonly count: number | undefined;
-  /** Event ids were not searched completely. */
-  readonly eventsCut: boolean;
-  /** Events with exactly this id that name no order. */
-  readonly strayEvents: readonly SearchHit[];
+  /** Events with exactly the id that was looked for. */
+  readonly events: readonly SearchHit[];
   readonly moment: Moment;
   /** How far the data of the listed sources reaches. */
   readonly freshness: Html;
   readonly viewer: Viewer;
 }
-
-export const COUNTED_MAX = 10_000;
-export const CSV_MAX = 10_000;
 
 const MARK_WORDS: Readonly<Record<OrderMark, string>> = {
   open: "Open",
@@ -60,7 +155,7 @@ const WITHIN_WORDS: Readonly<Record<string, string>> = {
 };
 
 /** The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. */
-export function renderOrderList(page: OrderListPage): string {
+function renderOrderList(page: OrderListPage): string {
   const { query, viewer } = page;
   const body = html`<h1>Orders</h1>
     <nav class="views" aria-label="Views">
@@ -71,8 +166,8 @@ export function renderOrderList(page: OrderListPage): string {
     ${renderForm(page)}
     <div id="orders" data-live data-calm>${renderResults(page)}</div>
     <p class="dim">
-      The address of this page contains the filter, the columns and the sorting: save or send it to keep this
-      view. Orders that the provider no longer has are not listed.
+      The address of this page contains the filter and the sorting: save or send it to keep this view. Orders
+      that the provider no longer has are not listed.
     </p>`;
   return renderPage({ title: "Orders", body, viewer, section: "orders", live: query.after === null });
 }
@@ -107,7 +202,7 @@ function renderForm({ query, words }: OrderListPage): Html {
       ${count + query.marks.length + query.text.length > 0 && html`<a class="button" href="/ops/orders">Clear</a>`}
     </div>
     <details ${count > 0 && html`open`}>
-      <summary>Filter${count > 0 ? ` (${count})` : ""}, period and columns</summary>
+      <summary>Filter${count > 0 ? ` (${count})` : ""} and period</summary>
       <div class="row">
         ${renderChoice({ label: "Source", name: "source", words: words.sources, chosen: query.source })}
         ${renderChoice({ label: "Status", name: "status", words: words.statuses, chosen: query.status, describe: describeStatus })}
@@ -120,18 +215,7 @@ function renderForm({ query, words }: OrderListPage): Html {
         ${renderMinuteField("From", "from", writeMinute(query.from))}
         ${renderMinuteField("Until", "until", writeMinute(query.until))}
       </div>
-      ${renderChecks(
-        "Only",
-        "is",
-        ORDER_MARKS.map((mark) => [mark, MARK_WORDS[mark]]),
-        query.marks,
-      )}
-      ${renderChecks(
-        "Columns",
-        "col",
-        COLUMN_NAMES.map((name) => [name, findColumn(name).title]),
-        query.columns,
-      )}
+      ${renderMarks(query.marks)}
       <input type="hidden" name="sort" value="${query.sort}" />
       ${query.ascending && html`<input type="hidden" name="dir" value="up" />`}
       <button>Show</button>
@@ -146,31 +230,21 @@ function renderMinuteField(label: string, name: string, value: string): Html {
   </label>`;
 }
 
-function renderChecks(
-  legend: string,
-  name: string,
-  options: readonly (readonly [string, string])[],
-  checked: readonly string[],
-): Html {
+function renderMarks(chosen: readonly OrderMark[]): Html {
   return html`<fieldset>
-    <legend>${legend}</legend>
-    ${options.map(
-      ([value, word]) =>
+    <legend>Only</legend>
+    ${ORDER_MARKS.map(
+      (mark) =>
         html`<label class="check"
-          ><input
-            type="checkbox"
-            name="${name}"
-            value="${value}"
-            ${checked.includes(value) && html`checked`}
-          />
-          ${word}</label
+          ><input type="checkbox" name="is" value="${mark}" ${chosen.includes(mark) && html`checked`} />
+          ${MARK_WORDS[mark]}</label
         > `,
     )}
   </fieldset>`;
 }
 
 function renderResults(page: OrderListPage): Html {
-  const { query, orders, hasMore, moment, eventsCut, strayEvents } = page;
+  const { query, orders, hasMore, moment, events } = page;
   if (orders === undefined)
     return html`<p class="warn" role="status">
       This took longer than allowed and was stopped. Choose a source, a branch, a status or a period, or enter
@@ -178,12 +252,8 @@ function renderResults(page: OrderListPage): Html {
     </p>`;
   const last = orders.at(-1);
   const after = hasMore && last !== undefined ? positionOf(last, query.sort) : null;
-  const cut =
-    eventsCut &&
-    html`<p class="warn">
-      Not all event ids were searched, because there are too many: enter the complete id.
-    </p>`;
-  return html`${page.freshness}${strayEvents.map(renderStray)}${cut}
+  return html`${page.freshness}
+    ${events.map(({ sourceId, eventId }) => html`<p>Event ${linkEvent(sourceId, eventId)} of ${sourceId}.</p>`)}
     <div class="above">
       <p id="count">${describeMatches(page)}</p>
       ${orders.length !== 0 && html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
@@ -193,23 +263,15 @@ function renderResults(page: OrderListPage): Html {
         ? html`<p class="empty">No order matches. Remove a filter, or search for less of the name.</p>`
         : renderTable({
             title: "Orders",
-            columns: query.columns.map((name) => renderHeading(query, name)),
-            cards: query.columns.map((name) => findColumn(name).title),
-            rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, moment))),
+            columns: COLUMNS_SHOWN.map((name) => renderHeading(query, name)),
+            cards: COLUMNS_SHOWN.map((name) => findColumn(name).title),
+            rows: orders.map((order) => COLUMNS_SHOWN.map((name) => findColumn(name).show(order, moment))),
           })
     }
     ${renderPaging({
       first: query.after === null ? null : `/ops/orders${writeOrderList(query)}`,
       next: after === null ? null : `/ops/orders${writeOrderList(query, { after })}`,
     })}`;
-}
-
-function renderStray({ eventId, quarantineId, sourceId }: SearchHit): Html {
-  const where =
-    quarantineId === null
-      ? html`names no order`
-      : html`is in <a href="/ops/quarantine/${quarantineId}">quarantine, number ${quarantineId}</a>`;
-  return html`<p>Event <span class="mono">${eventId}</span> of ${sourceId} ${where}.</p>`;
 }
 
 function describeMatches({ count, orders, query }: OrderListPage): string {

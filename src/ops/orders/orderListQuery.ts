@@ -2,8 +2,6 @@ import { formatInstant, NANOS_PER_SECOND, tryParseInstant } from "../../domain/o
 import type { Instant } from "../../domain/order/instant.ts";
 import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { readField } from "../html/requests.ts";
-import { COLUMN_NAMES, COLUMNS_SHOWN } from "./orderColumns.ts";
-import type { ColumnName } from "./orderColumns.ts";
 import { LIST_SORTS, ORDER_MARKS } from "./orderList.sql.ts";
 import type { ListPosition, ListSort, OrderMark } from "./orderList.sql.ts";
 
@@ -14,7 +12,7 @@ export const WITHIN: Readonly<Record<string, number>> = { "1h": 1, "24h": 24, "7
 
 /** What the address of the order list asks for. A value that means nothing is as if it were absent. */
 export interface OrderListQuery {
-  /** Part of a reference, an external id or an event id. */
+  /** Part of a reference or an external id. */
   readonly text: string;
   readonly source: string;
   readonly branch: string;
@@ -29,7 +27,6 @@ export interface OrderListQuery {
   readonly until: Instant | null;
   readonly sort: ListSort;
   readonly ascending: boolean;
-  readonly columns: readonly ColumnName[];
   readonly after: ListPosition | null;
 }
 
@@ -40,7 +37,6 @@ type Parameters = Readonly<Record<string, unknown>>;
 
 export function parseOrderList(query: Parameters): OrderListQuery {
   const field = (name: string) => readField(query[name]).trim().slice(0, TEXT_LENGTH_MAX);
-  const columns = pickWords(COLUMN_NAMES, query["col"]);
   const within = field("within");
   const isRelative = Object.hasOwn(WITHIN, within);
   return {
@@ -56,7 +52,6 @@ export function parseOrderList(query: Parameters): OrderListQuery {
     until: isRelative ? null : readMinute(field("until")),
     sort: LIST_SORTS.find((word) => word === field("sort")) ?? "updated",
     ascending: field("dir") === "up",
-    columns: columns.length === 0 ? COLUMNS_SHOWN : columns,
     after: readPosition(field("after")),
   };
 }
@@ -76,7 +71,6 @@ export function writeOrderList(query: OrderListQuery, changes: Partial<OrderList
   put("of", to.periodOf, "updated");
   put("sort", to.sort, "updated");
   put("dir", to.ascending ? "up" : "");
-  if (to.columns.join() !== COLUMNS_SHOWN.join()) for (const column of to.columns) put("col", column);
   if (to.after !== null) put("after", writePosition(to.after));
   const text = parameters.toString();
   return text === "" ? "" : `?${text}`;

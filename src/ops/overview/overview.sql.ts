@@ -1,12 +1,11 @@
 import type { RateRule } from "../../domain/window/rate.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import { queryInstants } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import { describeWebhooks } from "../../health/eventConditions.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
-import { readOpenTasks } from "../../health/opsFigures.sql.ts";
-import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
@@ -46,6 +45,7 @@ export interface OverviewReaderDeps {
 /** The database is queried at most this often, however many tabs are open. */
 const HOLD_MS = 4_000;
 const RECENT_MINUTES = 10;
+const TASKS_MAX = 20;
 /** More decisions are not looked at: the latest ones describe the present. */
 const DECISIONS_MAX = 5_000;
 
@@ -98,4 +98,33 @@ async function readPace(pool: Pool): Promise<Pace> {
         where seen_at > clock_timestamp() - interval '1 minute')::float8 as "decidedPerSecond"`,
   );
   return rows[0] ?? { arrivingPerSecond: 0, decidedPerSecond: 0 };
+}
+
+/** A task requested from the poller, by a person or by the nightly job, that has not ended. */
+export interface OpenTask {
+  readonly kind: "backfill" | "verification";
+  readonly id: string;
+  readonly sourceId: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly running: boolean;
+  /** The completed share, 0 to 1. */
+  readonly share: number;
+  readonly orders: number;
+  /** Since its start; 0 before. */
+  readonly elapsedSeconds: number;
+  readonly lastError: string | null;
+}
+
+/** Oldest first, at most 20. */
+export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
+  return queryInstants<OpenTask>(
+    pool,
+    `select kind, request_id::text as id, source_id as "sourceId", since, until, state = 'running' as running,
+       (until - read_down_to)::float8 / (until - since) as share,
+       orders::float8, coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as "elapsedSeconds",
+       last_error as "lastError"
+     from mirror.period_requests where state in ('requested', 'running')
+     order by requested_at limit ${TASKS_MAX}`,
+  );
 }

@@ -77,13 +77,15 @@ export function linkOrder({ sourceId, reference }: { sourceId: string; reference
     : html`<a href="${orderAddress({ sourceId, reference })}">${renderName(reference)}</a>`;
 }
 
+export function eventAddress(sourceId: string, eventId: string): string {
+  return `/ops/events/${encodeURIComponent(sourceId)}/${encodeURIComponent(eventId)}`;
+}
+
 /** An event's id as a link to its page. */
 export function linkEvent(sourceId: string, eventId: string | null): Html {
   return eventId === null
     ? html`–`
-    : html`<a href="/ops/events/${encodeURIComponent(sourceId)}/${encodeURIComponent(eventId)}"
-        >${renderName(eventId)}</a
-      >`;
+    : html`<a href="${eventAddress(sourceId, eventId)}">${renderName(eventId)}</a>`;
 }
 
 export function sourceAddress(sourceId: string): string {

@@ -4,36 +4,25 @@ import type { RateRule } from "../../domain/window/rate.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import type { HealthReader } from "../../health/health.ts";
-import { readOpenTasks, readQuarantinedReasons, readWebhookLag } from "../../health/opsFigures.sql.ts";
-import type { OpenTask, QuarantinedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
-import { COUNT_MAX, readStandings } from "../../health/standing.sql.ts";
+import { readStandings } from "../../health/standing.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
-import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
-import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { readSource } from "../../sources/sources.sql.ts";
 import type { KnownSource } from "../../sources/sources.sql.ts";
 import { renderFacts } from "../../html/parts.ts";
 import { renderAlert, renderInstant, renderMinute, renderTime } from "../../html/parts.ts";
-import { numberColumn, renderTable } from "../../html/parts.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { CHART_ASSETS } from "../html/assets.ts";
 import { renderFreshness } from "../html/freshness.ts";
 import { renderPage } from "../html/page.ts";
 import { readField, refuse, sendPage } from "../html/requests.ts";
-import { describeReason } from "../lists/quarantinePage.ts";
-import {
-  describeBoundedCount,
-  describeCount,
-  describeDelay,
-  describeSpan,
-  sourceQuery,
-} from "../overview/phrases.ts";
+import { describeBoundedCount, describeCount, describeSpan, sourceQuery } from "../overview/phrases.ts";
+import { readOpenTasks } from "../overview/overview.sql.ts";
+import type { OpenTask } from "../overview/overview.sql.ts";
 import { renderRemedyButton } from "../overview/remedies.sql.ts";
-import { renderRangeChoice, renderTrend } from "./trendPanel.ts";
-import { parseRange, readTrend } from "./trends.sql.ts";
+import { parseRange, readTrend, renderTrend } from "./trends.sql.ts";
 import type { Bucket, Range } from "./trends.sql.ts";
 
 export interface SourceRoutesDeps {
@@ -46,16 +35,13 @@ export interface SourceRoutesDeps {
 interface SourcePage {
   readonly standing: SourceFacts;
   readonly source: KnownSource;
-  readonly requests: readonly RequestCount[];
   readonly tasks: readonly OpenTask[];
-  readonly reasons: readonly QuarantinedReason[];
-  readonly lag: WebhookLag | undefined;
   readonly buckets: readonly Bucket[];
   readonly range: Range;
   readonly viewer: Viewer;
 }
 
-/** The sources, and what is known of each. */
+/** What is known of one source. */
 export function makeSourceRoutes({ pool, health, listRate }: SourceRoutesDeps): Router {
   const router = Router();
   router.get("/sources/:sourceId", async ({ params, query }, response) => {
@@ -71,10 +57,7 @@ export function makeSourceRoutes({ pool, health, listRate }: SourceRoutesDeps): 
     const page = {
       standing,
       source,
-      requests: await readRequests(pool, { sourceId, minutes: 60 }),
       tasks: (await readOpenTasks(pool)).filter(isIts),
-      reasons: (await readQuarantinedReasons(pool, COUNT_MAX)).filter(isIts),
-      lag: (await readWebhookLag(pool)).find(isIts),
       buckets: await readTrend(pool, { standing, range, listRate }),
       range,
       viewer: viewerOf(response),
@@ -85,7 +68,7 @@ export function makeSourceRoutes({ pool, health, listRate }: SourceRoutesDeps): 
 }
 
 function renderSource(page: SourcePage): string {
-  const { standing, source, requests, buckets, range, viewer } = page;
+  const { standing, source, buckets, range, viewer } = page;
   const { sourceId, mode } = standing;
   const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
     <div id="source" data-live>
@@ -96,9 +79,9 @@ function renderSource(page: SourcePage): string {
       ${standing.oldestGap !== null && renderRemedyButton("gap", sourceId, viewer)}
     </div>
     <h2 id="trends">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
-    ${renderRangeChoice(range)} ${renderTrend(sourceId, buckets, range)}
+    ${renderTrend(sourceId, buckets, range)}
     <h2>Provider</h2>
-    ${renderProvider(standing, source)} ${renderRequests(requests, standing)}
+    ${renderProvider(standing, source)}
     <h2>More of ${sourceId}</h2>
     <ul>
       ${Object.entries(MORE).map(([path, name]) => html`<li><a href="/ops/${path}${sourceQuery(sourceId)}">${name}</a></li> `)}
@@ -117,12 +100,13 @@ const MORE = {
   tasks: "Backfills and verifications",
   walks: "Reads from the provider",
   requests: "Requests by minute",
+  slow: "Slowest events",
   lost: "Lost events",
   actions: "Audit log",
 };
 
 /** Every figure with the list behind it. */
-function renderStanding({ standing, reasons, lag }: SourcePage): Html {
+function renderStanding({ standing }: SourcePage): Html {
   const { sourceId, safeThrough, polledThrough, historySince, lastCycleEndedAt, lastError } = standing;
   const { marginSeconds } = standing;
   const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt, lost, announced } =
@@ -130,13 +114,6 @@ function renderStanding({ standing, reasons, lag }: SourcePage): Html {
   const query = sourceQuery(sourceId);
   const link = (page: string, count: number) =>
     html`<a href="/ops/${page}${query}">${describeBoundedCount(count)}</a>`;
-  const why = reasons.map(
-    ({ reason, count }) =>
-      html` ·
-        <a href="/ops/quarantine${query}&reason=${encodeURIComponent(reason)}"
-          >${describeReason(reason).name} ${describeCount(count)}</a
-        >`,
-  );
   return renderFacts({
     Polling: describePolling(standing),
     "Complete up to": html`<a href="/ops/walks${query}">${renderInstant(safeThrough)}</a>`,
@@ -151,16 +128,9 @@ function renderStanding({ standing, reasons, lag }: SourcePage): Html {
     "Polls trail the present by": marginSeconds === null ? "–" : describeSpan(marginSeconds),
     "Last event": renderInstant(lastEventAt),
     "Missed webhooks, 24 h": html`${link("lost", lost)} of ${describeCount(lost + announced)}`,
-    "Webhook lag p50 / p95, last hour":
-      lag === undefined
-        ? "no event has changed an order"
-        : html`<a href="/ops/slow${query}"
-              >${describeDelay(lag.p50Seconds)} / ${describeDelay(lag.p95Seconds)}</a
-            >
-            of ${describeCount(lag.events)} events`,
     "Events waiting": link("waiting", pending),
     "Re-reads waiting": link("refetches", refetches),
-    "In quarantine": html`${link("quarantine", quarantined)}${why}`,
+    "In quarantine": link("quarantine", quarantined),
   });
 }
 
@@ -222,21 +192,6 @@ function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBra
         ? "matches"
         : renderAlert(`of another organization, with the branches ${refusedBranches}`),
   });
-}
-
-function renderRequests(requests: readonly RequestCount[], { rateRefusals }: Standing): Html {
-  if (requests.length === 0)
-    return html`<p class="empty">
-      No requests in the last hour. They would be here by rate policy and purpose.
-    </p>`;
-  return html`<p>
-      ${rateRefusals === 0 ? "The provider refused none within the last 10 minutes." : renderAlert(`The provider refused ${describeCount(rateRefusals)} within the last 10 minutes (429).`)}
-    </p>
-    ${renderTable({
-      title: "Requests of the last hour",
-      columns: ["Rate policy", "For", numberColumn("Requests, last hour")],
-      rows: requests.map(({ policy, purpose, requests: count }) => [policy, purpose, describeCount(count)]),
-    })}`;
 }
 
 function describePolling({ pausedAt, lastError, leader }: Standing): Html | string {

@@ -1,13 +1,16 @@
-import type { RateRule } from "../../domain/window/rate.ts";
-import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Window } from "../../domain/window/window.ts";
 import type { Pool } from "../../database/database.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { RateRule } from "../../domain/window/rate.ts";
 import type { Standing } from "../../health/standing.sql.ts";
-import { readBreaches } from "../../poll/ledger/breaches.sql.ts";
-import { readGaps } from "../../poll/ledger/coverage.sql.ts";
+import { numberColumn, renderTable } from "../../html/parts.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { describeCount, describeDelay, sourceQuery } from "../overview/phrases.ts";
 
-/** A period of charts up to now, in buckets of equal length. */
+// The trends of a source: one statement reads a range in buckets, a table shows them, and `assets/charts.js` draws the
+// charts from the table. Start at `readTrend`.
+
+/** A period of charts up to now, in buckets of equal length, which begin at whole multiples of it in UTC. */
 export interface Range {
   readonly name: string;
   readonly title: string;
@@ -19,9 +22,8 @@ export interface Range {
 
 const HOUR = 3_600;
 
-/** The choices, the shortest first. Buckets begin at whole multiples of their length, in UTC. */
-export const RANGES: readonly Range[] = [
-  { name: "1h", title: "1 h", buckets: 30, bucketSeconds: 120, unit: "2 min" },
+/** The choices, the shortest first. Webhooks are counted by the hour, so no bucket is shorter. */
+const RANGES: readonly [Range, ...Range[]] = [
   { name: "24h", title: "24 h", buckets: 24, bucketSeconds: HOUR, unit: "hour" },
   { name: "7d", title: "7 d", buckets: 28, bucketSeconds: 6 * HOUR, unit: "6 h" },
   { name: "30d", title: "30 d", buckets: 30, bucketSeconds: 24 * HOUR, unit: "day" },
@@ -29,32 +31,33 @@ export const RANGES: readonly Range[] = [
 
 /** The range that an address names; 24 h without a known one. */
 export function parseRange(name: unknown): Range {
-  const range = RANGES.find((each) => each.name === name) ?? RANGES[1];
-  if (range === undefined) throw new TypeError("there are ranges");
-  return range;
+  return RANGES.find((each) => each.name === name) ?? RANGES[0];
 }
 
-/**
- * What is known of a bucket's time:
- * - `before`: before the start of the history.
- * - `proved`: the mirror has every change of this time.
- * - `open`: too recent to be proved.
- * - `gap`: unproved, but later time is proved, so changes may be missing.
- * - `breach`: a proof of this time was withdrawn, whether or not it has been proved again.
- */
-export type CoverageKind = "before" | "proved" | "open" | "gap" | "breach";
+/** What is known of a bucket's time. */
+const KINDS = {
+  before: "before the history",
+  /** The mirror has every change of this time. */
+  proved: "proved",
+  /** Too recent to be proved. */
+  open: "too recent",
+  /** Unproved, but later time is proved, so changes may be missing. */
+  gap: "gap",
+  /** A proof of this time was withdrawn, whether or not it has been proved again. */
+  breach: "proof withdrawn",
+} as const;
 
 /** One bucket of a source. Delays are percentiles of the time from the change to the decision, in seconds. */
 export interface Bucket {
   /** Seconds since 1970. */
   readonly since: number;
-  readonly coverage: CoverageKind;
+  readonly coverage: keyof typeof KINDS;
   /** Changes of status that an event announced. */
   readonly onTime: number;
   /** After a read had found the change. */
   readonly late: number;
   readonly lost: number;
-  /** Null: no event, or longer than the longest that is distinguished. */
+  /** Null: no event, or longer than the longest that is distinguished; else the next greater delay that is. */
   readonly p50: number | null;
   readonly p95: number | null;
   /** Requests for order lists, and how many our rate allows in the bucket's time. */
@@ -64,138 +67,164 @@ export interface Bucket {
   readonly refused: number;
 }
 
-const GAPS_MAX = 50;
-const BREACHES_MAX = 20;
-/** More rows are not counted: they have one cause, and the exact number does not matter. */
-const ROWS_COUNTED_MAX = 100_000;
+const BUCKET_OF = (at: string) => `floor((extract(epoch from ${at}) - $2::float8) / $3::float8)::int`;
+const within = (share: number) =>
+  `nullif(min(up_to_seconds) filter (where until_here >= ${share} * total), 2147483647)`;
+
+const TREND = `
+  with times as (
+    select n, ($2::float8 + n * $3)::bigint as since,
+      int8range(($2::bigint + n * $3::bigint) * 1000000000, ($2::bigint + (n + 1) * $3::bigint) * 1000000000) as span
+    from generate_series(0, $4::int - 1) n
+  ), counted as (
+    select ${BUCKET_OF("hour")} as n, outcome, up_to_seconds, sum(changes) as changes
+    from mirror.webhook_hours where source_id = $1 and hour >= to_timestamp($2::float8) group by 1, 2, 3
+  ), ranked as (
+    select *, sum(changes) over (partition by n) as total,
+      sum(changes) over (partition by n order by up_to_seconds) as until_here
+    from counted where outcome <> 'lost'
+  ), delays as (
+    select n, ${within(0.5)} as p50, ${within(0.95)} as p95 from ranked group by n
+  ), outcomes as (
+    select n, sum(changes) filter (where outcome not in ('late', 'lost')) as on_time,
+      sum(changes) filter (where outcome = 'late') as late, sum(changes) filter (where outcome = 'lost') as lost
+    from counted group by n
+  ), requests as (
+    select ${BUCKET_OF("minute")} as n, sum(refused) as refused,
+      sum(requests) filter (where policy = 'order-list') as lists
+    from mirror.provider_requests where source_id = $1 and minute >= to_timestamp($2::float8) group by 1
+  ), proved as (
+    select coalesce(range_agg(int8range(since, until)), '{}') as spans from mirror.proved where source_id = $1
+  )
+  select since::float8 as since,
+    case
+      when exists (select from mirror.coverage_breaches b where b.source_id = $1
+        and b.found_at > to_timestamp($2::float8) and int8range(b.since, b.until) && span) then 'breach'
+      when not spans @> (span * int8range($5::bigint, $6::bigint)) then 'gap'
+      when upper(span) <= $5::bigint then 'before'
+      when upper(span) <= $6::bigint then 'proved'
+      else 'open'
+    end as coverage,
+    coalesce(on_time, 0)::float8 as "onTime", coalesce(late, 0)::float8 as late, coalesce(lost, 0)::float8 as lost,
+    p50, p95, coalesce(lists, 0)::float8 as lists, coalesce(refused, 0)::float8 as refused
+  from times left join outcomes using (n) left join delays using (n) left join requests using (n), proved
+  order by n`;
 
 /** The buckets of a range up to now, oldest first; those without anything are there, too. */
 export async function readTrend(
   pool: Pool,
   { standing, range, listRate }: { standing: Standing; range: Range; listRate: RateRule },
 ): Promise<Bucket[]> {
-  const { sourceId, now } = standing;
+  const { sourceId, now, historySince, provedUntil } = standing;
   const { bucketSeconds, buckets } = range;
   const end = (Math.floor(Number(now / NANOS_PER_SECOND) / bucketSeconds) + 1) * bucketSeconds;
-  const since = end - buckets * bucketSeconds;
-  const period = [sourceId, since, bucketSeconds];
-  const events = await readEvents(pool, period, bucketSeconds < HOUR);
-  const losses = await readLosses(pool, period);
-  const requests = await readListRequests(pool, period);
-  const kindOf = await readCoverage(pool, standing, BigInt(since) * NANOS_PER_SECOND);
-  const allowed = Math.floor((listRate.requestsMax * bucketSeconds * 1_000) / listRate.windowMs);
-  return Array.from({ length: buckets }, (_, bucket) => {
-    const begin = since + bucket * bucketSeconds;
-    const { onTime = 0, late = 0, p50 = null, p95 = null } = events.get(bucket) ?? {};
-    const { lists = 0, refused = 0 } = requests.get(bucket) ?? {};
-    return {
-      since: begin,
-      coverage: kindOf({
-        since: BigInt(begin) * NANOS_PER_SECOND,
-        until: BigInt(begin + bucketSeconds) * NANOS_PER_SECOND,
-      }),
-      onTime,
-      late,
-      lost: losses.get(bucket)?.lost ?? 0,
-      p50,
-      p95,
-      lists,
-      allowed,
-      refused,
-    };
-  });
-}
-
-async function readCoverage(pool: Pool, standing: Standing, since: Instant) {
-  const { sourceId, now, historySince, provedUntil } = standing;
-  const missing = await readGaps(pool, { sourceId, within: { since, until: now }, limit: GAPS_MAX });
-  const breaches = await readBreaches(pool, { sourceId, after: 0n, limit: BREACHES_MAX });
-  const recent = breaches.filter(({ foundAt }) => foundAt > since);
   const begin = historySince ?? now;
-  const end = provedUntil ?? begin;
-  const gaps = missing.filter((gap) => gap.since < end && gap.until > begin);
-  return (bucket: Window): CoverageKind => {
-    const overlaps = (other: Window) => other.since < bucket.until && bucket.since < other.until;
-    if (recent.some(overlaps)) return "breach";
-    if (gaps.some((gap) => overlaps(gap) && gap.until <= end)) return "gap";
-    if (bucket.until <= begin) return "before";
-    return bucket.until <= end ? "proved" : "open";
-  };
+  const history = [begin, provedUntil !== null && provedUntil > begin ? provedUntil : begin];
+  const { rows } = await pool.query<Omit<Bucket, "allowed">>(TREND, [
+    sourceId,
+    end - buckets * bucketSeconds,
+    bucketSeconds,
+    buckets,
+    ...history.map(String),
+  ]);
+  const allowed = Math.floor((listRate.requestsMax * bucketSeconds * 1_000) / listRate.windowMs);
+  return rows.map((row) => ({ ...row, allowed }));
 }
 
-const BUCKET_OF = (at: string) =>
-  `floor((extract(epoch from ${at}) - $2::float8) / $3::float8)::int as bucket`;
+const HUNDRED = 100;
 
-async function readBuckets<Row extends { bucket: number }>(
-  pool: Pool,
-  statement: string,
-  period: readonly unknown[],
-): Promise<ReadonlyMap<number, Row>> {
-  const { rows } = await pool.query<Row>(statement, [...period]);
-  return new Map(rows.map((row) => [row.bucket, row]));
+interface Column {
+  readonly title: string;
+  /** What the chart draws; null: nothing. */
+  readonly value: (bucket: Bucket) => number | null;
+  readonly show: (bucket: Bucket) => string;
 }
 
-type Events = Pick<Bucket, "onTime" | "late" | "p50" | "p95"> & { bucket: number };
+const delay = (title: string, value: Column["value"]): Column => ({
+  title,
+  value,
+  show: (bucket) => {
+    const seconds = value(bucket);
+    if (bucket.onTime + bucket.late === 0) return "–";
+    return seconds === null ? "over 1 h" : describeDelay(seconds);
+  },
+});
 
-/** Of about an hour to the second, from the changes themselves; otherwise from what is counted by the hour. */
-async function readEvents(pool: Pool, period: readonly unknown[], isExact: boolean) {
-  return readBuckets<Events>(pool, isExact ? EVENTS_EXACTLY : EVENTS_BY_HOUR, period);
+const count = (title: string, value: (bucket: Bucket) => number): Column => ({
+  title,
+  value,
+  show: (bucket) => describeCount(value(bucket)),
+});
+
+const used = ({ lists, allowed }: Bucket) => (lists / allowed) * HUNDRED;
+
+/** The figures of a bucket, after its time and coverage. */
+const COLUMNS = {
+  onTime: count("On time", ({ onTime }) => onTime),
+  late: count("Late", ({ late }) => late),
+  lost: count("Missed", ({ lost }) => lost),
+  p50: delay("p50", ({ p50 }) => p50),
+  p95: delay("p95", ({ p95 }) => p95),
+  used: { title: "Rate used, %", value: used, show: (bucket) => used(bucket).toFixed(1) },
+  refused: count("Refused", ({ refused }) => refused),
+} satisfies Readonly<Record<string, Column>>;
+
+/** What `assets/charts.js` draws from the table: the columns of each chart, and how. */
+const CHARTS: readonly (readonly [title: string, kind: string, ...columns: (keyof typeof COLUMNS)[]])[] = [
+  ["Coverage", "coverage"],
+  ["Changes of status", "bars", "onTime", "late", "lost"],
+  ["Seconds from the change to the mirror", "lines", "p50", "p95"],
+  ["Use of our request rate, %", "lines", "used"],
+];
+
+/** The choice of the range, and places for the charts; without the script the table is open. */
+export function renderTrend(sourceId: string, buckets: readonly Bucket[], range: Range): Html {
+  const names = Object.keys(COLUMNS);
+  return html`<nav class="views" aria-label="Period of the charts">
+      <ul>
+        ${RANGES.map(
+          ({ name, title }) =>
+            html`<li>
+              <a href="?range=${name}#trends" ${name === range.name && html`aria-current="true"`}>${title}</a>
+            </li> `,
+        )}
+      </ul>
+    </nav>
+    <div id="charts" hidden>
+      ${CHARTS.map(
+        ([title, kind, ...columns]) =>
+          html`<figure
+            data-kind="${kind}"
+            data-columns="${columns.map((name) => names.indexOf(name) + 2).join(" ")}"
+          >
+            <figcaption>${title}${kind === "bars" && html`, per ${range.unit}`}</figcaption>
+          </figure> `,
+      )}
+    </div>
+    <details id="figures" open>
+      <summary>The figures per ${range.unit}</summary>
+      <div id="figures-table" data-live>${renderFigures(sourceId, buckets, range)}</div>
+    </details>`;
 }
 
-const EVENTS_EXACTLY = `
-  with came as (
-    (select changed_at as at, false as late, version from mirror.changes
-     where source_id = $1 and changed_at >= to_timestamp($2::float8) and via = 'webhook'
-       and event_type is not null and status is distinct from previous_status
-     limit ${ROWS_COUNTED_MAX})
-    union all
-    select announced_at, true, version from mirror.unannounced_changes
-    where source_id = $1 and state = 'late' and announced_at >= to_timestamp($2::float8)
-      and found_at > to_timestamp($2::float8) - interval '3 days'
-  ), delayed as (
-    select ${BUCKET_OF("at")}, late, greatest(0, extract(epoch from at) - version / 1000000000.0)::float8 as delay
-    from came
-  )
-  select bucket, (count(*) filter (where not late))::int as "onTime", (count(*) filter (where late))::int as late,
-    percentile_cont(0.5) within group (order by delay) as p50,
-    percentile_cont(0.95) within group (order by delay) as p95
-  from delayed group by bucket`;
-
-const within = (share: number) =>
-  `nullif(min(up_to_seconds) filter (where until_here >= ${share} * total), 2147483647)`;
-/** Its percentiles are the next greater delay that is distinguished. */
-const EVENTS_BY_HOUR = `
-  with delays as (
-    select ${BUCKET_OF("hour")}, outcome = 'late' as late, up_to_seconds, sum(changes) as events
-    from mirror.webhook_hours
-    where source_id = $1 and hour >= to_timestamp($2::float8) and outcome <> 'lost' group by 1, 2, 3
-  ), ranked as (
-    select *, sum(events) over (partition by bucket) as total,
-      sum(events) over (partition by bucket order by up_to_seconds) as until_here
-    from delays
-  )
-  select bucket, coalesce(sum(events) filter (where not late), 0)::float8 as "onTime",
-    coalesce(sum(events) filter (where late), 0)::float8 as late, ${within(0.5)} as p50, ${within(0.95)} as p95
-  from ranked group by bucket`;
-
-/** Changes that no event announced, by the time at which a read found them. */
-async function readLosses(pool: Pool, period: readonly unknown[]) {
-  return readBuckets<{ bucket: number; lost: number }>(
-    pool,
-    `select ${BUCKET_OF("found_at")}, count(*)::int as lost from (
-       select found_at from mirror.unannounced_changes
-       where source_id = $1 and state = 'lost' and found_at >= to_timestamp($2::float8) limit ${ROWS_COUNTED_MAX}
-     ) found group by 1`,
-    period,
-  );
-}
-
-async function readListRequests(pool: Pool, period: readonly unknown[]) {
-  return readBuckets<{ bucket: number; lists: number; refused: number }>(
-    pool,
-    `select ${BUCKET_OF("minute")}, sum(refused)::float8 as refused,
-       coalesce(sum(requests) filter (where policy = 'order-list'), 0)::float8 as lists
-     from mirror.provider_requests where source_id = $1 and minute >= to_timestamp($2::float8) group by 1`,
-    period,
-  );
+function renderFigures(sourceId: string, buckets: readonly Bucket[], { unit, bucketSeconds }: Range): Html {
+  const columns: readonly Column[] = Object.values(COLUMNS);
+  const at = (seconds: number) => formatInstant(BigInt(seconds) * NANOS_PER_SECOND, 0);
+  return renderTable({
+    title: `Figures per ${unit}`,
+    columns: ["From", "Coverage", ...columns.map(({ title }) => numberColumn(title))],
+    rows: buckets.map((bucket) => {
+      const { since, coverage } = bucket;
+      const period = `&from=${at(since).slice(0, 16)}&until=${at(since + bucketSeconds).slice(0, 16)}`;
+      return [
+        html`<a href="/ops/orders${sourceQuery(sourceId)}${period}"
+          ><time datetime="${at(since)}">${at(since).slice(5, 16).replace("T", " ")}</time></a
+        >`,
+        html`<data value="${coverage}">${KINDS[coverage]}</data>`,
+        ...columns.map(
+          ({ value, show }) => html`<data value="${value(bucket) ?? ""}">${show(bucket)}</data>`,
+        ),
+      ];
+    }),
+  });
 }

@@ -96,13 +96,9 @@ describe("the lists", () => {
 });
 
 describe("the pages of the sources", () => {
-  it("show standing, provider and requests, and lead to what can be done", async () => {
-    await database.pool.query(`
-      insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
-      values ('live', date_trunc('minute', clock_timestamp()), 'order-list', 'live', 1234)`);
-    const { text, page } = await read("/ops/sources/live", OPERATOR);
+  it("show standing and provider, and lead to what can be done", async () => {
+    const { text } = await read("/ops/sources/live", OPERATOR);
     expect(text).toContain("Identity provider.example/live");
-    expect(page).toMatch(/<td class="number"[^>]*>1,234</);
     expect(text).toContain("✖ no poller is running");
     expect((await read("/ops/sources/none")).status).toBe(404);
   });

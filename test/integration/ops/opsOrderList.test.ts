@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { readWithin } from "../../../src/database/transaction.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
@@ -74,10 +74,9 @@ describe("the list of orders", () => {
     ["?q=t-00", 9],
     ["?q=SHOP%2F11", 11],
     ["?q=%3D1%2B", 1],
-    ["?q=EVT_30", 1],
     ["?q=nobody", 0],
     ["?source=nowhere", 0],
-    ["?status[]=x&sort=worst&dir=sideways&col=none&after=~&within=never", 141],
+    ["?status[]=x&sort=worst&dir=sideways&after=~&within=never", 141],
     ["?within=constructor", 141],
   ])("counts what %s selects: %i", async (address, expected) => {
     const { status, count } = await read(`/ops/orders${address}`);
@@ -102,39 +101,15 @@ describe("the list of orders", () => {
     },
   );
 
-  it("exports the chosen columns, with formulas disabled", async () => {
-    const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1&col=order&col=external&col=punctual");
+  it("exports all columns, with formulas disabled", async () => {
+    const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1");
     expect(headers.get("content-type")).toContain("text/csv");
     expect(headers.get("content-disposition")).toMatch(/^attachment; filename=orders-\d{4}-\d\d-\d\d\.csv$/);
-    expect(page).toBe("Order,External id,On time\r\nT-007,'=1+1,3600\r\n");
+    expect(page).toMatch(/^Order,External id,Status,.*\r\nT-007,'=1\+1,delivered,.*,3600,true,test,.*\r\n$/);
   });
 
-  it("finds an event that belongs to no order", async () => {
-    expect((await read("/ops/orders?q=evt_bad")).page).toMatch(/Event[^]*evt_bad[^]*quarantine, number/);
-  });
-
-  it("looks for an exact event id once, also after the search for parts of event ids took too long", async () => {
-    const locker = await database.pool.connect();
-    const exact: string[] = [];
-    const query = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
-    const watching = vi.spyOn(pool, "query").mockImplementation((async (...given: unknown[]) => {
-      const text = String(given[0]);
-      if (text.includes("announced as")) {
-        exact.push(text);
-        if (exact.length === 1) await locker.query("rollback");
-      }
-      return query(...given);
-    }) as never);
-    try {
-      await locker.query("begin; lock table mirror.history in access exclusive mode");
-      const { count, page } = await read("/ops/orders?q=evt_300");
-      expect(count).toMatch(/^1 order/);
-      expect(page).toContain("Not all event ids were searched");
-      expect(exact).toHaveLength(1);
-    } finally {
-      watching.mockRestore();
-      locker.release(true);
-    }
+  it("finds an event by its id", async () => {
+    expect((await read("/ops/orders?q=evt_bad")).page).toContain('href="/ops/events/live/evt_bad"');
   });
 
   it("ends only a statement that takes too long, and allows only reads", async () => {

