@@ -77,7 +77,6 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
     sourceId,
     fields: { status },
     marks: [],
-    named: null,
     text: null,
     sort: "updated",
     ascending: false,
