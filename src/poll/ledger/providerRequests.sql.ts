@@ -1,15 +1,11 @@
 import type { Pool } from "../../database/database.ts";
 
-/** Requests to the provider, by rate policy and purpose. */
-export interface RequestCount {
+/** A source's requests by rate policy and purpose, and how many of them were answered with 429. */
+export interface SpentRequests {
+  readonly sourceId: string;
   readonly policy: string;
   readonly purpose: string;
   readonly requests: number;
-}
-
-/** A count of a source's requests, and how many of them were answered with 429. */
-export interface SpentRequests extends RequestCount {
-  readonly sourceId: string;
   readonly refused: number;
 }
 
@@ -48,18 +44,4 @@ export async function recordRequests(pool: Pool, counts: readonly SpentRequests[
       counts.map(({ refused }) => refused),
     ],
   );
-}
-
-/** What all processes sent for a source within the last `minutes` whole minutes and the current one, largest first. */
-export async function readRequests(
-  pool: Pool,
-  { sourceId, minutes }: { sourceId: string; minutes: number },
-): Promise<RequestCount[]> {
-  const { rows } = await pool.query<RequestCount>(
-    `select policy, purpose, sum(requests)::float8 as requests from mirror.provider_requests
-     where source_id = $1 and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $2)
-     group by policy, purpose order by requests desc, policy, purpose`,
-    [sourceId, minutes],
-  );
-  return rows;
 }
