@@ -3,7 +3,7 @@ import { tryParseInstant } from "../../../src/domain/order/instant.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
-/** The spec, "Resources and their fields": the order object as each endpoint returns it. Branches: listBranches.test.ts. */
+/** The spec, "Resources and their fields": the order object as each endpoint returns it. And branches. */
 let target: ContractTarget;
 beforeAll(async () => {
   target = await openTarget();
@@ -40,39 +40,27 @@ describe.each(RETURNS)("the order object as %s returns it", (name, ask) => {
     order = await ask((await create()).reference);
   });
 
-  it("has reference, externalOrderId, status and fleet as text", () => {
+  it("has its fields, with times as timestamps with an offset", () => {
     expect(order).toMatchObject({
       reference: expect.any(String),
       externalOrderId: expect.any(String),
       status: expect.any(String),
+      livemode: false,
       fleet: { name: expect.any(String) },
+      schedule: { mode: "asap", resolved: { basis: expect.any(String) } },
     });
-  });
-
-  it("has livemode false for a test order", () => {
-    expect(order["livemode"]).toBe(false);
-  });
-
-  it("has a schedule with mode, basis and two times with an offset", () => {
-    const schedule = order["schedule"] as { mode: string; resolved: Record<string, string> };
-    expect(schedule.mode).toBe("asap");
-    expect(schedule.resolved["basis"]).toEqual(expect.any(String));
-    for (const field of ["pickupTime", "deliveryTime"]) {
-      expect([field, tryParseInstant(schedule.resolved[field])]).toEqual([field, expect.any(BigInt)]);
-    }
-  });
-
-  it("has planned times and updatedAt as timestamps with an offset", () => {
-    for (const field of ["pickupTime", "deliveryTime", "updatedAt"]) {
-      expect([field, tryParseInstant(order[field])]).toEqual([field, expect.any(BigInt)]);
-    }
-  });
-
-  it("has actual times only as timestamps", () => {
-    for (const field of ["realPickupTime", "realDeliveryTime"]) {
-      const time = order[field];
-      expect(time === null || time === undefined || tryParseInstant(time) !== undefined).toBe(true);
-    }
+    const { resolved } = order["schedule"] as { resolved: Record<string, string> };
+    const planned = [
+      order["pickupTime"],
+      order["deliveryTime"],
+      resolved["pickupTime"],
+      resolved["deliveryTime"],
+    ];
+    const actual = [order["realPickupTime"], order["realDeliveryTime"]].filter(
+      (time) => typeof time === "string",
+    );
+    for (const time of [...planned, order["updatedAt"], ...actual])
+      expect([time, tryParseInstant(time)]).toEqual([time, expect.any(BigInt)]);
   });
 
   it(`has ${name === "list" ? "no request_id" : "request_id next to its fields"}`, () => {
@@ -131,4 +119,92 @@ it("no endpoint returns a price", async () => {
   for (const { body } of answers) {
     expect(JSON.stringify(body)).not.toMatch(/"[^"]*(?:price|cost|amount|currency)[^"]*":/i);
   }
+});
+
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+const branches = async () => (await target.test.client.listBranches()).data;
+
+describe("GET /v1/branches", () => {
+  it("answers 200 with data, hasMore and request_id", async () => {
+    const answer = await target.test.ask("GET", "/v1/branches");
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({
+      data: expect.any(Array),
+      hasMore: expect.any(Boolean),
+      request_id: expect.any(String),
+    });
+  });
+
+  it("lists no closed branch", async () => {
+    expect((await branches()).map(({ reference }) => reference)).not.toContain(target.world.closedBranch);
+  });
+
+  it("lists only the organization's own branches, the same for both modes", async () => {
+    const inLive = (await target.live.client.listBranches()).data;
+    expect(inLive).toEqual(await branches());
+    const ids = new Set((await branches()).map(({ id }) => id));
+    for (const elsewhere of [target.other, target.standard]) {
+      const { data } = await elsewhere.client.listBranches();
+      expect(data.length).toBeGreaterThan(0);
+      expect(data.filter(({ id }) => ids.has(id))).toEqual([]);
+    }
+  });
+});
+
+describe("a branch", () => {
+  it("has a UUID as its id", async () => {
+    for (const { id } of await branches()) expect(id).toMatch(UUID);
+  });
+
+  it("has a unique reference that is not a UUID, or null", async () => {
+    const references = (await branches()).flatMap(({ reference }) => (reference === null ? [] : [reference]));
+    expect(new Set(references).size).toBe(references.length);
+    for (const reference of references) expect(reference).not.toMatch(UUID);
+  });
+
+  it("has a null reference until one is set", async () => {
+    expect((await branches()).some(({ reference }) => reference === null)).toBe(true);
+  });
+
+  it("routes to its primary connection, or to null without one", async () => {
+    for (const { routesTo, connectedZones } of await branches()) {
+      const primaries = connectedZones.filter(({ isPrimary }) => isPrimary);
+      expect(primaries.length).toBeLessThanOrEqual(1);
+      expect(routesTo?.zone ?? null).toEqual(
+        primaries[0] === undefined ? null : { code: primaries[0].code, name: primaries[0].name },
+      );
+    }
+    const unconnected = (await branches()).find(
+      ({ reference }) => reference === target.world.unconnectedBranch,
+    );
+    expect(unconnected?.routesTo).toBeNull();
+  });
+
+  it("with a null reference is identified by its id", async () => {
+    const unnamed = (await branches()).find(
+      ({ reference, routesTo }) => reference === null && routesTo !== null,
+    );
+    expect(unnamed === undefined).toBe(false);
+    const order = orderFor(target.world, { branch: unnamed?.id ?? "" });
+    expect((await target.test.client.createOrder(order)).readOrder().fleet).toEqual(unnamed?.routesTo?.fleet);
+  });
+
+  it("gets no other primary connection when its own is deactivated", async () => {
+    const { control, world, test } = target;
+    const branch = world.secondZone.branch;
+    const before = (await branches()).find(({ reference }) => reference === branch);
+    const primary = before?.routesTo?.zone.code ?? "";
+    await control.deactivatePrimary(branch);
+    const after = (await branches()).find(({ reference }) => reference === branch);
+    expect(after?.routesTo).toBeNull();
+    expect(after?.connectedZones.some(({ isPrimary }) => isPrimary)).toBe(false);
+    expect(after?.connectedZones.map(({ code }) => code)).toContain(world.secondZone.zoneCode);
+    await expect(test.client.createOrder(orderFor(world, { branch }))).rejects.toMatchObject({
+      code: "branch_not_connected",
+    });
+    await control.connectPrimary(branch, primary);
+    expect((await branches()).find(({ reference }) => reference === branch)?.routesTo).toEqual(
+      before?.routesTo,
+    );
+  });
 });

@@ -61,34 +61,11 @@ describe("POST /v1/addresses/validate", () => {
     expect(inTest).toEqual(inLive);
   });
 
-  it("is part of the Standard plan", async () => {
-    const found = await target.standard.client.validateAddress(target.world.addresses.valid);
-    expect(found.valid).toBe(true);
-  });
-
   it("creates no order", async () => {
     const since = target.test.client.providerClock.providerNow();
     const before = await countOrders(target.test, since);
     await target.test.client.validateAddress(target.world.addresses.valid);
     expect(await countOrders(target.test, since)).toBe(before);
-  });
-
-  it("shares its searches with creation", async () => {
-    const { world, test, control } = target;
-    const address = { ...world.addresses.valid, street: "Overtoom 299" };
-    const searches = async () => (await control.figures("sandbox")).searches;
-    const before = await searches();
-    await test.client.validateAddress(address);
-    await test.client.createOrder(orderTo(world, address));
-    expect(await searches()).toBe(before + 1);
-  });
-
-  it("401 invalid_api_key without a valid key", async () => {
-    const { as, world } = target;
-    await expect(as("dos_test_unknown").client.validateAddress(world.addresses.valid)).rejects.toMatchObject({
-      status: 401,
-      code: "invalid_api_key",
-    });
   });
 
   it("refuses an invalid address without a server error", async () => {

@@ -19,12 +19,6 @@ describe("POST /v1/orders", () => {
     expect(answer.body["request_id"]).toEqual(expect.any(String));
   });
 
-  it("creates a test order with a test key", async () => {
-    const answer = await target.test.client.createOrder(orderFor(target.world));
-    expect(answer.readOrder()).toMatchObject({ status: "created", livemode: false });
-    expect(answer.requestId).not.toBeNull();
-  });
-
   it("creates a live order with a live key", async () => {
     const answer = await target.live.client.createOrder(orderFor(target.world));
     expect(answer.readOrder()).toMatchObject({ status: "created", livemode: true });
@@ -91,14 +85,6 @@ describe("POST /v1/orders", () => {
     expect(readOrder().status).toBe("created");
   });
 
-  it("refuses a zoneCode that is not among the branch's connectedZones", async () => {
-    const { world, test } = target;
-    const order = orderFor(world, { branch: world.secondBranch, zoneCode: world.secondZone.zoneCode });
-    const answer = await test.ask("POST", "/v1/orders", order);
-    expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.status).toBeLessThan(500);
-  });
-
   it("makes the order readable immediately by reference and externalOrderId, in the same form", async () => {
     const order = orderFor(target.world);
     const { snapshot } = await target.test.client.createOrder(order);
@@ -110,24 +96,6 @@ describe("POST /v1/orders", () => {
 });
 
 describe("errors of POST /v1/orders", () => {
-  it("401 invalid_api_key without a valid key", async () => {
-    const { as, world } = target;
-    await expect(as("dos_test_unknown").client.createOrder(orderFor(world))).rejects.toMatchObject({
-      failure: "key_refused",
-      status: 401,
-      code: "invalid_api_key",
-    });
-  });
-
-  it("409 duplicate_external_order_id for a used externalOrderId", async () => {
-    const order = orderFor(target.world);
-    await target.test.client.createOrder(order);
-    await expect(target.test.client.createOrder(order)).rejects.toMatchObject({
-      status: 409,
-      code: "duplicate_external_order_id",
-    });
-  });
-
   it("409 even when the earlier order has other content or was cancelled", async () => {
     const { world, test } = target;
     const order = orderFor(world);
@@ -147,52 +115,11 @@ describe("errors of POST /v1/orders", () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(7);
   });
 
-  it("422 branch_not_connected for a branch whose routesTo is null", async () => {
-    const { world, test } = target;
-    const branches = (await test.client.listBranches()).data;
-    const branch = world.unconnectedBranch;
-    expect(branches.find(({ reference }) => reference === branch)?.routesTo).toBeNull();
-    await expect(test.client.createOrder(orderFor(world, { branch }))).rejects.toMatchObject({
-      status: 422,
-      code: "branch_not_connected",
-    });
-  });
-
-  it("refuses a closed branch", async () => {
-    const order = orderFor(target.world, { branch: target.world.closedBranch });
-    const answer = await target.test.ask("POST", "/v1/orders", order);
-    expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.status).toBeLessThan(500);
-  });
-
   it("refuses a branch of another organization and an unknown branch", async () => {
     for (const branch of [target.world.standardBranch, "no-such-branch", crypto.randomUUID()]) {
       const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world, { branch }));
       expect([branch, answer.status >= 400 && answer.status < 500]).toEqual([branch, true]);
     }
-  });
-
-  it.each(["notFound", "ambiguous", "lowConfidence"] as const)(
-    "refuses an address that is %s with its code",
-    async (kind) => {
-      const codes = {
-        notFound: "address_not_found",
-        ambiguous: "address_ambiguous",
-        lowConfidence: "address_low_confidence",
-      };
-      const { world, test } = target;
-      await expect(test.client.createOrder(orderTo(world, world.addresses[kind]))).rejects.toMatchObject({
-        failure: "refused",
-        code: codes[kind],
-      });
-    },
-  );
-
-  it("no_shift_coverage where no courier works", async () => {
-    const { world, test } = target;
-    await expect(test.client.createOrder(orderFor(world, world.uncoveredZone))).rejects.toMatchObject({
-      code: "no_shift_coverage",
-    });
   });
 
   it("stores nothing of a refused order", async () => {
@@ -248,5 +175,106 @@ describe("the cost of searches", () => {
       customer: { firstName: "Ada", phone: "+31 6 1", address: { ...elsewhere, coordinates } },
     });
     expect(await searches()).toBe(before + 1);
+  });
+});
+
+describe("GET /v1/orders/{reference}", () => {
+  it("answers 200 with the order, by reference and by externalOrderId", async () => {
+    const order = orderFor(target.world);
+    const { snapshot } = await target.test.client.createOrder(order);
+    const { reference } = snapshot.fields;
+    for (const name of [reference, order.externalOrderId ?? ""]) {
+      const answer = await target.test.ask("GET", `/v1/orders/${name}`);
+      expect(answer.status).toBe(200);
+      expect(answer.body).toMatchObject({ reference, externalOrderId: order.externalOrderId });
+      expect(answer.body["request_id"]).toEqual(expect.any(String));
+    }
+  });
+
+  it("finds an externalOrderId with characters that a path encodes", async () => {
+    const externalOrderId = `shop/1 ?#%é ${orderFor(target.world).externalOrderId}`;
+    await target.test.client.createOrder(orderFor(target.world, { externalOrderId }));
+    const { readOrder } = await target.test.client.getOrder(externalOrderId);
+    expect(readOrder().externalOrderId).toBe(externalOrderId);
+  });
+
+  it("the same 404 for an unknown order, the other mode and another organization", async () => {
+    const { world, test, live, other } = target;
+    const { snapshot } = await test.client.createOrder(orderFor(world));
+    const { reference, externalOrderId } = snapshot.fields;
+    const answers = [
+      await live.ask("GET", "/v1/orders/no-such-order"),
+      await live.ask("GET", `/v1/orders/${reference}`),
+      await live.ask("GET", `/v1/orders/${externalOrderId}`),
+      await other.ask("GET", `/v1/orders/${reference}`),
+      await other.ask("GET", `/v1/orders/${externalOrderId}`),
+    ];
+    const withoutId = answers.map(({ status, body }) => ({ status, body: { ...body, request_id: null } }));
+    expect(new Set(withoutId.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]).toMatchObject({ status: 404, code: "order_not_found" });
+  });
+});
+
+describe("POST /v1/orders/{reference}/cancel", () => {
+  it("answers 200 with the order at status cancelled, without a body sent", async () => {
+    const { reference } = (await target.test.client.createOrder(orderFor(target.world))).readOrder();
+    const answer = await target.test.ask("POST", `/v1/orders/${reference}/cancel`);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({ reference, status: "cancelled" });
+    expect(answer.body["request_id"]).toEqual(expect.any(String));
+  });
+
+  it("accepts the externalOrderId as well", async () => {
+    const { reference, externalOrderId } = (
+      await target.test.client.createOrder(orderFor(target.world))
+    ).readOrder();
+    const { readOrder } = await target.test.client.cancelOrder(externalOrderId ?? "");
+    expect(readOrder()).toMatchObject({ reference, status: "cancelled" });
+  });
+
+  it("changes updatedAt", async () => {
+    const created = (await target.test.client.createOrder(orderFor(target.world))).readOrder();
+    const { snapshot } = await target.test.client.cancelOrder(created.reference);
+    const { snapshot: read } = await target.test.client.getOrder(created.reference);
+    expect(snapshot.version).toBe(read.version);
+    const { elements } = await target.test.client.listOrders({
+      updatedSince: snapshot.version,
+      updatedUntil: snapshot.version + 1_000_000_000n,
+    });
+    expect(elements.some(({ raw }) => raw.includes(created.reference))).toBe(true);
+  });
+
+  it("cancels once for concurrent requests", async () => {
+    const { reference } = (await target.test.client.createOrder(orderFor(target.world))).readOrder();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => target.test.ask("POST", `/v1/orders/${reference}/cancel`)),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 422)).toHaveLength(4);
+  });
+
+  it("404 order_not_found for an unknown order, the other mode and another organization, without changes", async () => {
+    const { reference } = (await target.test.client.createOrder(orderFor(target.world))).readOrder();
+    const { test, other, live } = target;
+    for (const [caller, name] of [
+      [test, "no-such-order"],
+      [other, reference],
+      [live, reference],
+    ] as const) {
+      await expect(caller.client.cancelOrder(name)).rejects.toMatchObject({
+        status: 404,
+        code: "order_not_found",
+      });
+    }
+    expect((await target.test.client.getOrder(reference)).readOrder().status).toBe("created");
+  });
+
+  it("cancels a live order and keeps its charge", async () => {
+    const { live, world, control } = target;
+    const { snapshot } = await live.client.createOrder(orderFor(world));
+    const { charges } = await control.figures("sandbox");
+    const { readOrder } = await live.client.cancelOrder(snapshot.fields.reference);
+    expect(readOrder()).toMatchObject({ status: "cancelled", livemode: true });
+    expect((await control.figures("sandbox")).charges).toBe(charges);
   });
 });
