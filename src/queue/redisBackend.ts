@@ -82,29 +82,25 @@ function waitUntilReady(client: Redis | Cluster): Promise<void> {
   return new Promise((resolve) => client.once("ready", () => resolve()));
 }
 
-async function readAnswer(node: Redis): Promise<ReadonlyMap<string, string> | undefined> {
+async function readAnswer(node: Redis): Promise<string | undefined> {
   const answer = await withTimeout(
     node.info().catch(() => "late" as const),
     ANSWER_DEADLINE_MS,
   );
-  if (answer === "late") return undefined;
-  const pairs = answer.split(/\r?\n/).flatMap((line): [string, string][] => {
-    const colon = line.indexOf(":");
-    return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
-  });
-  return new Map(pairs);
+  return answer === "late" ? undefined : answer;
 }
 
-function findProblems(answer: ReadonlyMap<string, string>, isCluster: boolean): QueueProblem[] {
+function findProblems(answer: string, isCluster: boolean): QueueProblem[] {
   const problems: QueueProblem[] = [];
-  const policy = answer.get("maxmemory_policy");
+  const read = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(answer)?.[1];
+  const policy = read("maxmemory_policy");
   if (policy !== undefined && policy !== "noeviction") {
     problems.push({
       problem: `Redis may throw away jobs: its maxmemory-policy is ${policy}.`,
       fix: "Set maxmemory-policy to noeviction.",
     });
   }
-  const version = answer.get("redis_version") ?? "unknown";
+  const version = read("redis_version") ?? "unknown";
   // A fork that is compatible with Redis 7 reports that here, and its own version elsewhere.
   if (!(Number.parseInt(version, 10) >= VERSION_MIN)) {
     problems.push({
@@ -112,7 +108,7 @@ function findProblems(answer: ReadonlyMap<string, string>, isCluster: boolean): 
       fix: "Use Redis 7 or later, or Valkey.",
     });
   }
-  if (!isCluster && answer.get("redis_mode") === "cluster") {
+  if (!isCluster && read("redis_mode") === "cluster") {
     problems.push({
       problem: "Redis is a node of a cluster, but REDIS_URL names only one.",
       fix: "List several of its nodes, comma separated; listing the same one twice is enough.",

@@ -1,7 +1,9 @@
 import type { Pool } from "../database/database.ts";
 import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
 import type { SpentRequests } from "../poll/ledger/providerRequests.sql.ts";
+import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
+import type { SourceConfig } from "../runtime/config/config.ts";
 import { recordCalls } from "../receive/webhookCalls.sql.ts";
 import type { CallCount, CallOutcome } from "../receive/webhookCalls.sql.ts";
 import type { CallEnd } from "../receive/receiver.ts";
@@ -63,17 +65,29 @@ interface Shared {
   readonly budget: Budget;
   readonly sourceId: string;
   /** Replaces the priority of each request. */
-  readonly purpose?: string;
+  readonly purpose?: string | undefined;
 }
 
-/** Makes the function that counts what a source sends through a budget; the counts are recorded periodically, and at the end. */
-export function makeTrackUsage(
-  deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+/**
+ * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
+ * "Limits"). What a source sends is counted; the counts are recorded periodically, and at the end.
+ */
+export function makeBudgets(
+  deps: Pick<RoleDeps, "config" | "clock" | "logger" | "shutdown">,
   pool: Pool,
-): (shared: Shared) => Budget {
+  { shares, purpose }: Pick<Parameters<typeof makeBudget>[0], "shares"> & { purpose?: string },
+): (source: SourceConfig) => Budget {
+  const { clock, config } = deps;
   const { track, flush } = trackRequestUsage(pool);
   saveTally(deps, { name: "request usage", everyMs: USAGE_FLUSH_EVERY_MS, flush });
-  return track;
+  const budgets = new Map<string, Budget>();
+  return ({ sourceId, organization, mode }) => {
+    const owner = JSON.stringify([organization, mode]);
+    const budget =
+      budgets.get(owner) ?? makeBudget({ clock, share: config.rateShare, ...(shares && { shares }) });
+    budgets.set(owner, budget);
+    return track({ budget, sourceId, purpose });
+  };
 }
 
 /** Views of budgets that count what each source sends, and what records the counts of all sources. @internal */

@@ -7,73 +7,50 @@ import { describeSchemaIssue } from "../domain/schemaIssue.ts";
 import { checkScheme } from "../signature/verifier.ts";
 import type { MirrorLogger, MirrorOptions } from "./createMirror.ts";
 
-type OptionName = keyof MirrorOptions;
-
 const text = z.string().optional();
 const texts = z.array(z.string()).optional();
 const number = z.number().optional();
-const isFunction = (value: unknown) => typeof value === "function";
 
-/** The kinds of the options; what their texts must look like is in the variables of the same names. */
+/** The variable that says the same as an option, and what must look like its text; and the option's kind. */
+const VARIABLES = {
+  databaseUrl: ["DATABASE_URL", z.string()],
+  databaseDirectUrl: ["DATABASE_DIRECT_URL", text],
+  databaseReadUrl: ["DATABASE_READ_URL", text],
+  redisUrls: ["REDIS_URL", texts],
+  apiTokens: ["API_TOKENS", texts],
+  opsPassword: ["OPS_PASSWORD", text],
+  opsViewerPassword: ["OPS_VIEWER_PASSWORD", text],
+  metricsToken: ["METRICS_TOKEN", text],
+  publicUrls: ["PUBLIC_URL", texts],
+  pollIntervalSeconds: ["POLL_INTERVAL_SECONDS", number],
+  pollMarginSeconds: ["POLL_MARGIN_SECONDS", number],
+  pollPace: ["POLL_PACE", text],
+  rateSharePercent: ["RATE_SHARE_PERCENT", number],
+  backfillSince: ["BACKFILL_SINCE", text],
+  writeThrough: ["WRITE_THROUGH", z.boolean().optional()],
+  writeThroughPaths: ["WRITE_THROUGH_PATHS", texts],
+  eventsKeptFor: ["EVENTS_KEPT_FOR", text],
+  historyKeptFor: ["HISTORY_KEPT_FOR", text],
+  changesKeptFor: ["CHANGES_KEPT_FOR", text],
+} as const satisfies Partial<Record<keyof MirrorOptions, readonly [VariableName, z.ZodType]>>;
+
+const LOGGER_FUNCTIONS = ["debug", "info", "warn", "error"] as const;
+
 const optionsSchema = z.strictObject({
-  databaseUrl: z.string(),
-  databaseDirectUrl: text,
-  databaseReadUrl: text,
-  redisUrls: texts,
+  ...Object.fromEntries(Object.entries(VARIABLES).map(([option, [, kind]]) => [option, kind])),
   sources: z.array(z.looseObject({})).min(1),
-  apiTokens: texts,
-  opsPassword: text,
-  opsViewerPassword: text,
-  metricsToken: text,
-  publicUrls: texts,
-  pollIntervalSeconds: number,
-  pollMarginSeconds: number,
-  pollPace: text,
-  rateSharePercent: number,
-  backfillSince: text,
-  writeThrough: z.boolean().optional(),
-  writeThroughPaths: texts,
-  eventsKeptFor: text,
-  historyKeptFor: text,
-  changesKeptFor: text,
+  outgoingWebhooks: z.array(z.looseObject({})).default([]),
   alertWebhook: z.strictObject({ url: z.string(), secret: z.string() }).optional(),
-  outgoingWebhooks: z.array(z.looseObject({})).optional(),
   logger: z
     .custom<MirrorLogger>(
-      (value) =>
-        ["debug", "info", "warn", "error"].every((name) =>
-          isFunction((value as MirrorLogger)?.[name as "info"]),
-        ),
+      (value) => LOGGER_FUNCTIONS.every((name) => typeof (value as MirrorLogger)?.[name] === "function"),
       "must have the functions debug, info, warn and error, as a pino logger has",
     )
     .optional(),
-} satisfies Record<OptionName, z.ZodType>);
-
-/** The variable that says the same as an option. */
-const VARIABLE_OF = {
-  databaseUrl: "DATABASE_URL",
-  databaseDirectUrl: "DATABASE_DIRECT_URL",
-  databaseReadUrl: "DATABASE_READ_URL",
-  redisUrls: "REDIS_URL",
-  apiTokens: "API_TOKENS",
-  opsPassword: "OPS_PASSWORD",
-  opsViewerPassword: "OPS_VIEWER_PASSWORD",
-  metricsToken: "METRICS_TOKEN",
-  publicUrls: "PUBLIC_URL",
-  pollIntervalSeconds: "POLL_INTERVAL_SECONDS",
-  pollMarginSeconds: "POLL_MARGIN_SECONDS",
-  pollPace: "POLL_PACE",
-  rateSharePercent: "RATE_SHARE_PERCENT",
-  backfillSince: "BACKFILL_SINCE",
-  writeThrough: "WRITE_THROUGH",
-  writeThroughPaths: "WRITE_THROUGH_PATHS",
-  eventsKeptFor: "EVENTS_KEPT_FOR",
-  historyKeptFor: "HISTORY_KEPT_FOR",
-  changesKeptFor: "CHANGES_KEPT_FOR",
-} as const satisfies Partial<Record<OptionName, VariableName>>;
+});
 
 const OPTION_OF = new Map<string, string>([
-  ...Object.entries(VARIABLE_OF).map(([option, variable]) => [variable, option] as const),
+  ...Object.entries(VARIABLES).map(([option, [variable]]) => [variable, option] as const),
   ["ALERT_WEBHOOK_URL", "alertWebhook.url"],
   ["ALERT_WEBHOOK_SECRET", "alertWebhook.secret"],
 ]);
@@ -90,12 +67,12 @@ export function readOptions(options: MirrorOptions): Config {
     );
     throw new ConfigurationError(problems.join("\n"));
   }
-  const { alertWebhook, sources, outgoingWebhooks = [] } = result.data;
+  const { alertWebhook, sources, outgoingWebhooks, ...others } = result.data;
   const found: Partial<Record<VariableName, string>> = {
     ...(alertWebhook && { ALERT_WEBHOOK_URL: alertWebhook.url, ALERT_WEBHOOK_SECRET: alertWebhook.secret }),
   };
-  for (const [option, variable] of Object.entries(VARIABLE_OF)) {
-    const value = result.data[option as keyof typeof VARIABLE_OF];
+  for (const [option, [variable]] of Object.entries(VARIABLES)) {
+    const value: unknown = (others as Partial<MirrorOptions>)[option as keyof MirrorOptions];
     if (value !== undefined && !(Array.isArray(value) && value.length === 0)) found[variable] = String(value);
   }
   const lists = {

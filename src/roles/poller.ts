@@ -5,15 +5,14 @@ import type { PollDeps } from "../poll/cycle/deps.ts";
 import type { Poller } from "../poll/leader/poller.ts";
 import { makeTicks } from "../poll/leader/ticks.ts";
 import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
-import type { Budget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
-import { makeTrackUsage } from "./counting.ts";
+import { makeBudgets } from "./counting.ts";
 import { meterAnswers } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
-import { composeOnDecisions, HOLDER, modesOf, openApplyPool } from "./role.ts";
+import { composeApply, HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
@@ -21,15 +20,13 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const { config, clock, logger, shutdown, metrics } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const trackUsage = makeTrackUsage(deps, pool);
-  const onDecisions = composeOnDecisions(deps, pool);
-  const apply = makeApply({ events: deliveryEvents, pool, logger, modes: modesOf(config), onDecisions });
-  const budgetOf = makeBudgets(deps);
+  const apply = composeApply(deps, pool);
+  const budgetOf = makeBudgets(deps, pool, config.writeThrough ? { shares: POLLER_SHARES } : {});
   const onAnswer = meterAnswers(metrics);
   const shared = { apply, ticks: makeTicks(), eventGraceSeconds: deps.eventGraceSeconds };
   const pollers = config.sources.map((source) => {
     const { sourceId, baseUrl } = source;
-    const budget = trackUsage({ budget: budgetOf(source), sourceId });
+    const budget = budgetOf(source);
     const client = makeProviderClient({ baseUrl, apiKey: keyOf(source), budget, clock, logger, onAnswer });
     const poller = makePoller({
       ...shared,
@@ -78,18 +75,4 @@ function ofSource({ config, pool, clock, logger }: CommandDeps, source: SourceCo
     webhooksConfigured: source.webhookSecrets.length > 0,
     assertOurs: () => assertOurs(pool, source),
   } satisfies Partial<PollDeps>;
-}
-
-/** Limits apply to an organization and mode, all keys together (spec, "Limits"). */
-function makeBudgets({ config, clock }: RoleDeps): (source: SourceConfig) => Budget {
-  const budgets = new Map<string, Budget>();
-  return ({ organization, mode }) => {
-    const owner = JSON.stringify([organization, mode]);
-    const known = budgets.get(owner);
-    if (known) return known;
-    const shares = config.writeThrough ? { shares: POLLER_SHARES } : {};
-    const budget = makeBudget({ clock, share: config.rateShare, ...shares });
-    budgets.set(owner, budget);
-    return budget;
-  };
 }

@@ -1,5 +1,7 @@
 import type { Mode } from "../domain/source/orderSource.ts";
 import { hostname } from "node:os";
+import { makeApply } from "../apply/apply.ts";
+import type { Apply } from "../apply/apply.ts";
 import type { Decision } from "../apply/applySubjects.ts";
 import { makeAnnouncer } from "../changes/announcements.ts";
 import { makePool } from "../database/database.ts";
@@ -9,6 +11,7 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
+import { deliveryEvents } from "../wire/events.ts";
 import { meterDecisions } from "./metering.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 
@@ -78,18 +81,22 @@ export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, Mo
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
 }
 
-/** What a process does with each committed batch of decisions: count, announce, forward. */
-export function composeOnDecisions(
-  { metrics, clock, shutdown, onDecisions }: RoleDeps,
-  pool: Pool,
-): (decisions: readonly Decision[]) => void {
+/** What applies input of the configured sources. Each committed batch of decisions is counted, announced and handed on. */
+export function composeApply(deps: RoleDeps, pool: Pool): Apply {
+  const { config, logger, metrics, clock, shutdown, onDecisions } = deps;
   const announcer = makeAnnouncer({ pool, clock });
   shutdown.onShutdown("announcements", () => announcer.close());
   const meter = meterDecisions(metrics, clock, onDecisions);
-  return (decisions) => {
-    announcer.announce(decisions);
-    meter(decisions);
-  };
+  return makeApply({
+    events: deliveryEvents,
+    pool,
+    logger,
+    modes: modesOf(config),
+    onDecisions(decisions) {
+      announcer.announce(decisions);
+      meter(decisions);
+    },
+  });
 }
 
 /** The queues of a process. */
