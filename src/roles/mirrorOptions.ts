@@ -72,7 +72,7 @@ export function readOptions(options: MirrorOptions): Config {
     ...(alertWebhook && { ALERT_WEBHOOK_URL: alertWebhook.url, ALERT_WEBHOOK_SECRET: alertWebhook.secret }),
   };
   for (const [option, [variable]] of Object.entries(VARIABLES)) {
-    const value: unknown = (others as Partial<MirrorOptions>)[option as keyof MirrorOptions];
+    const value = (others as Partial<MirrorOptions>)[option as keyof typeof VARIABLES];
     if (value !== undefined && !(Array.isArray(value) && value.length === 0)) found[variable] = String(value);
   }
   const lists = {
