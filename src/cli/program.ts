@@ -3,7 +3,7 @@ import { VERSION } from "../runtime/version.ts";
 
 type CommandFile = () => Promise<{ readonly register: (program: Command) => unknown }>;
 
-const roles: CommandFile = () => import("./commands/roles.ts");
+const roles: CommandFile = () => import("./input/service.ts");
 const setup: CommandFile = () => import("./commands/setup.ts");
 const orders: CommandFile = () => import("./commands/orders.ts");
 const periods: CommandFile = () => import("./commands/periods.ts");

@@ -6,8 +6,6 @@ export interface ServerFacts {
   readonly fsync: boolean;
   readonly fullPageWrites: boolean;
   readonly synchronousCommit: string;
-  /** The server's clock, seconds since 1970. */
-  readonly now: number;
 }
 
 export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
@@ -15,8 +13,7 @@ export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
     `select split_part(current_setting('server_version'), ' ', 1) as version,
        current_setting('fsync')::boolean as fsync,
        current_setting('full_page_writes')::boolean as "fullPageWrites",
-       current_setting('synchronous_commit') as "synchronousCommit",
-       extract(epoch from clock_timestamp())::float8 as "now"`,
+       current_setting('synchronous_commit') as "synchronousCommit"`,
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("a select without from returns one row");

@@ -1,50 +1,31 @@
-import { readFileSync } from "node:fs";
-import { buffer } from "node:stream/consumers";
 import { readFile, readdir } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { readSecretFile } from "../../runtime/config/environment.ts";
+import { refusedFolder } from "../../receive/refusedRequests.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { webhookUrl } from "../../runtime/config/sources.ts";
 import { identifyScheme, verifiesAll } from "../../signature/identify.ts";
-import type {
-  CapturedRequest,
-  Identification,
-  IdentifyOptions,
-  SchemeMatch,
-} from "../../signature/identify.ts";
+import type { CapturedRequest, Identification, SchemeMatch } from "../../signature/identify.ts";
 import { readConfig } from "../input/session.ts";
-import { parseCapturedRequest } from "../input/capturedRequest.ts";
 import { ProblemsFoundError, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
-import { refusedFolder } from "../../receive/refusedRequests.ts";
 
 interface Options {
-  readonly secretFile?: string;
   readonly url?: string;
   readonly source?: string;
   readonly json?: boolean;
 }
 
-const NEWLINE = 0x0a;
-
 const HELP = `
-Without a file it reads the refused requests that web stores under DATA_DIR while CAPTURE_REFUSED is set, and uses the configured secrets.
-A request in a file is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
-Add a second request with another body: it proves the result of the first.
-The secret comes from IDENTIFY_SECRET, from --secret-file, or from a prompt; never from a flag, where others see it.
-If the sender signs with a private key, give the public key: whpk_…, PEM, or base64 of its DER.
+It reads the refused requests that web stores under DATA_DIR while CAPTURE_REFUSED is set, and tries the configured secrets; or the one
+in IDENTIFY_SECRET, if the secret does not suit WEBHOOK_SCHEME yet.
+If the sender signs with a private key, the secret is the public key: whpk_…, PEM, or base64 of its DER.
 Nothing is sent anywhere. Exits with code 3 if no scheme matches.`;
 
 export function register(program: Command): void {
   program
     .command("identify-signature")
-    .argument(
-      "[files...]",
-      "captured requests of one endpoint; - reads one from stdin; none: the requests stored by web",
-    )
-    .description("find out how the provider signs webhooks, from captured requests and their secret")
-    .option("--secret-file <file>", "file that holds the endpoint's webhook secret")
+    .description("find out how the provider signs webhooks, from refused requests and their secret")
     .option(
       "--url <address>",
       "public address of the endpoint, for schemes that sign it (default: from PUBLIC_URL)",
@@ -52,39 +33,31 @@ export function register(program: Command): void {
     .option("--source <id>", "the source whose stored requests to use; required if there are several")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
-    .action(async (files: string[], options: Options) => {
-      const found = files.length === 0 ? await identifyKept(options) : await identifyFiles(files, options);
+    .action(async (options: Options) => {
+      const found = await identify(options);
       if (options.json === true) printJson(found);
       else printIdentification(found, options);
       if (found.matches.length === 0) throw new ProblemsFoundError("no scheme matches");
     });
 }
 
-async function identifyFiles(files: readonly string[], options: Options): Promise<Identification> {
-  const fromStdin = files.length === 1 && files[0] === "-";
-  const captures = fromStdin ? [await readStdin()] : files.map(readCapture);
-  const requests = captures.map(parseCapturedRequest);
-  const secret = await readSecret(options.secretFile, { mayAsk: !fromStdin });
-  return identify({ requests, secret, url: options.url, nowSeconds: Date.now() / 1_000 });
-}
-
 /**
  * Tries each stored request, newest first, with each secret of the source: any of them may be a stranger's. The
  * schemes that verify one are then tested on the others, and the one that verifies the most is identified.
  */
-async function identifyKept(options: Options): Promise<Identification> {
+async function identify(options: Options): Promise<Identification> {
   const config = readConfig();
   const { sourceId, requests } = await readKeptRequests(config.dataDir, options.source);
+  const given = (ENVIRONMENT["IDENTIFY_SECRET"] ?? "").trim();
   const configured = config.sources.find((source) => source.sourceId === sourceId)?.webhookSecrets ?? [];
-  const isGiven = options.secretFile !== undefined || ENVIRONMENT["IDENTIFY_SECRET"] !== undefined;
-  const secrets =
-    isGiven || configured.length === 0
-      ? [await readSecret(options.secretFile, { mayAsk: true })]
-      : configured;
-  const shared = {
-    url: options.url ?? webhookUrl(config.publicUrls, sourceId),
-    nowSeconds: Date.now() / 1_000,
-  };
+  const secrets = given === "" ? configured : [given];
+  if (secrets.length === 0) {
+    throw new ConfigurationError(`No webhook secret of ${sourceId} is configured.`, {
+      fix: "Put it into IDENTIFY_SECRET.",
+    });
+  }
+  const url = options.url ?? webhookUrl(config.publicUrls, sourceId);
+  const shared = { url, nowSeconds: Date.now() / 1_000 };
   printNotice(`Examining ${requests.length} refused requests of ${sourceId}.`);
   let likeliest: Identification | undefined;
   for (const request of requests) {
@@ -110,18 +83,6 @@ async function identifyKept(options: Options): Promise<Identification> {
   return likeliest ?? { matches: [], closest: null, lookedAt: [], tried: 0 };
 }
 
-/** Tries the bodies unchanged, then without the newline that editors and `echo` append to a file. */
-function identify(options: IdentifyOptions): Identification {
-  const found = identifyScheme(options);
-  if (found.matches.length > 0 || !options.requests.some(({ body }) => body.at(-1) === NEWLINE)) return found;
-  return identifyScheme({ ...options, requests: options.requests.map(withoutNewline) });
-}
-
-function withoutNewline(request: CapturedRequest): CapturedRequest {
-  const { body } = request;
-  return body.at(-1) === NEWLINE ? { ...request, body: body.subarray(0, -1) } : request;
-}
-
 function printIdentification(found: Identification, { url }: Options): void {
   const [best, ...others] = found.matches;
   if (best === undefined) {
@@ -133,7 +94,7 @@ function printIdentification(found: Identification, { url }: Options): void {
   printNotice(
     best.requests > 1
       ? `It verifies all ${best.requests} requests, and rejects their signatures on any other body.`
-      : "Add a second request with another body to prove it: one request cannot show what changes between requests.",
+      : "Wait for a second request with another body to prove it: one request cannot show what changes between requests.",
   );
   if (best.preset === null) printNotice(`The whole scheme: ${JSON.stringify(best.scheme)}`);
   for (const other of others) printNotice(`It also verifies as ${quote(other.setting)}.`);
@@ -151,15 +112,9 @@ function printFailure({ lookedAt, tried, closest }: Identification, url: string 
       ? "  No header is long enough to hold a signature."
       : `  Searched: ${lookedAt.join(", ")}; tried ${tried.toLocaleString("en")} schemes.`,
   );
-  printNotice(
-    "  fix: check that the secret is this endpoint's, and that the body is byte for byte what was received",
-  );
-  printNotice("       (not reformatted by a tool that parses JSON).");
-  if (url === undefined) {
-    printNotice(
-      "       Schemes that sign the endpoint's address were not tried; give the address with --url.",
-    );
-  }
+  printNotice("  fix: check that the secret is this endpoint's.");
+  if (url === undefined)
+    printNotice("       Schemes that sign the endpoint's address need it: PUBLIC_URL or --url.");
 }
 
 function describeAge({ ageSeconds, toleranceSeconds }: SchemeMatch): string {
@@ -173,47 +128,11 @@ function quote(setting: string): string {
   return setting.startsWith("{") ? `'${setting}'` : setting;
 }
 
-async function readStdin(): Promise<Buffer> {
-  if (process.stdin.isTTY) printNotice("Paste the request, then press Ctrl-D.");
-  return buffer(process.stdin);
-}
-
-function readCapture(file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    throw new ConfigurationError(`The captured request ${file} cannot be read.`, { cause: error });
-  }
-}
-
-async function readSecret(file: string | undefined, { mayAsk }: { mayAsk: boolean }): Promise<string> {
-  const fromEnvironment = (ENVIRONMENT["IDENTIFY_SECRET"] ?? "").trim();
-  if (file !== undefined) {
-    const found = readSecretFile(file);
-    if ("text" in found) return found.text;
-    throw new ConfigurationError(`--secret-file names ${file}, which ${found.problem}.`);
-  }
-  if (fromEnvironment !== "") return fromEnvironment;
-  if (mayAsk && process.stdin.isTTY) {
-    const typed = (await promptSecret("Webhook secret (not shown): ")).trim();
-    if (typed !== "") return typed;
-  }
-  throw new ConfigurationError("No webhook secret was given.", {
-    fix: "Put it into IDENTIFY_SECRET, or into a file and name the file with --secret-file.",
-  });
-}
-
-/** What web has kept of one source's refused requests, newest first; at least one. */
-export interface KeptRequests {
-  readonly sourceId: string;
-  readonly requests: readonly CapturedRequest[];
-}
-
 /**
- * Reads what CAPTURE_REFUSED has web keep under `dataDir`, of the named source or of the only one. Throws ConfigurationError
- * when nothing is kept, or when it is not clear which source is meant.
+ * Reads what CAPTURE_REFUSED has web keep under `dataDir`, of the named source or of the only one, newest first. Throws
+ * ConfigurationError when nothing is kept, or when it is not clear which source is meant.
  */
-export async function readKeptRequests(dataDir: string, named: string | undefined): Promise<KeptRequests> {
+async function readKeptRequests(dataDir: string, named: string | undefined) {
   const folder = refusedFolder(dataDir);
   const kept = await readFolder(folder);
   const sourceIds = named === undefined ? [...new Set(kept.map(({ sourceId }) => sourceId))] : [named];
@@ -228,9 +147,17 @@ export async function readKeptRequests(dataDir: string, named: string | undefine
   throw new ConfigurationError(
     `No refused request${named === undefined ? "" : ` of ${named}`} is kept in ${folder}.`,
     {
-      fix: "Set CAPTURE_REFUSED=10 where web runs, restart it, wait for the next event, and run this with the same DATA_DIR. Or name a file with a captured request; - reads one from stdin.",
+      fix: "Set CAPTURE_REFUSED=10 where web runs, restart it, wait for the next event, and run this with the same DATA_DIR.",
     },
   );
+}
+
+/** As receive/refusedRequests.ts writes it. */
+interface StoredRequest {
+  readonly source: string;
+  readonly target: string;
+  readonly headers: NodeJS.Dict<string[]>;
+  readonly bodyBase64: string;
 }
 
 async function readFolder(folder: string): Promise<{ sourceId: string; request: CapturedRequest }[]> {
@@ -247,47 +174,11 @@ async function readFolder(folder: string): Promise<{ sourceId: string; request: 
     .toReversed();
   const kept = newestFirst.map(async (name) => {
     // Web may have removed it meanwhile.
-    const bytes = await readFile(path.join(folder, name)).catch(() => undefined);
-    if (bytes === undefined) return [];
-    const { source } = JSON.parse(bytes.toString("utf8")) as { source: string };
-    return [{ sourceId: source, request: parseCapturedRequest(bytes) }];
+    const text = await readFile(path.join(folder, name), "utf8").catch(() => undefined);
+    if (text === undefined) return [];
+    const { source, headers, target, bodyBase64 } = JSON.parse(text) as StoredRequest;
+    const body = Buffer.from(bodyBase64, "base64");
+    return [{ sourceId: source, request: { headersDistinct: headers, body, target } }];
   });
   return (await Promise.all(kept)).flat();
-}
-
-const ENTER = new Set(["\r", "\n"]);
-const END_OF_INPUT = "\u0004";
-const INTERRUPT = "\u0003";
-const ERASE = new Set(["\u007f", "\b"]);
-
-/** Asks for a secret on the terminal without showing it. Throws ConfigurationError if the user cancels. */
-export function promptSecret(question: string): Promise<string> {
-  const { stdin } = process;
-  // Switch to raw mode before asking: otherwise the terminal echoes whatever is typed early.
-  stdin.setRawMode(true).setEncoding("utf8").resume();
-  process.stderr.write(question);
-  return new Promise((resolve, reject) => {
-    let typed = "";
-    const finish = () => {
-      stdin.off("data", read);
-      stdin.setRawMode(false).pause();
-      process.stderr.write("\n");
-    };
-    const read = (text: string) => {
-      for (const character of text) {
-        if (ENTER.has(character)) {
-          finish();
-          resolve(typed);
-          return;
-        }
-        if (character === INTERRUPT || character === END_OF_INPUT) {
-          finish();
-          reject(new ConfigurationError("No secret was given."));
-          return;
-        }
-        typed = ERASE.has(character) ? typed.slice(0, -1) : typed + character;
-      }
-    };
-    stdin.on("data", read);
-  });
 }

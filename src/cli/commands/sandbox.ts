@@ -24,34 +24,37 @@ It sends events to the webhook endpoints that you add, here or on its page:
     -d '{"mode":"live","url":"http://127.0.0.1:3000/webhooks/live","secret":"whsec_…"}'
 GET /_sandbox/help lists its other controls.`;
 
+interface Options {
+  readonly traffic: number;
+  readonly speed: number;
+}
+
+interface TriggerOptions {
+  readonly order?: string;
+  readonly json?: boolean;
+}
+
 /** `sandbox` runs only the provider, to develop an integration against; `trigger` makes it misbehave. */
 export function register(program: Command): void {
   program
     .command("sandbox")
-    .description("run only the sandbox provider, on SANDBOX_PORT")
-    .option(
-      "--traffic <orders>",
-      "orders per minute that the seeded business creates automatically",
-      parseAmount,
-      0,
-    )
-    .option(
-      "--speed <factor>",
-      "how much faster than real time couriers move; 0: they do not move",
-      parseAmount,
-      1,
-    )
-    .option(
-      "--host <address>",
-      "the address to listen on; its control page answers this machine only",
-      "127.0.0.1",
-    )
+    .description("run only the sandbox provider, on SANDBOX_PORT of this machine")
+    .option("--traffic <orders>", "orders per minute that the seeded business creates", parseAmount, 0)
+    .option("--speed <factor>", "how much faster than real time couriers move; 0: not at all", parseAmount, 1)
     .addHelpText("after", HELP)
     .action(runSandbox);
-  registerTrigger(program);
+  program
+    .command("trigger")
+    .argument("[scenario]", "name of the scenario; without it, lists all")
+    .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
+    .option("--order <reference>", "the affected order; default: one that suits the scenario")
+    .option("--json", "print JSON")
+    .action((name: string | undefined, options: TriggerOptions) =>
+      name === undefined ? list(options) : trigger(name, options),
+    );
 }
 
-async function runSandbox(options: SandboxCommandOptions): Promise<void> {
+async function runSandbox({ traffic, speed }: Options): Promise<void> {
   const config = readConfig();
   const logger = makeLogger({ level: config.logLevel, format: config.logFormat, service: "sandbox" });
   const shutdown = makeShutdown({ logger });
@@ -59,15 +62,9 @@ async function runSandbox(options: SandboxCommandOptions): Promise<void> {
   try {
     const database = await openDatabase(config);
     shutdown.onShutdown("database", () => database.close());
-    const sandbox = await startSandbox({
-      databaseUrl: database.url,
-      host: options.host,
-      port: config.sandboxPort,
-      seed: config.sandboxSeed,
-      trafficPerMinute: options.traffic,
-      speed: options.speed,
-      logger,
-    });
+    const { sandboxPort: port, sandboxSeed: seed } = config;
+    const world = { seed, speed, trafficPerMinute: traffic };
+    const sandbox = await startSandbox({ databaseUrl: database.url, port, ...world, logger });
     shutdown.onShutdown("sandbox", () => sandbox.close());
     printLine(`The sandbox answers on ${sandbox.url}; control it on ${sandbox.url}/_sandbox.`);
     printLine("Keys: dos_live_sandbox, dos_test_sandbox.");
@@ -78,53 +75,13 @@ async function runSandbox(options: SandboxCommandOptions): Promise<void> {
   }
 }
 
-interface SandboxCommandOptions {
-  readonly traffic: number;
-  readonly speed: number;
-  readonly host: string;
-}
-
 function parseAmount(text: string): number {
   const amount = text.trim() === "" ? Number.NaN : Number(text);
   if (amount >= 0 && amount <= AMOUNT_MAX) return amount;
   throw new InvalidArgumentError(`It must be a number from 0 to ${AMOUNT_MAX}.`);
 }
 
-interface Options {
-  readonly order?: string;
-  readonly url?: string;
-  readonly json?: boolean;
-}
-
-function registerTrigger(program: Command): void {
-  program
-    .command("trigger")
-    .argument("[scenario]", "name of the scenario; without it, lists all")
-    .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
-    .option("--order <reference>", "the affected order; default: one that suits the scenario")
-    .option(
-      "--url <address>",
-      "the sandbox's address; default: that of the demo in this folder, or SANDBOX_PORT on this machine",
-    )
-    .option("--json", "print JSON")
-    .action(async (name: string | undefined, options: Options) => {
-      if (name === undefined) {
-        list(options);
-        return;
-      }
-      const config = readConfig();
-      const demo = await findRunningDemo(config.dataDir);
-      const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
-      const report = await askSandbox<ScenarioReport>(sandboxUrl, {
-        path: "/scenarios",
-        body: { scenario: name, reference: options.order },
-      });
-      if (options.json === true) printJson(report);
-      else printReport(report);
-    });
-}
-
-function list({ json }: Options): void {
+function list({ json }: TriggerOptions): void {
   if (json === true) {
     printJson(SCENARIOS.map(({ name, summary, expect }) => ({ name, summary, expect })));
     return;
@@ -139,10 +96,14 @@ function list({ json }: Options): void {
   printNotice("order-mirror trigger NAME [--order REFERENCE]");
 }
 
-function printReport(report: ScenarioReport): void {
+async function trigger(name: string, { order, json }: TriggerOptions): Promise<void> {
+  const config = readConfig();
+  const sandboxUrl = findSandbox({ ...config, ...(await findRunningDemo(config.dataDir)) });
+  const body = { scenario: name, reference: order };
+  const report = await askSandbox<ScenarioReport>(sandboxUrl, { path: "/scenarios", body });
+  if (json === true) return printJson(report);
   const { scenario, reference, from, to, summary, expect } = report;
-  const move = from === to ? from : `${from} → ${to}`;
-  printLine(`${scenario}: order ${reference}, ${move}`);
+  printLine(`${scenario}: order ${reference}, ${from === to ? from : `${from} → ${to}`}`);
   printLine(`  ${summary}`);
   printLine(`  Expected: ${expect}`);
   printNotice(`Next: order-mirror tail --order ${shellWord(reference)}`);
@@ -152,17 +113,9 @@ function printReport(report: ScenarioReport): void {
 const ANSWER_TIMEOUT_MS = 15_000;
 const [MARK_HEADER] = Object.keys(MARK);
 
-/**
- * The sandbox's URL: `given`, or the configured provider if it is on this machine, or SANDBOX_PORT on this machine.
- * Throws ConfigurationError for any other machine: an injected fault must never reach a real provider.
- */
-export function findSandbox(given: string | undefined, config: Config): string {
-  const configured = config.sources.map((source) => source.baseUrl).find(isOnThisMachine);
-  const address = (given ?? configured ?? `http://127.0.0.1:${config.sandboxPort}`).replace(/\/+$/, "");
-  if (isOnThisMachine(address)) return address;
-  throw new ConfigurationError(`${address} is not on this machine; only a local sandbox can be controlled.`, {
-    fix: "Start one with `order-mirror sandbox` or `order-mirror demo`.",
-  });
+/** The configured provider if it is on this machine, or SANDBOX_PORT: a fault must never reach a real provider. */
+export function findSandbox({ sources, sandboxPort }: Pick<Config, "sources" | "sandboxPort">): string {
+  return sources.map(({ baseUrl }) => baseUrl).find(isOnThisMachine) ?? `http://127.0.0.1:${sandboxPort}`;
 }
 
 /**
@@ -185,8 +138,7 @@ export async function askSandbox<Result>(
   throw new ConfigurationError(message);
 }
 
-const START =
-  "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url says where it is.";
+const START = "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT says where it is.";
 
 async function post(url: string, body: unknown): Promise<Response> {
   try {

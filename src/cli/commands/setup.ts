@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { describeConfig } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
-import { alignColumns, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import { migrateAll } from "../../roles/createMirror.ts";
 import { withDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
@@ -11,29 +11,6 @@ import { UnavailableError } from "../../domain/errors.ts";
 
 /** What an operator needs around the processes: `config`, `migrate`, `psql` and `openapi`. */
 export function register(program: Command): void {
-  registerMigrate(program);
-  registerConfig(program);
-  registerPsql(program);
-  registerOpenapi(program);
-}
-
-function registerConfig(program: Command): void {
-  program
-    .command("config")
-    .description("show the configuration in force and the origin of each value, with secrets hidden")
-    .option("--json", "print JSON")
-    .action((options: { json?: boolean }) => {
-      const rows = describeConfig(readConfig(), ENVIRONMENT);
-      if (options.json === true) {
-        printJson(rows);
-        return;
-      }
-      const lines = alignColumns(rows.map((row) => [row.name, row.value, row.source]));
-      for (const line of lines) printLine(line);
-    });
-}
-
-function registerMigrate(program: Command): void {
   program
     .command("migrate")
     .description("bring the database to the newest schema; run it before each release")
@@ -48,22 +25,35 @@ function registerMigrate(program: Command): void {
       printLine(ran.length === 0 ? "The database is current." : `Ran ${ran.join(", ")}.`);
       if (roles !== null) printLine("The process roles have their rights.");
     });
-}
-
-/** `psql`: SQL on the mirror, wherever its database is. */
-function registerPsql(program: Command): void {
+  program
+    .command("config")
+    .description("show the configuration in force and the origin of each value, with secrets hidden")
+    .option("--json", "print JSON")
+    .action((options: { json?: boolean }) => {
+      const rows = describeConfig(readConfig(), ENVIRONMENT);
+      if (options.json === true) printJson(rows);
+      else printTable(rows.map((row) => [row.name, row.value, row.source]));
+    });
   program
     .command("psql")
     .argument("[arguments...]", "forwarded to psql, such as -c 'table reporting.sync_status'")
     .allowUnknownOption()
     .description("open psql on the mirror's database; without psql, print its address")
-    .action((args: readonly string[]) =>
-      withMirror(async ({ databaseUrl }) => {
-        const code = await runPsql(databaseUrl, args);
-        if (code === undefined) printAddress(databaseUrl);
-        else process.exitCode = code;
-      }),
-    );
+    .action((args: readonly string[]) => withMirror(({ databaseUrl }) => openPsql(databaseUrl, args)));
+  program
+    .command("openapi")
+    .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
+    .action(async () => printJson((await import("../../api/openapi.ts")).describeApi()));
+}
+
+async function openPsql(databaseUrl: string, args: readonly string[]): Promise<void> {
+  const code = await runPsql(databaseUrl, args);
+  if (code !== undefined) return void (process.exitCode = code);
+  printLine(databaseUrl);
+  printNotice(
+    "psql is not installed here; any client of Postgres takes the address above, password included.",
+  );
+  printNotice("An embedded Postgres answers only while order-mirror runs.");
 }
 
 /** The exit code of psql; undefined where it is not installed. */
@@ -86,19 +76,4 @@ function runPsql(databaseUrl: string, args: readonly string[]): Promise<number |
     });
     child.once("exit", (code) => resolve(code ?? 1));
   }).finally(() => process.off("SIGINT", ignore));
-}
-
-function printAddress(databaseUrl: string): void {
-  printLine(databaseUrl);
-  printNotice(
-    "psql is not installed here; any client of Postgres takes the address above, password included.",
-  );
-  printNotice("An embedded Postgres answers only while order-mirror runs.");
-}
-
-function registerOpenapi(program: Command): void {
-  program
-    .command("openapi")
-    .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
-    .action(async () => printJson((await import("../../api/openapi.ts")).describeApi()));
 }

@@ -1,8 +1,11 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findAddressProblem, trimAddress } from "../../runtime/config/sources.ts";
-import { examine, toRemark } from "./check.ts";
-import type { CheckFinding, Level, Patient } from "./check.ts";
+import { examine, ok, toRemark, warning } from "./check.ts";
+import type { Check, CheckFinding, Level, Patient, Remark } from "./check.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { SourceFacts } from "../../health/condition.ts";
+import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
 import { ProblemsFoundError, countOf, makePaint } from "../output/terminal.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 import { readConfig } from "../input/session.ts";
@@ -16,9 +19,8 @@ import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";
 import { readHealth } from "../commands/status.ts";
-import { mirrorCheck, singleReadCheck } from "./mirrorChecks.ts";
 import { endpointCheck, providerCheck } from "./outsideChecks.ts";
-import { loginCheck, migrationsCheck, postgresCheck, readerCheck, secretsCheck } from "./serverChecks.ts";
+import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
 
 const NAME_WIDTH = 18;
 
@@ -79,9 +81,44 @@ export interface Examination {
   readonly skipped: readonly string[];
 }
 
-const SERVER_CHECKS = [postgresCheck, migrationsCheck, secretsCheck];
+/** The conditions that hold or begin to, each under the name of its area; and how far each source is complete. */
+const mirrorCheck: Check = {
+  name: "mirror",
+  async run(patient) {
+    const { facts, holding, beginning } = await patient.health();
+    return [
+      ...holding.map(({ condition, cause, remedy }): Remark => {
+        const level = condition.severity === "critical" ? "problem" : "warning";
+        return { check: condition.area, level, sentence: cause, fix: remedy, condition: condition.name };
+      }),
+      ...beginning.map(({ condition, cause, remedy }) => ({
+        ...warning(`Watching: ${cause}`, remedy),
+        check: condition.area,
+      })),
+      ...(facts.sources.length === 0 ? [ok("There is no source yet.")] : []),
+      ...facts.sources.flatMap(describeSource),
+    ];
+  },
+};
+
+function describeSource(source: SourceFacts): Remark[] {
+  const { sourceId, safeThrough, wrongSignatures, configured } = source;
+  const complete =
+    safeThrough === null
+      ? "not verified yet; expect the first proof within a quarter of an hour"
+      : `complete up to ${formatInstant(safeThrough, 0)}`;
+  const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
+  const silent = warning(
+    `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
+    `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
+  );
+  const isSilent = configured === true && describeWebhooks(source) === "never-seen";
+  return [ok(`${sourceId}: ${complete}.${forged}`), ...(isSilent ? [{ ...silent, check: "events" }] : [])];
+}
+
+const SERVER_CHECKS = [postgresCheck, migrationsCheck];
 /** They need current tables. */
-const CONTENT_CHECKS = [loginCheck, readerCheck, providerCheck, endpointCheck, mirrorCheck, singleReadCheck];
+const CONTENT_CHECKS = [loginCheck, readerCheck, providerCheck, endpointCheck, mirrorCheck];
 const namesOf = (checks: readonly { name: string }[]) => checks.map(({ name }) => name);
 
 const CONNECTIONS = 4;

@@ -12,12 +12,11 @@ import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
-import { SKEW_NOTED_SECONDS } from "./serverChecks.ts";
-import { judgeSingleRead } from "./mirrorChecks.ts";
 import { readBytes } from "../../runtime/http/readBytes.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
 import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
+const SKEW_NOTED_SECONDS = 5;
 const SKEW_HARMFUL_SECONDS = 30;
 
 /**
@@ -54,29 +53,27 @@ async function examineSource(
     await assertOurs(pool, source);
     await checkOrganization({ pool, client, sourceId }, signal);
     const { data } = await client.listBranches({}, { signal });
-    const single = await readNewestOrder(pool, { client, sourceId, signal });
-    const skew = judgeSkew(client);
-    if (skew.some(({ level }) => level !== "ok")) return [...single, ...skew];
-    return [ok(`${sourceId}: the key works and sees ${data.length} branches.`), ...single, ...skew];
+    await readNewestOrder(pool, { client, sourceId, signal });
+    return judgeSkew(client) ?? [ok(`${sourceId}: the key works and sees ${data.length} branches.`)];
   } catch (error) {
-    return [explain(error, source), ...judgeSkew(client).filter(({ level }) => level !== "ok")];
+    return [explain(error, source), ...(judgeSkew(client) ?? [])];
   }
 }
 
-/** Returns a remark only if the order could not be read and nothing else is wrong; throws otherwise. */
+const NOT_FOUND_CODE = "order_not_found";
+
+/** Throws only what is wrong with the key or the address: one order may be unreadable for reasons of its own. */
 async function readNewestOrder(
   pool: Pool,
   { client, sourceId, signal }: { client: ProviderClient; sourceId: string; signal: AbortSignal },
-): Promise<Remark[]> {
+): Promise<void> {
   const reference = await readNewestReference(pool, sourceId);
-  if (reference === undefined) return [];
+  if (reference === undefined) return;
   try {
     await client.getOrder(reference, { signal });
-    return [];
   } catch (error) {
-    const remark = judgeSingleRead(error, { sourceId, reference });
-    if (remark === undefined) throw error;
-    return [remark];
+    if (!(error instanceof ProviderError)) throw error;
+    if (error.failure === "key_refused" || error.code === NOT_FOUND_CODE) throw error;
   }
 }
 
@@ -105,12 +102,11 @@ function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Rem
   throw error;
 }
 
-function judgeSkew({ providerClock }: ProviderClient): Remark[] {
-  const skew = providerClock.skewSeconds();
-  if (skew === null) return [];
+/** Undefined while this machine's clock is right, or the provider's is not known. */
+function judgeSkew({ providerClock }: ProviderClient): Remark[] | undefined {
+  const skew = providerClock.skewSeconds() ?? 0;
   const seconds = Math.abs(skew);
-  if (seconds <= SKEW_NOTED_SECONDS)
-    return [ok(`The clock is within ${SKEW_NOTED_SECONDS} s of the provider's.`)];
+  if (seconds <= SKEW_NOTED_SECONDS) return undefined;
   const sentence = `This machine's clock is ${Math.round(seconds)} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`;
   const fix =
     "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their signing times seem too far away.";

@@ -3,21 +3,15 @@ import { examineSchema } from "../../database/migrations.ts";
 import { mayWorkersEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
-import type { Config } from "../../runtime/config/config.ts";
 
-export const SKEW_NOTED_SECONDS = 5;
-
-/** Postgres itself: version, durability, clock. */
+/** Postgres itself: version and durability. */
 export const postgresCheck: Check = {
   name: "postgres",
-  async run({ pool, database, clock }) {
-    const askedAt = millisFromInstant(clock.now()) / 1_000;
+  async run({ pool, database }) {
     const facts = await readServerFacts(pool);
-    const answeredAt = millisFromInstant(clock.now()) / 1_000;
-    const remarks = [...judgeDurability(facts), ...judgeClock(facts.now, askedAt, answeredAt)];
+    const remarks = judgeDurability(facts);
     if (remarks.length > 0) return remarks;
     const place = database.embedded ? "embedded" : "DATABASE_URL";
     return [ok(`PostgreSQL ${facts.version} (${place}), synchronous_commit ${facts.synchronousCommit}.`)];
@@ -41,19 +35,6 @@ function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerFac
     ...(fsync ? [] : [noFsync]),
     ...(fullPageWrites ? [] : [tornPages]),
     ...(synchronousCommit === "off" ? [noWait] : []),
-  ];
-}
-
-/** The server read its clock at some moment between question and answer. */
-function judgeClock(serverNow: number, askedAt: number, answeredAt: number): Remark[] {
-  const skew =
-    serverNow < askedAt ? askedAt - serverNow : serverNow > answeredAt ? serverNow - answeredAt : 0;
-  if (skew <= SKEW_NOTED_SECONDS) return [];
-  return [
-    warning(
-      `The clock of the Postgres server differs from this machine's by ${Math.round(skew)} s.`,
-      "Run a time service (chrony, systemd-timesyncd) on both.",
-    ),
   ];
 }
 
@@ -114,37 +95,4 @@ export const readerCheck: Check = {
 function prepareReader({ embedded }: Patient["database"]): string {
   const call = "call mirror.prepare_reader();";
   return embedded ? `psql: ${call}` : `psql "$DATABASE_URL" -c '${call}', as a user who may create roles.`;
-}
-
-/** A secret with fewer different characters is a pattern, whatever its length. */
-const DIFFERENT_MIN = 6;
-const PASSWORD_LENGTH_ADVISED = 16;
-
-/** Checks whether passwords and tokens can be guessed. */
-export const secretsCheck: Check = {
-  name: "secrets",
-  run({ config }) {
-    const remarks = listWeak(config);
-    return Promise.resolve(
-      remarks.length > 0 ? remarks : [ok("No password or token is too short or a simple pattern.")],
-    );
-  },
-};
-
-function listWeak({ opsPassword, opsViewerPassword, metricsToken, apiTokens }: Config): Remark[] {
-  const passwords = [
-    { name: "OPS_PASSWORD", secret: opsPassword ?? "" },
-    { name: "OPS_VIEWER_PASSWORD", secret: opsViewerPassword ?? "" },
-  ].filter(({ secret }) => secret !== "");
-  const tokens = [
-    ...(metricsToken === null ? [] : [{ name: "METRICS_TOKEN", secret: metricsToken }]),
-    ...apiTokens.map(({ token }, place) => ({ name: `Entry ${place + 1} of API_TOKENS`, secret: token })),
-  ];
-  const patterns = [...passwords, ...tokens].filter(({ secret }) => new Set(secret).size < DIFFERENT_MIN);
-  const short = passwords.filter(({ secret }) => secret.length < PASSWORD_LENGTH_ADVISED);
-  const fix = "Create a new one with: openssl rand -hex 24";
-  return [
-    ...patterns.map(({ name }) => warning(`${name} repeats only a few characters.`, fix)),
-    ...short.map(({ name }) => warning(`${name} has fewer than ${PASSWORD_LENGTH_ADVISED} characters.`, fix)),
-  ];
 }

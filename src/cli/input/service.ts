@@ -1,15 +1,14 @@
-import { migrateAll } from "../../roles/createMirror.ts";
+import type { Command } from "commander";
+import { composeMirror, migrateAll } from "../../roles/createMirror.ts";
+import type { MirrorDeps, Parts } from "../../roles/createMirror.ts";
 import { openDatabase } from "../../roles/openDatabase.ts";
-import { composeMirror } from "../../roles/createMirror.ts";
-import type { MirrorDeps } from "../../roles/createMirror.ts";
-import type { Parts } from "../../roles/createMirror.ts";
 import { answerOnly, serve } from "../../roles/serve.ts";
 import type { WebAddress } from "../../roles/serve.ts";
 import { provideCredentials } from "../../runtime/config/credentials.ts";
 import type { MadeCredentials } from "../../runtime/config/credentials.ts";
 import { checkAddress } from "../../runtime/http/checkAddress.ts";
 import { listen } from "../../runtime/http/httpServer.ts";
-import { ALL_GROUPS, readLogin, tellMissingGroups } from "../../database/logins.ts";
+import { ALL_GROUPS, listNeededGroups, readLogin, tellMissingGroups } from "../../database/logins.ts";
 import type { Group } from "../../database/logins.ts";
 import { assertMigrated } from "../../database/migrations.ts";
 import { withPool } from "../../database/database.ts";
@@ -17,15 +16,62 @@ import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { requireSources } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/config/variables.ts";
 import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import type { Shutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { readConfig } from "./session.ts";
 import { alignColumns, printNotice } from "../output/terminal.ts";
 
-const COMMAND_TIMEOUT_MS = 30_000;
+const RIGHTS_POOL = { purpose: "rights", max: 1, statementTimeoutMs: 30_000 };
+
+/**
+ * `up`, `web`, `worker`, `poller`: the parts of the product, in one process or several.
+ */
+export function register(program: Command): void {
+  for (const service of Object.keys(ROLES) as Role[])
+    program
+      .command(service)
+      .description(ROLES[service].description)
+      .action(() => runRole(service));
+}
+
+/** The role that is exposed to strangers holds no provider key that it does not use. */
+const ROLES = {
+  up: {
+    description: "run everything in one process: webhooks, worker, poller, read API, ops",
+    parts: { worker: true, poller: true },
+    keysFor: "reading",
+  },
+  web: {
+    description: "run the web process: webhooks, read API, ops pages",
+    parts: {},
+    keysFor: "writing",
+  },
+  worker: {
+    description: "run a worker: applies events to the mirror",
+    parts: { web: false, worker: true },
+    keysFor: "nothing",
+  },
+  poller: {
+    description: "run a poller: reads what events lost; one of several leads",
+    parts: { web: false, poller: true },
+    keysFor: "reading",
+  },
+} as const;
+type Role = keyof typeof ROLES;
+
+function runRole(service: Role): Promise<void> {
+  const { parts, keysFor } = ROLES[service];
+  const migrates = service === "up";
+  const config = readConfig();
+  requireSources(config, keysFor);
+  const groups = listNeededGroups(service, { writesThrough: config.writeThrough });
+  const start = (own: Service) => startMirror(own, parts);
+  return runService({ service, config, migrates, groups, start });
+}
 
 /** A process with its database, in which a mirror is to start. */
 export interface Service extends MirrorDeps {
@@ -74,7 +120,8 @@ export async function runService(options: {
     else for (const remark of await assertMigrated(database.url)) logger.warn(remark);
     const groups = options.groups ?? ALL_GROUPS;
     const databaseUrl = await database.enterAs(service, groups);
-    await tellOfRights({ groups, databaseUrl, logger });
+    const login = await withPool({ url: databaseUrl, ...RIGHTS_POOL }, readLogin);
+    for (const { sentence, fix } of tellMissingGroups(login, groups)) logger.error({ fix }, sentence);
     await start({ config, databaseUrl, ownerUrl: database.url, logger, shutdown });
   } catch (error) {
     // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
@@ -87,21 +134,6 @@ export async function runService(options: {
       fix: "Start the process again; `order-mirror doctor` checks Postgres and the queue.",
     });
   }
-}
-
-async function tellOfRights(deps: {
-  groups: readonly Group[];
-  databaseUrl: string;
-  logger: Logger;
-}): Promise<void> {
-  const options = {
-    url: deps.databaseUrl,
-    purpose: "rights",
-    max: 1,
-    statementTimeoutMs: COMMAND_TIMEOUT_MS,
-  };
-  const login = await withPool(options, readLogin);
-  for (const { sentence, fix } of tellMissingGroups(login, deps.groups)) deps.logger.error({ fix }, sentence);
 }
 
 /**
@@ -133,25 +165,20 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   return web;
 }
 
-const TOKENS_SHOWN = 5;
-
 /** Names new credentials and their file. Shows them once, to a terminal only: a log is read by others, and kept. */
 function printCredentials(made: MadeCredentials, file: string): void {
-  const tokens = Object.entries(made.apiTokens);
-  const rows = [
-    ...(made.opsPassword === undefined ? [] : [["operator of /ops", made.opsPassword]]),
-    ...(made.opsViewerPassword === undefined ? [] : [["viewer of /ops", made.opsViewerPassword]]),
-    ...tokens.slice(0, TOKENS_SHOWN).map(([sourceId, token]) => [`/v1, source ${sourceId}`, token]),
-    ...(made.metricsToken === undefined ? [] : [["/metrics", made.metricsToken]]),
+  const rows: (readonly [name: string, secret: string | undefined])[] = [
+    ["operator of /ops", made.opsPassword],
+    ["viewer of /ops", made.opsViewerPassword],
+    ...Object.entries(made.apiTokens).map(([sourceId, token]) => [`/v1, source ${sourceId}`, token] as const),
+    ["/metrics", made.metricsToken],
   ];
   const isTerminal = process.stderr.isTTY;
-  printNotice();
-  printNotice("No passwords or tokens are configured, so these were created. They are stored in");
-  printNotice(`${file}, which only this account can read.`);
-  printNotice();
-  for (const line of alignColumns(rows.map(([name = "", secret = ""]) => [name, isTerminal ? secret : ""])))
-    printNotice(`  ${line}`);
-  if (tokens.length > TOKENS_SHOWN)
-    printNotice(`  and those of ${tokens.length - TOKENS_SHOWN} more sources`);
+  const shown = rows.flatMap(([name, secret]) =>
+    secret === undefined ? [] : [[name, isTerminal ? secret : ""]],
+  );
+  printNotice("\nNo passwords or tokens are configured, so these were created. They are stored in");
+  printNotice(`${file}, which only this account can read.\n`);
+  for (const line of alignColumns(shown)) printNotice(`  ${line}`);
   printNotice();
 }

@@ -175,23 +175,3 @@ export async function noteRefetchFailure(
   );
   return rows[0]?.failures ?? 0;
 }
-
-/** An order whose single read failed more than once in a row. */
-export interface FailingRead {
-  readonly sourceId: string;
-  readonly reference: string;
-  readonly failures: number;
-  readonly lastError: string;
-}
-
-const FAILING_MAX = 200;
-
-/** The most frequent failures first, at most 200. */
-export async function readFailing(pool: Pool): Promise<FailingRead[]> {
-  const { rows } = await pool.query<FailingRead>(
-    `select source_id as "sourceId", reference, failures, last_error as "lastError" from mirror.refetches
-     where failures > 1 order by failures desc, source_id, reference limit $1`,
-    [FAILING_MAX],
-  );
-  return rows;
-}

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, onTestFinished } from "vitest";
@@ -113,9 +113,7 @@ it("identify-signature finds the scheme from captured refused requests, which ar
   expect(found.code).toBe(0);
   const [, setting = ""] = /^WEBHOOK_SCHEME='(.*)'$/m.exec(found.stdout) ?? [];
   expect(JSON.parse(setting)).toMatchObject({ header: "x-courier-proof", signed: "{timestamp}|{body}" });
-  const secretFile = path.join(dataDir, "wrong-secret");
-  await writeFile(secretFile, "not the secret of this endpoint", { mode: 0o600 });
-  const wrong = await runProgram(["identify-signature", "--secret-file", secretFile], env);
+  const wrong = await runProgram(["identify-signature"], { ...env, IDENTIFY_SECRET: "not of this endpoint" });
   expect({ code: wrong.code, explained: wrong.stderr.includes("No scheme produces this signature") }).toEqual(
     {
       code: 3,

@@ -122,26 +122,6 @@ describe("doctor", () => {
     expect(rows).toEqual([]);
   });
 
-  it("reports short or patterned passwords and tokens without showing them", async () => {
-    const weak = {
-      OPS_PASSWORD: "twelve chars",
-      OPS_VIEWER_PASSWORD: "abababababababababab",
-      API_TOKENS: "0123456789abcdef,aaaaaaaaaaaaaaaaaaaa",
-    };
-    const { findings } = await run(makeEnv(weak));
-    const secrets = findings.filter(({ check }) => check === "secrets");
-    expect(secrets.map(({ level, sentence }) => `${level}: ${sentence}`)).toEqual([
-      "warning: OPS_VIEWER_PASSWORD repeats only a few characters.",
-      "warning: Entry 2 of API_TOKENS repeats only a few characters.",
-      "warning: OPS_PASSWORD has fewer than 16 characters.",
-    ]);
-    expect(JSON.stringify(findings)).not.toMatch(/twelve chars|abab|aaaa/);
-    const sound = await run();
-    expect(sound.findings.filter(({ check }) => check === "secrets")).toEqual([
-      expect.objectContaining({ level: "ok" }),
-    ]);
-  });
-
   it.runIf(canStartRedis)("reports a Redis that evicts jobs", async () => {
     const redis = await startRedis("--maxmemory-policy", "allkeys-lru");
     onTestFinished(() => redis.stop());
@@ -178,15 +158,10 @@ describe("doctor", () => {
     await pool.query("update mirror.sources set provider = $1", [provider]);
   };
 
-  it("reports an order that cannot be refetched with the provider's answer, not with the address", async () => {
+  it("does not blame key or address for an order that cannot be read", async () => {
     await pool.query(
       `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
        values ('live', 'BAD', 1, true, 1, 1, '', 'created', now(), '{}', 1, 'poll')`,
-    );
-    await pool.query(
-      `insert into mirror.refetches (source_id, reference, reason, failures, last_error)
-       values ('live', 'WORSE', 'conflict', 7, 'GET /v1/orders/{reference} failed (HTTP 500)'),
-         ('live', 'ONCE', 'conflict', 1, 'GET /v1/orders/{reference} failed (HTTP 500)')`,
     );
     const provider = await serve((request, response) => {
       if (request.path !== "/v1/branches") return void response.status(410).end();
@@ -197,15 +172,9 @@ describe("doctor", () => {
     onTestFinished(() => assignTo(null));
     const { findings } = await run(makeEnv({ DELIVERY_BASE_URL: provider.url }));
     expect(troubles(findings)).toEqual([]);
-    const warned = findings
-      .filter(({ check, level }) => level === "warning" && ["provider", "single reads"].includes(check))
-      .map(({ sentence }) => sentence);
-    expect(warned).toEqual([
-      expect.stringMatching(
-        /^live: order BAD cannot be read singly: GET .* refused: no code \(HTTP 410\)\.$/,
-      ),
-      expect.stringMatching(/^live: order WORSE cannot be read singly: .*HTTP 500\), 7 times in a row\.$/),
-    ]);
+    expect(findings).toContainEqual(
+      expect.objectContaining({ check: "provider", sentence: "live: the key works and sees 0 branches." }),
+    );
   });
 
   it("reports a clock that is off by a minute", async () => {

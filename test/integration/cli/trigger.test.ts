@@ -37,13 +37,9 @@ it("refuses an address that is not a sandbox, and reports when nothing answers",
 });
 
 it("never sends a request to another machine", () => {
-  const config = {
-    sandboxPort: 4010,
-    sources: [{ baseUrl: "https://api.example.com" }],
-  } as unknown as Config;
-  expect(findSandbox(undefined, config)).toBe("http://127.0.0.1:4010");
-  expect(findSandbox("http://localhost:9/", config)).toBe("http://localhost:9");
-  for (const url of ["https://api.example.com", "http://127.0.0.1.example.com", "nonsense"]) {
-    expect(() => findSandbox(url, config)).toThrow("not on this machine");
-  }
+  const find = (baseUrl: string) =>
+    findSandbox({ sandboxPort: 4010, sources: [{ baseUrl }] } as unknown as Config);
+  for (const url of ["https://api.example.com", "http://127.0.0.1.example.com"])
+    expect(find(url)).toBe("http://127.0.0.1:4010");
+  expect(find("http://localhost:9")).toBe("http://localhost:9");
 });
