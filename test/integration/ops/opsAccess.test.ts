@@ -1,21 +1,17 @@
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { setAnswerHeaders } from "../../../src/roles/serve.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+const { board, deps } = await openOpsPages();
 const servers: TestServer[] = [];
 
-const board = await openBoardQueue(database.url, "access");
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
-afterAll(() => board.close());
 
 const LOGINS = { opsPassword: "pass:wörd", opsViewerPassword: "look" };
 
@@ -23,9 +19,7 @@ async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
 ) {
   const config = { localTrust: false, ...logins };
-  const server = await serve(
-    makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
-  );
+  const server = await serve(makeOpsRouter({ ...deps, config }));
   servers.push(server);
   return server.url;
 }
@@ -166,7 +160,7 @@ describe("writes", () => {
 describe("the headers", () => {
   it("forbid loading, framing and content sniffing, even on responses that are no pages", async () => {
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const ops = makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger });
+    const ops = makeOpsRouter({ ...deps, config });
     const server = await serve(setAnswerHeaders, ops);
     servers.push(server);
     for (const path of ["/ops", "/ops/queues", "/nothing"]) {

@@ -1,11 +1,9 @@
 import type { Browser } from "playwright-core";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
@@ -18,25 +16,11 @@ const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>global
 const SNEAKY = "javascript:globalThis.owned=1//";
 const REFERENCE = `X${EVIL}`;
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
-const closing = new AbortController();
+const OPEN = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+const { pool, board, deps, url } = await openOpsPages({ max: 3, config: OPEN });
 
-const board = await openBoardQueue(database.url, "attacks");
 await board.queue.add(EVIL, { seqs: [1], note: EVIL });
-const server = await serve(
-  makeOpsRouter({
-    pool,
-    queues: () => [board.queue],
-    config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
-    logger: silentLogger,
-  }),
-);
 const pages = await fillWithEvil();
-afterAll(async () => {
-  closing.abort();
-  await server.close();
-  await board.close();
-});
 
 /** Puts hostile text wherever a provider or a person can, and returns the addresses of all pages that show it. */
 async function fillWithEvil(): Promise<string[]> {
@@ -105,7 +89,7 @@ describe("text from a recipient, a provider or a visitor", () => {
   it("is shown as text on every page, never as markup", async () => {
     let shown = 0;
     for (const page of pages) {
-      const text = await (await fetch(server.url + page)).text();
+      const text = await (await fetch(url + page)).text();
       expect([page, text.match(/<img[^>]*onerror|<script>globalThis/gi)]).toEqual([page, null]);
       expect([page, text.match(/(?:href|src|action)="\s*javascript:/gi)]).toEqual([page, null]);
       if (text.includes("&lt;script&gt;globalThis")) shown += 1;
@@ -118,7 +102,7 @@ describe("text from a recipient, a provider or a visitor", () => {
     const browser: Browser | undefined = await openBrowser();
     if (browser === undefined) return skip(NO_BROWSER);
     try {
-      const { page, troubles } = await openTab(browser, server.url);
+      const { page, troubles } = await openTab(browser, url);
       page.on("dialog", (dialog) => void troubles.push(dialog.message()));
       for (const address of [...pages, "/ops/queue-health"]) {
         await page.goto(address, { waitUntil: "load" });
@@ -140,14 +124,8 @@ describe("the redirect after login", () => {
     "/ops\r\nSet-Cookie: a=b",
     "javascript:alert(1)",
   ])("never leads to another host, nor adds a header: %j", async (next) => {
-    const locked = await serve(
-      makeOpsRouter({
-        pool,
-        queues: () => [board.queue],
-        config: { opsPassword: "a right password", opsViewerPassword: null, localTrust: true },
-        logger: silentLogger,
-      }),
-    );
+    const config = { ...OPEN, opsPassword: "a right password" };
+    const locked = await serve(makeOpsRouter({ ...deps, config }));
     try {
       const answer = await fetch(`${locked.url}/ops/login`, {
         method: "POST",

@@ -1,18 +1,11 @@
-import { afterAll, expect, it } from "vitest";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
-import { serve } from "../../support/http/serve.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops" });
 const lines: string[] = [];
 
-const board = await openBoardQueue(database.url, "hostile");
-await addSource(database.pool, "live");
-await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
 const config = { opsPassword: "the operator's password", opsViewerPassword: null, localTrust: false };
 const logger = makeLogger({
   level: "warn",
@@ -20,11 +13,9 @@ const logger = makeLogger({
   service: "test",
   destination: { write: (line) => lines.push(line) },
 });
-const server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
-afterAll(async () => {
-  await server.close();
-  await board.close();
-});
+const { database, url } = await openOpsPages({ max: 4, config, logger });
+await addSource(database.pool, "live");
+await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");
 
 const HEADERS = {
   Authorization: `Basic ${Buffer.from("operator:the operator's password").toString("base64")}`,
@@ -128,7 +119,7 @@ async function failuresOf(addresses: readonly string[]): Promise<string[]> {
   const rest = [...addresses];
   const walk = async () => {
     for (let address = rest.pop(); address !== undefined; address = rest.pop()) {
-      const { status } = await ask(`${server.url}/ops${address}`, { headers: HEADERS });
+      const { status } = await ask(`${url}/ops${address}`, { headers: HEADERS });
       if (status === undefined || status >= 500) failed.push(`${status} ${address.slice(0, 200)}`);
     }
   };
@@ -170,7 +161,7 @@ it("no field of a form breaks it", async () => {
     for (const value of VALUES) {
       const fields = ["source", "through", "id", "reason", "job", "from", "until", "endpoint"];
       const body = fields.map((name) => `${name}=${value}`).join("&");
-      const answer = await ask(`${server.url}/ops${path.replaceAll("V", value)}`, {
+      const answer = await ask(`${url}/ops${path.replaceAll("V", value)}`, {
         method: "POST",
         headers: { ...HEADERS, "Content-Type": "application/x-www-form-urlencoded" },
         body,

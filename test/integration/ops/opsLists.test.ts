@@ -1,35 +1,12 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { serve } from "../../support/http/serve.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 
-const LOGINS = { opsPassword: "operate", opsViewerPassword: "look", localTrust: false };
-const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
-const OPERATOR = basic("operator", "operate");
-const VIEWER = basic("viewer", "look");
-
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-
-const board = await openBoardQueue(database.url, "jobs");
-const server = await serve(
-  makeOpsRouter({ pool, queues: () => [board.queue], config: LOGINS, logger: silentLogger }),
-);
+const { database, board, url, as, read } = await openOpsPages();
 await database.pool.query(`
     insert into mirror.sources (source_id, mode, base_url, provider)
     values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
-afterAll(async () => {
-  await server.close();
-  await board.close();
-});
 
-const read = async (path: string, headers = VIEWER) => {
-  const response = await fetch(server.url + path, { headers });
-  const page = await response.text();
-  return { status: response.status, page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
-};
 const nextOf = (page: string) => /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
 
 /** The first cells of all rows on all pages from this one on. */
@@ -97,7 +74,7 @@ describe("the lists", () => {
 
 describe("the pages of the sources", () => {
   it("show standing and provider, and lead to what can be done", async () => {
-    const { text } = await read("/ops/sources/live", OPERATOR);
+    const { text } = await read("/ops/sources/live");
     expect(text).toContain("Identity provider.example/live");
     expect(text).toContain("✖ no poller is running");
     expect((await read("/ops/sources/none")).status).toBe(404);
@@ -120,8 +97,8 @@ describe("the queues", () => {
     await board.failAll("the disk is full");
   }
 
-  const call = (path: string, login: Record<string, string>, method = "PUT") =>
-    fetch(`${server.url}/ops/queues/api/queues${path}`, { method, headers: login });
+  const call = (path: string, role: "operator" | "viewer", method = "PUT") =>
+    fetch(`${url}/ops/queues/api/queues${path}`, { method, headers: as(role) });
   const actions = async () => {
     const { rows } = await database.pool.query(
       "select target, role, affected::int from mirror.ops_actions where action = 'queue' order by action_id",
@@ -133,29 +110,29 @@ describe("the queues", () => {
     await failJobs(3);
     const { name } = board.queue;
     const [job] = await board.queue.getFailed();
-    expect((await read("/ops/queues", OPERATOR)).page).toContain("order-mirror");
-    const listed = await call(`?activeQueue=${name}&status=failed`, OPERATOR, "GET");
+    expect((await read("/ops/queues")).page).toContain("order-mirror");
+    const listed = await call(`?activeQueue=${name}&status=failed`, "operator", "GET");
     expect(await listed.text()).toContain("the disk is full");
-    expect((await call(`/${name}/${job?.id}/retry`, OPERATOR)).status).toBe(204);
+    expect((await call(`/${name}/${job?.id}/retry`, "operator")).status).toBe(204);
     expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 2, waiting: 1 });
-    expect((await call(`/${name}/retry/failed`, OPERATOR)).status).toBe(200);
+    expect((await call(`/${name}/retry/failed`, "operator")).status).toBe(200);
     expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
     await expect.poll(actions, { timeout: 60_000 }).toEqual([
       { target: `${name} ${job?.id} retry`, role: "operator", affected: 1 },
       { target: `${name} retry failed`, role: "operator", affected: 1 },
     ]);
-    const { text } = await read(`/ops/queue-health/${name}/${job?.id}`, VIEWER);
+    const { text } = await read(`/ops/queue-health/${name}/${job?.id}`, "viewer");
     expect(text).toMatch(/evt_1 ORD-JOB live evt_2 not decided yet live/);
-    expect((await read(`/ops/queue-health/${name}/none`, VIEWER)).status).toBe(404);
+    expect((await read(`/ops/queue-health/${name}/none`, "viewer")).status).toBe(404);
   });
 
   it("let a viewer read and change nothing", async () => {
     const { name } = board.queue;
     const before = await actions();
-    const listed = await call("", VIEWER, "GET");
+    const listed = await call("", "viewer", "GET");
     expect(await listed.json()).toMatchObject({ queues: [{ name, readOnlyMode: true }] });
     for (const path of [`/${name}/retry/failed`, `/${name}/obliterate`, `/${name}/pause`])
-      expect((await call(path, VIEWER)).status).toBe(405);
+      expect((await call(path, "viewer")).status).toBe(405);
     expect(await actions()).toEqual(before);
   });
 
@@ -163,7 +140,7 @@ describe("the queues", () => {
     await database.pool.query(
       "insert into mirror.pending (seq, source_id, received_at) values (1, 'live', clock_timestamp() - interval '4 minutes')",
     );
-    const { text } = await read("/ops/queue-health", VIEWER);
+    const { text } = await read("/ops/queue-health", "viewer");
     expect(text).toMatch(/Oldest waiting event 4 min/);
     expect(text).toMatch(/Events in the last hour \d/);
     expect(text).toContain(`Workers of ${board.queue.name} No worker is alive.`);

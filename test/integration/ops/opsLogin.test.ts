@@ -1,22 +1,19 @@
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+const { database, deps } = await openOpsPages();
 const servers: TestServer[] = [];
 
-const board = await openBoardQueue(database.url, "login");
 afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
   await database.pool.query(emptying("ops_sessions ops_actions"));
 });
-afterAll(() => board.close());
 
 const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTrust: true };
 const HTML = { Accept: "text/html,application/xhtml+xml" };
@@ -34,7 +31,7 @@ async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
 ) {
   const config = { localTrust: false, ...logins };
-  const server = await serve(makeOpsRouter({ pool, queues: () => [board.queue], config, logger }));
+  const server = await serve(makeOpsRouter({ ...deps, config, logger }));
   servers.push(server);
   return server.url;
 }

@@ -1,34 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror, goBack } from "../../support/pages/opsMirror.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { serve } from "../../support/http/serve.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", statementTimeoutMs: 5_000 });
-
+const { pool, read, post } = await openOpsPages({ max: 4 });
 await fillMirror(pool);
-const board = await openBoardQueue(database.url, "order");
-const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-const server = await serve(
-  makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
-);
-afterAll(async () => {
-  await server.close();
-  await board.close();
-});
-
-const read = async (path: string, options: RequestInit = {}) => {
-  const response = await fetch(server.url + path, { redirect: "manual", ...options });
-  const page = await response.text();
-  const text = page
-    .replaceAll(/<[^>]+>/g, " ")
-    .replaceAll(/\s+/g, " ")
-    .replaceAll("&quot;", '"');
-  return { status: response.status, to: response.headers.get("location"), page, text };
-};
 const ADDRESS = "/ops/orders/live/ORD-1001";
 
 describe("an order's page", () => {
@@ -45,7 +21,7 @@ describe("an order's page", () => {
   });
 
   it("begins with the delivery: its progress, planned and actual times, the fleet, and the certainty", async () => {
-    await database.pool.query(`
+    await pool.query(`
       update mirror.orders set branch_reference = 'centre', fleet_name = 'Swift', status = 'picked_up',
         delivery_time = '2026-01-22T14:30Z', pickup_time = '2026-01-22T14:00Z', real_pickup_time = '2026-01-22T14:12:20Z',
         real_delivery_time = null
@@ -60,7 +36,7 @@ describe("an order's page", () => {
     expect(text).toContain("Pickup 2026-01-22 14:00 2026-01-22 14:12 ▲ 12 min late");
     expect(text).toMatch(/Delivery 2026-01-22 14:30 – ▲ overdue \d+ d \d+ h/);
     expect(text).toContain("Branch centre Fleet Swift External id shop-ORD-1001 Source live");
-    await database.pool.query("update mirror.orders set settled = true where reference = 'ORD-1001'");
+    await pool.query("update mirror.orders set settled = true where reference = 'ORD-1001'");
     expect((await read(ADDRESS)).text).toMatch(/✔ Verified with the provider at [-\d]+ [:\d]+/);
   });
 
@@ -96,25 +72,23 @@ describe("an order that the provider has set back", () => {
   });
 
   it("names a state the first known one only where it is", async () => {
-    await database.pool.query(`
+    await pool.query(`
       delete from mirror.snapshots where history_id = (select min(history_id) from mirror.history where reference = 'BACK-1');
       delete from mirror.history where history_id = (select min(history_id) from mirror.history where reference = 'BACK-1')`);
     expect((await read("/ops/orders/live/BACK-1")).text).not.toContain("the first known state");
-    await database.pool.query(
-      "delete from mirror.orders where reference = 'BACK-1'; delete from mirror.refetches",
-    );
+    await pool.query("delete from mirror.orders where reference = 'BACK-1'; delete from mirror.refetches");
   });
 });
 
 describe.each([".", ".."])("an order with the reference %s, which a path cannot name", (reference) => {
   beforeAll(() =>
     insertOrder(
-      database.pool,
+      pool,
       "live",
       orderText({ reference, externalOrderId: `dots-${reference}`, updatedAt: "2026-01-22T10:00:00Z" }),
     ),
   );
-  afterAll(() => database.pool.query("delete from mirror.orders where reference = $1", [reference]));
+  afterAll(() => pool.query("delete from mirror.orders where reference = $1", [reference]));
   const page = [200, expect.stringContaining(`External id dots-${reference} `)];
   const open = async (link: string) => {
     const { status, text } = await read(link);
@@ -134,11 +108,11 @@ describe.each([".", ".."])("an order with the reference %s, which a path cannot 
     const address = (await read(`/ops/search?q=dots-${reference}`)).to!;
     const shown = await read(address);
     const [, action = ""] = /<form[^>]+action="([^"]*refetch[^"]*)"/.exec(shown.page)!;
-    const answer = await read(action.replaceAll("&amp;", "&"), { method: "POST" });
+    const answer = await post(action.replaceAll("&amp;", "&"));
     expect(answer).toMatchObject({ status: 303, to: address });
-    const { rows } = await database.pool.query("delete from mirror.refetches returning reference");
+    const { rows } = await pool.query("delete from mirror.refetches returning reference");
     expect(rows).toEqual([{ reference }]);
-    await database.pool.query("delete from mirror.ops_actions");
+    await pool.query("delete from mirror.ops_actions");
   });
 });
 
@@ -148,24 +122,24 @@ it.each([
   ["POST", "/ops/orders/live/refetch"],
   ["POST", "/ops/orders/live/refetch?reference="],
 ])("%s %s names no order and finds nothing", async (method, path) => {
-  expect((await read(path, { method })).status).toBe(404);
+  expect((method === "GET" ? await read(path) : await post(path)).status).toBe(404);
 });
 
 describe("a refetch requested on the page", () => {
   it("waits for the poller and is in the audit log", async () => {
-    expect(await read(`${ADDRESS}/refetch`, { method: "POST" })).toMatchObject({ status: 303, to: ADDRESS });
+    expect(await post(`${ADDRESS}/refetch`)).toMatchObject({ status: 303, to: ADDRESS });
     expect((await read(ADDRESS)).text).toMatch(/Waiting for a re-read: requested \d s ago;/);
-    const { rows } = await database.pool.query(
+    const { rows } = await pool.query(
       "select role, action, source_id, target, affected from mirror.ops_actions",
     );
     expect(rows).toEqual([
       { role: "operator", action: "refetch", source_id: "live", target: "ORD-1001", affected: "1" },
     ]);
-    await database.pool.query("delete from mirror.refetches");
+    await pool.query("delete from mirror.refetches");
   });
 
   it("is refused for a source that does not exist", async () => {
-    expect((await read("/ops/orders/nowhere/X/refetch", { method: "POST" })).status).toBe(404);
+    expect((await post("/ops/orders/nowhere/X/refetch")).status).toBe(404);
   });
 });
 

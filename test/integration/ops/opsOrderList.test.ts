@@ -1,14 +1,10 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { readWithin } from "../../../src/database/transaction.ts";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
-import { serve } from "../../support/http/serve.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
+const { database, pool, read: readAs } = await openOpsPages({ max: 3 });
 
 await fillMirror(database.pool);
 await database.pool.query(
@@ -29,27 +25,14 @@ await database.pool.query(`
 await database.pool.query(`
     insert into mirror.history (source_id, reference, via, verdict, status)
     values ('test', 'T-004', 'refetch', 'corrected', 'delivered')`);
-const board = await openBoardQueue(database.url, "list");
-const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
-const server = await serve(
-  makeOpsRouter({ pool, queues: () => [board.queue], config, logger: silentLogger }),
-);
-afterAll(async () => {
-  await server.close();
-  await board.close();
-});
-
-const HEADERS = { Authorization: `Basic ${btoa("viewer:look")}` };
-
 const read = async (address: string) => {
-  const response = await fetch(server.url + address, { redirect: "manual", headers: HEADERS });
-  const page = await response.text();
+  const { status, headers, page } = await readAs(address, "viewer");
   const references = [
     ...page.matchAll(/<a class="name" href="\/ops\/orders\/[^"]+" data-copy="([^"]+)"/g),
   ].map(([, name]) => name);
   const count = /id="count">([^<]*)</.exec(page)?.[1];
   const next = /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
-  return { status: response.status, headers: response.headers, page, references, count, next };
+  return { status, headers, page, references, count, next };
 };
 
 describe("the list of orders", () => {

@@ -1,33 +1,17 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { findChromium } from "../../support/pages/chromium.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";
 
 const PATIENCE = { timeout: 60_000 };
-const CONFIG = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+const OPEN = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
-const board = await openBoardQueue(database.url, "pages");
+const { database, board, deps, url, read } = await openOpsPages({ config: OPEN });
 await board.queue.add("events", { seqs: [1] });
-const server = await serve(
-  makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
-);
-afterAll(async () => {
-  await server.close();
-  await board.close();
-});
-
-const read = async (path: string, url = server.url) => {
-  const response = await fetch(url + path);
-  const text = (await response.text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-  return { status: response.status, headers: response.headers, text };
-};
 
 describe("the overview", () => {
   it("shows what is in the database and nothing else", async () => {
@@ -44,25 +28,18 @@ describe("the overview", () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, state)
       values ('live', 'webhook', 'not_json', 'open'), ('live', 'webhook', 'not_json', 'dismissed')`);
-    const fresh = await serve(
-      makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
-    );
-    const { text } = await read("/ops", fresh.url);
+    const fresh = await serve(makeOpsRouter(deps));
+    const page = await (await fetch(`${fresh.url}/ops`)).text();
+    const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
     await fresh.close();
     expect(text).toMatch(/▲ 1 event or read of live could not be processed\. Since .* Details /);
     expect(text).toMatch(/Rate used live [-\d]+ \d\d:\d\d .*3 1 0 % test not yet/);
   });
 
   it("reports that the database does not answer", async () => {
-    const away = makePool({
-      url: "postgres://127.0.0.1:1/x",
-      purpose: "ops",
-      max: 1,
-      statementTimeoutMs: 500,
-    });
-    const stranded = await serve(
-      makeOpsRouter({ pool: away, queues: () => [board.queue], config: CONFIG, logger: silentLogger }),
-    );
+    const nowhere = "postgres://127.0.0.1:1/x";
+    const away = makePool({ url: nowhere, purpose: "ops", max: 1, statementTimeoutMs: 500 });
+    const stranded = await serve(makeOpsRouter({ ...deps, pool: away }));
     const response = await fetch(`${stranded.url}/ops`);
     expect(response.status).toBe(503);
     expect(await response.text()).toContain("The database does not answer");
@@ -78,7 +55,7 @@ describe("the overview", () => {
 describe("the queues", () => {
   it("have a page, whose dashboard may load and run only what is here", async () => {
     expect((await read("/ops/queue-health")).text).toContain("Queue Losing a job loses no event");
-    const response = await fetch(`${server.url}/ops/queues`);
+    const response = await fetch(`${url}/ops/queues`);
     expect(await response.text()).toContain('src="static/js/');
     const policy = response.headers.get("content-security-policy") ?? "";
     expect(policy).toContain("default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self';");
@@ -87,7 +64,7 @@ describe("the queues", () => {
 
   it("forbid other pages to load or execute anything from elsewhere", async () => {
     for (const path of ["/ops/queue-health", "/ops/sources/live", "/ops/nothing"]) {
-      const response = await fetch(server.url + path);
+      const response = await fetch(url + path);
       const policy = response.headers.get("content-security-policy") ?? "";
       expect(policy).toContain("default-src 'none'; style-src 'self'; script-src 'self';");
       expect(policy).not.toMatch(/https?:|\*|unsafe/);
@@ -101,7 +78,7 @@ describe.skipIf(findChromium() === undefined)("in a browser (not run: no chromiu
     const browser = await openBrowser();
     if (browser === undefined) throw new Error(NO_BROWSER);
     try {
-      const { page, troubles } = await openTab(browser, server.url);
+      const { page, troubles } = await openTab(browser, url);
       await page.goto("/ops");
       await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● Updated");
       const decide = (reference: string) =>

@@ -1,37 +1,19 @@
-import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openBoardQueue } from "../../support/pages/boardQueue.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
-import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const CONFIG = { opsPassword: "change", opsViewerPassword: "look", localTrust: true };
-const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
-const OPERATOR = basic("operator", "change");
-const VIEWER = basic("viewer", "look");
-
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
 let notified: number[] = [];
-
-const board = await openBoardQueue(database.url, "quarantine");
-await fillMirror(database.pool);
-const notify = (seqs: readonly number[]) => void notified.push(...seqs);
-const server = await serve(
-  makeOpsRouter({ pool, queues: () => [board.queue], config: CONFIG, logger: silentLogger, notify }),
-);
-afterAll(async () => {
-  await server.close();
-  await board.close();
+const { database, read, post } = await openOpsPages({
+  max: 3,
+  notify: (seqs) => void notified.push(...seqs),
 });
+await fillMirror(database.pool);
 
 /** Each test begins with two quarantined events of different kinds and a read that names no order. */
 beforeEach(async () => {
   notified = [];
-  await database.pool.query(emptying("quarantine", { restartsIdentity: true }));
-  await database.pool.query(emptying("ops_actions", { restartsIdentity: true }));
-  await database.pool.query(emptying("pending"));
+  await database.pool.query(emptying("quarantine ops_actions pending", { restartsIdentity: true }));
   await database.pool.query(`
     insert into mirror.quarantine (source_id, via, inbox_seq, reason, detail, reference)
     select 'live', 'webhook', seq, case event_id when 'evt_bad' then 'unreadable_order' else 'not_json' end,
@@ -40,22 +22,6 @@ beforeEach(async () => {
   await database.pool.query(`
     insert into mirror.quarantine (source_id, via, reason, raw) values ('live', 'poll', 'unreadable_order', '{"customer":"Ada"}')`);
 });
-
-async function read(path: string, headers: Record<string, string> = OPERATOR) {
-  const response = await fetch(server.url + path, { headers });
-  const page = await response.text();
-  return { status: response.status, page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
-}
-
-async function send(
-  path: string,
-  fields: Record<string, string>,
-  headers: Record<string, string> = OPERATOR,
-) {
-  const body = new URLSearchParams(fields);
-  const response = await fetch(server.url + path, { method: "POST", body, headers, redirect: "manual" });
-  return { status: response.status, place: response.headers.get("location") };
-}
 
 const states = async () => {
   const { rows } = await database.pool.query<{ state: string }>(
@@ -122,20 +88,20 @@ describe("the quarantine's pages", () => {
 
   it("show a viewer everything but no button", async () => {
     for (const path of ["/ops/quarantine", "/ops/quarantine/1"]) {
-      const { status, page } = await read(path, VIEWER);
+      const { status, page } = await read(path, "viewer");
       expect(status).toBe(200);
       expect(page).not.toMatch(/action="\/ops\/quarantine\/(retry|dismiss)"|href="\/ops\/quarantine\/all/);
     }
-    expect((await send("/ops/quarantine/retry", { id: "1", through: "1" }, VIEWER)).status).toBe(405);
+    expect((await post("/ops/quarantine/retry", { id: "1", through: "1" }, "viewer")).status).toBe(405);
     expect(await states()).toEqual(["1 open", "2 open", "3 open"]);
   });
 });
 
 describe("an operator", () => {
   it("can retry one, and workers are notified", async () => {
-    expect(await send("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
+    expect(await post("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
       status: 303,
-      place: "/ops/actions?did=1",
+      to: "/ops/actions?did=1",
     });
     expect(await states()).toEqual(["2 open", "3 open"]);
     const { rows } = await database.pool.query<{ seq: string }>("select seq from mirror.pending");
@@ -154,7 +120,7 @@ describe("an operator", () => {
     const through = /name="through" value="(\d+)"/.exec(page)?.[1] ?? "";
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, reference, raw) values ('live', 'poll', 'wrong_mode', 'ORD-5', 'later')`);
-    await send("/ops/quarantine/retry", { through, source: "", reason: "" });
+    await post("/ops/quarantine/retry", { through, source: "", reason: "" });
     expect(await states()).toEqual(["3 open", "4 open"]);
     expect(await actions()).toMatchObject([
       { action: "retry", target: "quarantine all reasons, through 3", affected: 2 },
@@ -162,15 +128,15 @@ describe("an operator", () => {
   });
 
   it("retries only what matches the filter", async () => {
-    await send("/ops/quarantine/retry", { through: "3", source: "live", reason: "not_json" });
+    await post("/ops/quarantine/retry", { through: "3", source: "live", reason: "not_json" });
     expect(await states()).toEqual(["1 open", "3 open"]);
   });
 
   it("can dismiss only with a reason, and can still view a dismissed row", async () => {
-    expect((await send("/ops/quarantine/dismiss", { id: "2", through: "2", because: " " })).status).toBe(400);
-    expect((await send("/ops/quarantine/dismiss", { because: "no number" })).status).toBe(400);
+    expect((await post("/ops/quarantine/dismiss", { id: "2", through: "2", because: " " })).status).toBe(400);
+    expect((await post("/ops/quarantine/dismiss", { because: "no number" })).status).toBe(400);
     expect(await states()).toEqual(["1 open", "2 open", "3 open"]);
-    await send("/ops/quarantine/dismiss", { id: "2", through: "2", because: "asked <them>, a test" });
+    await post("/ops/quarantine/dismiss", { id: "2", through: "2", because: "asked <them>, a test" });
     expect(await states()).toEqual(["1 open", "2 dismissed", "3 open"]);
     expect((await read("/ops/quarantine/2")).text).toMatch(/Dismissed .* Reason: asked &lt;them&gt;, a test/);
     expect(await actions()).toMatchObject([
@@ -179,10 +145,10 @@ describe("an operator", () => {
   });
 
   it("finds all actions in the audit log, including those on queues", async () => {
-    await send("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
-    await send("/ops/queues/api/queues/pages/pause", {});
+    await post("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
+    await post("/ops/queues/api/queues/pages/pause", {});
     expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages pause" });
-    const { text } = await read("/ops/actions", VIEWER);
+    const { text } = await read("/ops/actions", "viewer");
     expect(text).toContain("operator Queue – pages pause");
     expect(text).toContain("operator Dismissed live quarantine all reasons, through 3 3 a test");
   });

@@ -16,25 +16,28 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
   const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
   const deps = { pool, queues: () => [board.queue], config, logger: silentLogger, ...options };
   const server = await serve(makeOpsRouter(deps));
+  const { url } = server;
   afterAll(async () => {
     await server.close();
     await board.close();
   });
   const as = (role: Role) => ({ Authorization: `Basic ${btoa(`${role}:${PASSWORDS[role]}`)}` });
 
-  /** A page, and its text as a person reads it. */
+  /** A page, and its text as a person reads it; `to` is where it leads instead. */
   async function read(path: string, role: Role = "operator") {
-    const response = await fetch(server.url + path, { headers: as(role) });
-    const page = await response.text();
-    const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-    return { status: response.status, page, text };
+    const answer = await fetch(url + path, { headers: as(role), redirect: "manual" });
+    const page = await answer.text();
+    const text = page
+      .replaceAll(/<[^>]+>/g, " ")
+      .replaceAll(/\s+/g, " ")
+      .replaceAll("&quot;", '"');
+    return { status: answer.status, headers: answer.headers, to: answer.headers.get("location"), page, text };
   }
   /** Sends a form; `to` is where the answer leads. */
-  async function post(path: string, fields: Record<string, string>, role: Role = "operator") {
+  async function post(path: string, fields: Record<string, string> = {}, role: Role = "operator") {
     const body = new URLSearchParams(fields);
-    const options = { method: "POST", body, headers: as(role), redirect: "manual" } as const;
-    const answer = await fetch(server.url + path, options);
+    const answer = await fetch(url + path, { method: "POST", body, headers: as(role), redirect: "manual" });
     return { status: answer.status, to: answer.headers.get("location") };
   }
-  return { database, pool, board, deps, url: server.url, as, read, post };
+  return { database, pool, board, deps, url, as, read, post };
 }
