@@ -3,18 +3,16 @@ import { formatInstant, parseInstant } from "../../../src/domain/order/instant.t
 import type { ListOrdersQuery } from "../../../src/provider/client.ts";
 import type { WireOrder } from "../../../src/wire/order.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */
-let target: ContractTarget;
 /** More than a default page, at two branches, some in later statuses. In the sequence of creation. */
 let made: WireOrder[];
 
 const ORDERS = 55;
 const SECOND = 1_000_000_000n;
 
+const target = await openTarget();
 beforeAll(async () => {
-  target = await openTarget();
   const { world, test } = target;
   made = [];
   for (let index = 0; index < ORDERS; index += 1) {
