@@ -312,16 +312,6 @@ describe("changes", () => {
     expect(await readFile(path.join(folder, "cursor"), "utf8")).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}\n$/);
   });
 
-  it("begin at the requested position", async () => {
-    const world = makeWorld();
-    await world.change(1);
-    await world.change(1);
-    const all = await takeAll({ after: "beginning" });
-    expect(all.map(brief)).toEqual(["DO-1 1 applied", "DO-1 2 applied"]);
-    expect((await takeAll({ after: all[0]!.position! })).map(brief)).toEqual(["DO-1 2 applied"]);
-    expect(await takeAll({ after: "latest" })).toEqual([]);
-  });
-
   it("end without an error when the signal aborts", async () => {
     const world = makeWorld();
     await world.change(1);

@@ -119,12 +119,6 @@ describe("unsigned parts of a request decide nothing", () => {
     ]);
     expect(await countInbox()).toBe(0);
   });
-
-  it("a query string in the address does not change what is stored", async () => {
-    await post(receiving.port, body, { source: "live?id=evt_2&source=test&livemode=false" });
-    const { rows } = await database.pool.query("select source_id, event_id from mirror.inbox");
-    expect(rows).toEqual([{ source_id: "live", event_id: "evt_1" }]);
-  });
 });
 
 describe("a signature", () => {

@@ -225,12 +225,6 @@ describe("a restart", () => {
     await database.drop();
   });
 
-  it("takes well under a second on a fresh database", async () => {
-    const startedMs = performance.now();
-    await open();
-    expect(performance.now() - startedMs).toBeLessThan(20_000);
-  });
-
   it("is refused with a clear message when the database or the port is unavailable", async () => {
     const away = startSandbox({ databaseUrl: "postgres://nobody@127.0.0.1:1/none", port: 0 });
     await expect(away).rejects.toMatchObject({ name: "UnavailableError" });
