@@ -2,24 +2,19 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
-let dataDir: string;
-let env: Record<string, string>;
-
-beforeAll(async () => {
-  dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-"));
-  const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
-  env = {
-    DATA_DIR: dataDir,
-    PORT: String(port),
-    SANDBOX_PORT: String(sandboxPort),
-    POLL_INTERVAL_SECONDS: "3",
-    LOCAL_TRUST: "",
-  };
-});
+const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-"));
+const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
+const env = {
+  DATA_DIR: dataDir,
+  PORT: String(port),
+  SANDBOX_PORT: String(sandboxPort),
+  POLL_INTERVAL_SECONDS: "3",
+  LOCAL_TRUST: "",
+};
 afterEach(stopPrograms);
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
 

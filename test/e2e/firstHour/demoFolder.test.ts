@@ -13,11 +13,7 @@ import { runProgram, startProgram, stopPrograms } from "../../support/programs/p
 const hasPsql = spawnSync("psql", ["--version"]).error === undefined;
 if (!hasPsql) process.stderr.write("NOT RUN: psql on the demo's database; it is not installed.\n");
 
-let folder: string;
-
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-folder-"));
-});
+const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-folder-"));
 afterEach(stopPrograms);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

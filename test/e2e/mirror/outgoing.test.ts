@@ -1,11 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Webhook } from "standardwebhooks";
-import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, afterEach, expect, it, vi } from "vitest";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -16,9 +15,6 @@ interface Message {
   readonly data: { readonly reference: string; readonly position: string };
 }
 
-let dataDir: string;
-let env: Record<string, string>;
-let receiver: Server;
 const received: { readonly id: string; readonly message: Message }[] = [];
 const unverified: unknown[] = [];
 let status = 204;
@@ -27,36 +23,34 @@ const answered = new Map<number, number>();
 /** For a busy machine, on which each command takes ten seconds to start. */
 const PATIENCE = { timeout: 180_000, interval: 100 };
 
-beforeAll(async () => {
-  dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-outgoing-"));
-  receiver = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      try {
-        const text = Buffer.concat(chunks).toString("utf8");
-        const headers = request.headers as Record<string, string>;
-        const message = new Webhook(SECRET).verify(text, headers) as Message;
-        received.push({ id: String(headers["webhook-id"]), message });
-      } catch (error) {
-        unverified.push(error);
-      }
-      response.writeHead(status).end();
-      answered.set(status, (answered.get(status) ?? 0) + 1);
-    });
+const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-outgoing-"));
+const receiver = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    try {
+      const text = Buffer.concat(chunks).toString("utf8");
+      const headers = request.headers as Record<string, string>;
+      const message = new Webhook(SECRET).verify(text, headers) as Message;
+      received.push({ id: String(headers["webhook-id"]), message });
+    } catch (error) {
+      unverified.push(error);
+    }
+    response.writeHead(status).end();
+    answered.set(status, (answered.get(status) ?? 0) + 1);
   });
-  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/orders`;
-  const file = path.join(dataDir, "outgoing.json");
-  await writeFile(file, JSON.stringify([{ name: "erp", url, secret: SECRET, sources: ["live", "test"] }]));
-  env = {
-    DATA_DIR: dataDir,
-    PORT: "0",
-    SANDBOX_PORT: "0",
-    POLL_INTERVAL_SECONDS: "3",
-    OUTGOING_WEBHOOKS_FILE: file,
-  };
 });
+await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/orders`;
+const file = path.join(dataDir, "outgoing.json");
+await writeFile(file, JSON.stringify([{ name: "erp", url, secret: SECRET, sources: ["live", "test"] }]));
+const env = {
+  DATA_DIR: dataDir,
+  PORT: "0",
+  SANDBOX_PORT: "0",
+  POLL_INTERVAL_SECONDS: "3",
+  OUTGOING_WEBHOOKS_FILE: file,
+};
 afterEach(stopPrograms);
 afterAll(async () => {
   receiver.closeAllConnections();

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { readEventsAt } from "../../../src/ops/queues/queueHealth.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
@@ -15,13 +15,11 @@ const EVENTS_PER_ROUND = 100;
 
 const { pool, apply } = await openAppliedMirror();
 
-beforeAll(async () => {
-  for (let round = 0; round < ROUNDS; round += 1) {
-    await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));
-    // The pool does this every 15 seconds.
-    await pool.query("discard plans");
-  }
-});
+for (let round = 0; round < ROUNDS; round += 1) {
+  await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));
+  // The pool does this every 15 seconds.
+  await pool.query("discard plans");
+}
 
 function storeEvents(round: number, count: number): Promise<number[]> {
   const events = Array.from({ length: count }, (_, index) => {

@@ -1,11 +1,10 @@
 import pg from "pg";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { examine } from "../../../src/cli/doctor/check.ts";
 import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
 import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
 import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
@@ -13,7 +12,6 @@ import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { checkScheme } from "../../../src/signature/verifier.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import { serve } from "../../support/http/serve.ts";
@@ -23,16 +21,10 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
 
 /** A separate server: a role belongs to the whole server, and other files need theirs. */
-let postgres: OwnPostgres;
-let pool: Pool;
-let sandbox: Awaited<ReturnType<typeof startSandbox>>;
-
-beforeAll(async () => {
-  postgres = await startOwnPostgres();
-  pool = makePool({ url: postgres.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-  sandbox = await startSandbox({ databaseUrl: postgres.url, host: "127.0.0.1", port: 0, seed: 1 });
-});
+const postgres = await startOwnPostgres();
+const pool = makePool({ url: postgres.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
+await addSource(pool, "live");
+const sandbox = await startSandbox({ databaseUrl: postgres.url, host: "127.0.0.1", port: 0, seed: 1 });
 afterAll(async () => {
   await sandbox.close();
   await pool.end();

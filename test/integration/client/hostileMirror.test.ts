@@ -1,16 +1,9 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
-import type {
-  Change,
-  ChangesOptions,
-  FollowState,
-  MirrorClient,
-  Order,
-} from "../../../src/client/mirrorClient.ts";
+import type { Change, ChangesOptions, FollowState, Order } from "../../../src/client/mirrorClient.ts";
 import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -18,27 +11,22 @@ const TOKEN = "a-token-that-nobody-else-may-see";
 const LOOP_MAX = 8;
 const SECRET = "Ada Lovelace, 12 Main Street";
 
-let mirror: TestServer;
-let stranger: TestServer;
-let client: MirrorClient;
 let answer: Answer;
 /** Addresses that were requested from the mirror, and headers that the stranger got. */
 const asked: string[] = [];
 const leaked: unknown[] = [];
 
-beforeAll(async () => {
-  mirror = await serve((request, response) => {
-    asked.push(request.originalUrl);
-    // Ends loops that would be endless.
-    if (asked.length > LOOP_MAX) response.writeHead(403).end();
-    else answer(request, response);
-  });
-  stranger = await serve((request, response) => {
-    leaked.push(request.headers);
-    response.json({});
-  });
-  client = createMirrorClient({ baseUrl: mirror.url, token: TOKEN, deadlineMs: 5_000 });
+const mirror = await serve((request, response) => {
+  asked.push(request.originalUrl);
+  // Ends loops that would be endless.
+  if (asked.length > LOOP_MAX) response.writeHead(403).end();
+  else answer(request, response);
 });
+const stranger = await serve((request, response) => {
+  leaked.push(request.headers);
+  response.json({});
+});
+const client = createMirrorClient({ baseUrl: mirror.url, token: TOKEN, deadlineMs: 5_000 });
 afterAll(async () => {
   await mirror.close();
   await stranger.close();

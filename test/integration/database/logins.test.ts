@@ -1,5 +1,5 @@
 import pg from "pg";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import {
   ALL_GROUPS,
@@ -12,23 +12,17 @@ import type { Group } from "../../../src/database/logins.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
 
 const COMMANDS = { timeout: 180_000 };
 const PROCESSES = ["web", "worker", "poller"] as const;
 
 /** A separate server: a role belongs to the whole server. */
-let postgres: OwnPostgres;
-let administrator: ReturnType<typeof makePool>;
-
-beforeAll(async () => {
-  postgres = await startOwnPostgres();
-  administrator = makePool({ url: postgres.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
-  for (const name of PROCESSES) {
-    await administrator.query(`create role mirror_${name} login password 'x' in role order_mirror_${name}`);
-  }
-});
+const postgres = await startOwnPostgres();
+const administrator = makePool({ url: postgres.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
+for (const name of PROCESSES) {
+  await administrator.query(`create role mirror_${name} login password 'x' in role order_mirror_${name}`);
+}
 afterAll(async () => {
   await administrator.end();
   await postgres.remove();

@@ -96,6 +96,12 @@ async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
   };
 }
 
+/** What is wrong with the plans of `read`: whole tables, or more rows than these that were looked at. */
+async function findWaste(rowsMax: number, read: (pool: Pool) => Promise<unknown>) {
+  const { wholeTables, rowsLookedAt } = await watch(read);
+  return [...wholeTables, ...(rowsLookedAt > rowsMax ? [`${rowsLookedAt} rows`] : [])];
+}
+
 function countRows(node: PlanNode): number {
   const removed = (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0);
   return (node["Actual Rows"] + removed) * node["Actual Loops"];
@@ -136,9 +142,7 @@ describe.each(FILTERS)("a page of %s", (_, filter) => {
     "by %s is read by an index, and looks at few orders more than it has",
     async (sort) => {
       const query: OrdersQuery = { sourceId: "live", ...filter, sort, limit: PAGE, offset: 0 };
-      const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
-      expect(wholeTables).toEqual([]);
-      expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+      expect(await findWaste(ORDERS / 5, (pool) => selectOrders(pool, query))).toEqual([]);
     },
   );
 });
@@ -148,19 +152,15 @@ describe.each(NARROW)("an export of %s", (_, filter) => {
     ["as CSV", readOrderRows],
     ["as NDJSON", readOrderTexts],
   ])("%s is read by an index, and looks at few orders more than it has", async (_format, read) => {
-    const { wholeTables, rowsLookedAt } = await watch((pool) =>
-      read(pool, { sourceId: "live", ...filter }).next(),
+    expect(await findWaste(ORDERS / 5, (pool) => read(pool, { sourceId: "live", ...filter }).next())).toEqual(
+      [],
     );
-    expect(wholeTables).toEqual([]);
-    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
   });
 
   it("is counted with an index", async () => {
-    const { wholeTables, rowsLookedAt } = await watch((pool) =>
-      countExportedOrders(pool, { sourceId: "live", ...filter }),
-    );
-    expect(wholeTables).toEqual([]);
-    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+    expect(
+      await findWaste(ORDERS / 5, (pool) => countExportedOrders(pool, { sourceId: "live", ...filter })),
+    ).toEqual([]);
   });
 });
 
@@ -174,9 +174,7 @@ it("a late cursor page of one status reads no earlier row", async () => {
     limit: PAGE,
     offset: 0,
   };
-  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
-  expect(wholeTables).toEqual([]);
-  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+  expect(await findWaste(2 * PAGE, (pool) => selectOrders(pool, query))).toEqual([]);
 });
 
 it.each<[OrderSort, OrderPosition]>([
@@ -186,9 +184,7 @@ it.each<[OrderSort, OrderPosition]>([
   ["firstSeenAt", { at: at(25_000), reference: "DO-25000" }],
 ])("a page far behind, by cursor and %s, looks at nothing before it", async (sort, after) => {
   const query: OrdersQuery = { sourceId: "live", sort, after, limit: PAGE, offset: 0 };
-  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
-  expect(wholeTables).toEqual([]);
-  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+  expect(await findWaste(2 * PAGE, (pool) => selectOrders(pool, query))).toEqual([]);
 });
 
 describe("single lookups", () => {
@@ -215,29 +211,23 @@ describe("single lookups", () => {
       (pool) => findBranch(pool, { sourceId: "live", branch: { reference: "branch 7" } }),
     ],
   ])("%s: a few rows", async (_, read) => {
-    const { wholeTables, rowsLookedAt } = await watch(read);
-    expect(wholeTables).toEqual([]);
     // Branches are read one by one, and there are a hundred.
-    expect(rowsLookedAt).toBeLessThanOrEqual(400);
+    expect(await findWaste(400, read)).toEqual([]);
   });
 
   it("the end of the change feed: one row", async () => {
-    const { wholeTables, rowsLookedAt } = await watch((pool) =>
-      readFeedEnd(pool, { sourceId: "live", fence: BigInt(ORDERS) }),
-    );
-    expect(wholeTables).toEqual([]);
-    expect(rowsLookedAt).toBeLessThanOrEqual(1);
+    expect(
+      await findWaste(1, (pool) => readFeedEnd(pool, { sourceId: "live", fence: BigInt(ORDERS) })),
+    ).toEqual([]);
   });
 
   it("a page of the change feed, at the beginning and later", async () => {
     const { epoch, position, digest } = await readFeedEnd(database.pool, { sourceId: "live", fence: 1_000n });
     const fence = BigInt(ORDERS);
     for (const after of [FEED_BEGINNING, { epoch, position, digest }]) {
-      const { wholeTables, rowsLookedAt } = await watch((pool) =>
-        readChanges(pool, { sourceId: "live", after, fence, limit: 100 }),
-      );
-      expect(wholeTables).toEqual([]);
-      expect(rowsLookedAt).toBeLessThanOrEqual(200);
+      expect(
+        await findWaste(200, (pool) => readChanges(pool, { sourceId: "live", after, fence, limit: 100 })),
+      ).toEqual([]);
     }
   });
 });

@@ -1,22 +1,17 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeOrderWait } from "../../../src/orders/orderWait.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
-import type { ReportServer } from "../../support/mirror/report.ts";
 
 const T = "2026-11-21T14:00:00Z";
 const BEFORE_T = "2026-11-21T13:59:59.999999999Z";
 
-let report: ReportServer;
-beforeAll(async () => {
-  report = await startTestReport();
-  await addSource(report.database.pool, "live");
-  await insertOrder(report.database.pool, "live", orderText({ reference: "A" }));
-});
-afterAll(() => report.close());
+const report = await startTestReport();
+await addSource(report.database.pool, "live");
+await insertOrder(report.database.pool, "live", orderText({ reference: "A" }));
 beforeEach(() =>
   report.database.pool.query(
     `delete from mirror.poll_state; delete from mirror.coverage; delete from mirror.leases; delete from mirror.quarantine;
@@ -47,16 +42,8 @@ async function get(path: string) {
   return { status: response.status, safeThrough: response.headers.get("x-safe-through"), error };
 }
 
-/** Asks, and resolves when the mirror has looked at least once in vain: the second look begins after the first. */
-async function getWaiting(path: string) {
-  const query = vi.spyOn(report.pool, "query");
-  const looks = () =>
-    query.mock.calls.filter(([asked]) => (asked as { name?: string }).name === "find-arrived");
-  const answer = get(path);
-  await vi.waitFor(() => expect(looks().length).toBeGreaterThan(1), { timeout: 20_000 });
-  query.mockRestore();
-  return { answer };
-}
+/** Asks, and resolves when the mirror has looked in vain. */
+const getWaiting = (path: string) => report.whileLooking(() => get(path));
 
 const READS = ["orders", "orders.csv", "orders.ndjson", "orders/A"];
 const refused = { status: 412, error: { code: "not_complete" } };

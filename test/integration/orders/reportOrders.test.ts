@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
 import { openRaw } from "../../support/http/rawHttp.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
-import type { ReportServer } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
@@ -19,11 +18,7 @@ interface ListBody {
   request_id: string;
 }
 
-let report: ReportServer;
-beforeAll(async () => {
-  report = await startTestReport();
-});
-afterAll(() => report.close());
+const report = await startTestReport();
 beforeEach(async () => {
   await report.database.pool.query(
     emptying("orders") + "; delete from mirror.poll_state; delete from mirror.sources",

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
-import type { ReportServer } from "../../support/mirror/report.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const [B1, B2] = ["6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11", "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
 
-let report: ReportServer;
-beforeAll(async () => {
-  report = await startTestReport();
-});
-afterAll(() => report.close());
+const report = await startTestReport();
 beforeEach(async () => {
   await report.database.pool.query(
     emptying("orders branches") +

@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { makeOrderWait } from "../../../src/orders/orderWait.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
-import type { ReportServer } from "../../support/mirror/report.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const AT = "2026-11-20T10:00:00.000000001Z";
 const LATER = "2026-11-20T10:00:00.000000002Z";
 
-let report: ReportServer;
-beforeAll(async () => {
-  report = await startTestReport();
-});
-afterAll(() => report.close());
+const report = await startTestReport();
 beforeEach(() => report.database.pool.query(emptying("orders")));
 
 const add = (fields: Record<string, unknown>) => insertOrder(report.database.pool, "live", orderText(fields));
@@ -32,16 +27,8 @@ async function get(path: string) {
   return { status: response.status, waited, body, tookMs: performance.now() - startedMs };
 }
 
-/** Asks, and resolves when the mirror has looked at least once in vain: the second look begins after the first. */
-async function getWaiting(path: string) {
-  const query = vi.spyOn(report.pool, "query");
-  const looks = () =>
-    query.mock.calls.filter(([asked]) => (asked as { name?: string }).name === "find-arrived");
-  const answer = get(path);
-  await vi.waitFor(() => expect(looks().length).toBeGreaterThan(1), { timeout: 20_000 });
-  query.mockRestore();
-  return { answer };
-}
+/** Asks, and resolves when the mirror has looked in vain. */
+const getWaiting = (path: string) => report.whileLooking(() => get(path));
 
 describe("waiting for an order", () => {
   it("ends immediately when the mirror has something newer, to the nanosecond", async () => {

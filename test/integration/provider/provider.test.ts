@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { gzipSync } from "node:zlib";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
@@ -18,15 +18,10 @@ import {
   startScriptedProvider,
   text,
 } from "../../support/providers/scriptedProvider.ts";
-import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
+import type { Step } from "../../support/providers/scriptedProvider.ts";
 
-let provider: ScriptedProvider;
-let client: ProviderClient;
-
-beforeAll(async () => {
-  provider = await startScriptedProvider();
-  client = makeHastyClient({ baseUrl: provider.url });
-});
+const provider = await startScriptedProvider();
+const client = makeHastyClient({ baseUrl: provider.url });
 afterAll(() => provider.close());
 
 const page = (data: unknown[]) => ({ data, hasMore: false, limit: 50, offset: 0, request_id: "req_1" });

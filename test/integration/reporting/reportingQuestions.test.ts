@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { keepFacts } from "../../support/mirror/facts.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { orderResponseSchema } from "../../../src/wire/order.ts";
 import { LIVE, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
-import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 
-let world: TestSandbox;
-beforeAll(async () => {
-  world = await makeTestSandbox();
-});
+const world = await makeTestSandbox();
 afterAll(() => world.close());
 
 const create = async (change: Record<string, unknown> = {}, key = LIVE) => {

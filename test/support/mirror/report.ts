@@ -1,4 +1,4 @@
-import { makePool } from "../../../src/database/database.ts";
+import { afterAll, expect, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeChangeHub } from "../../../src/changes/changeHub.ts";
 import { makeOrderWait } from "../../../src/orders/orderWait.ts";
@@ -6,8 +6,7 @@ import { makeReportRouter } from "../../../src/api/router.ts";
 import type { ReportDeps } from "../../../src/api/router.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../servers/database.ts";
-import type { TestDatabase } from "../servers/database.ts";
+import { openTestDatabase } from "../servers/database.ts";
 import { serve } from "../http/serve.ts";
 
 /** The read API over `pool`, open to this machine unless `apiTokens` are given. */
@@ -28,28 +27,20 @@ export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
   });
 }
 
-export interface ReportServer {
-  /** Base address without a slash at the end. */
-  readonly url: string;
-  readonly database: TestDatabase;
-  /** The pool of the read API. */
-  readonly pool: Pool;
-  close(): Promise<void>;
-}
-
-/** The read API, open to this machine, over its own database. */
-export async function startTestReport(): Promise<ReportServer> {
-  const database = await makeTestDatabase();
-  const pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
+/** The read API for this test file, open to this machine, over its own database; `url` has no slash at the end. */
+export async function startTestReport() {
+  const { database, pool } = await openTestDatabase({ purpose: "report", max: 2, statementTimeoutMs: 5_000 });
   const server = await serve(makeTestReport({ pool }));
-  return {
-    url: server.url,
-    database,
-    pool,
-    async close() {
-      await server.close();
-      await pool.end();
-      await database.drop();
-    },
-  };
+  afterAll(() => server.close());
+  /** Asks, and resolves when the mirror has looked at least once in vain: the second look begins after the first. */
+  async function whileLooking<Answer>(ask: () => Promise<Answer>): Promise<{ answer: Promise<Answer> }> {
+    const query = vi.spyOn(pool, "query");
+    const looks = () =>
+      query.mock.calls.filter(([asked]) => (asked as { name?: string }).name === "find-arrived");
+    const answer = ask();
+    await vi.waitFor(() => expect(looks().length).toBeGreaterThan(1), { timeout: 20_000 });
+    query.mockRestore();
+    return { answer };
+  }
+  return { url: server.url, database, pool, whileLooking };
 }
