@@ -15,14 +15,11 @@ import type pg from "pg";
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
 import { VERSION } from "../runtime/version.ts";
 import { withClient } from "./database.ts";
-import { classifyDatabaseError } from "./databaseErrors.ts";
-import { explainDatabaseError } from "./explainDatabaseError.ts";
+import { classifyDatabaseError, explainDatabaseError } from "./databaseErrors.ts";
 
 /** The folder `migrations` next to `src` and `dist`. */
 const DIRECTORY = fileURLToPath(new URL("../../migrations", import.meta.url));
 const FILE = /^\d{4}_[a-z0-9_]+\.sql$/;
-/** Stands in a migration that removes something that older programs use: `-- oldest program 1.4.0`. */
-const OLDEST_PROGRAM = /^-- oldest program (\d+\.\d+\.\d+)$/m;
 /** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_002;
 /** The names of steps among the runs. */
@@ -35,8 +32,6 @@ export interface Migration {
   readonly sql: string;
   /** SHA-256 of its text, in hex, independent of line endings. */
   readonly checksum: string;
-  /** The oldest program version that runs on the resulting schema; null: the version before this one still runs. */
-  readonly oldestProgram: string | null;
 }
 
 /** A step after the migrations, in the same order everywhere: it runs once per checksum, and after each migration. */
@@ -58,7 +53,7 @@ export interface SchemaState {
 }
 
 export interface SchemaFinding {
-  readonly kind: "foreign" | "edited" | "missing" | "too_new" | "newer" | "pending";
+  readonly kind: "foreign" | "edited" | "missing" | "newer" | "pending";
   readonly sentence: string;
   readonly fix: string;
 }
@@ -68,7 +63,6 @@ interface Run {
   readonly name: string;
   /** Null: knex ran it, but not this program. */
   readonly checksum: string | null;
-  readonly oldestProgram: string | null;
 }
 
 /** Postgres refused a statement of a migration. Each migration is one transaction, so nothing of it remains. */
@@ -96,8 +90,7 @@ async function readMigrations(directory = DIRECTORY): Promise<readonly Migration
     files.map(async (file) => {
       const sql = (await readFile(path.join(directory, file), "utf8")).replaceAll("\r\n", "\n");
       const checksum = createHash("sha256").update(sql).digest("hex");
-      const oldestProgram = OLDEST_PROGRAM.exec(sql)?.[1] ?? null;
-      return { name: path.basename(file, ".sql"), sql, checksum, oldestProgram };
+      return { name: path.basename(file, ".sql"), sql, checksum };
     }),
   );
 }
@@ -125,7 +118,7 @@ export async function migrate(
       const last = runs?.find((ran) => ran.name === name);
       if (pending.length === 0 && !always && last?.checksum === checksum) continue;
       await run(client);
-      await client.query(RECORD_RUN, [name, checksum, null, VERSION]);
+      await client.query(RECORD_RUN, [name, checksum, VERSION]);
     }
     return pending.map(({ name }) => name);
   });
@@ -189,10 +182,7 @@ function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migr
   };
 }
 
-async function runMigration(
-  connection: Knex,
-  { name, sql, checksum, oldestProgram }: Migration,
-): Promise<void> {
+async function runMigration(connection: Knex, { name, sql, checksum }: Migration): Promise<void> {
   try {
     // knex treats ? and :name in raw SQL as bindings; migrations have none.
     await connection.raw(sql.replaceAll("?", "\\?"));
@@ -201,7 +191,7 @@ async function runMigration(
       classifyDatabaseError(error) === "transient" || explainDatabaseError(error) !== undefined;
     throw isReported ? error : new MigrationFailedError(name, error);
   }
-  const values = [name, checksum, oldestProgram, VERSION] as string[];
+  const values = [name, checksum, VERSION];
   await connection.raw(RECORD_RUN.replaceAll(/\$\d/g, "?"), values);
 }
 
@@ -209,22 +199,15 @@ const CREATE_RUNS = `
   create table if not exists order_mirror_migration_runs (
     name text primary key,
     checksum text not null,
-    oldest_program text,
     program text not null,
     ran_at timestamptz not null default clock_timestamp()
   );
-  comment on table order_mirror_migration_runs is 'Each migration as it was when it ran here, so that one that is edited or missing is noticed.';
-  comment on column order_mirror_migration_runs.name is 'Name of the migration; queue stands for those of BullMQ, roles for the rights of config/postgres-roles.sql.';
-  comment on column order_mirror_migration_runs.checksum is 'SHA-256 of the file that ran, in hex; for the queue, the version of BullMQ.';
-  comment on column order_mirror_migration_runs.oldest_program is 'The oldest version of order-mirror that runs on the schema from then on; null: the one before as well.';
-  comment on column order_mirror_migration_runs.program is 'Version of order-mirror that ran it.';
-  comment on column order_mirror_migration_runs.ran_at is 'When it ran.'`;
+  comment on table order_mirror_migration_runs is 'Each migration as it was when it ran here, so that one that is edited or missing is noticed.'`;
 
 const RECORD_RUN = `
-  insert into order_mirror_migration_runs as r (name, checksum, oldest_program, program) values ($1, $2, $3, $4)
+  insert into order_mirror_migration_runs as r (name, checksum, program) values ($1, $2, $3)
   on conflict (name) do update
-  set checksum = excluded.checksum, oldest_program = excluded.oldest_program, program = excluded.program,
-    ran_at = clock_timestamp()`;
+  set checksum = excluded.checksum, program = excluded.program, ran_at = clock_timestamp()`;
 
 /**
  * What ran in this database, ordered by name: nothing in a new one. Undefined when it holds a schema `mirror`, or tables of
@@ -233,16 +216,16 @@ const RECORD_RUN = `
 async function readRuns(client: pg.ClientBase): Promise<readonly Run[] | undefined> {
   const { rows: places } = await client.query<{ knex: boolean; runs: boolean; mirror: boolean }>(
     `select to_regclass('order_mirror_migrations') is not null as knex,
-       (select count(*) = 4 from pg_catalog.pg_attribute
+       (select count(*) = 3 from pg_catalog.pg_attribute
         where attrelid = to_regclass('order_mirror_migration_runs')
-          and attname in ('name', 'checksum', 'oldest_program', 'ran_at')) as runs,
+          and attname in ('name', 'checksum', 'ran_at')) as runs,
        to_regnamespace('mirror') is not null as mirror`,
   );
   const [found] = places;
   if (found?.knex !== true) return found?.mirror === true ? undefined : [];
   if (!found.runs) return undefined;
   const { rows } = await client.query<Run>(
-    `select name, checksum, oldest_program as "oldestProgram"
+    `select name, checksum
      from order_mirror_migrations m full join order_mirror_migration_runs r using (name)
      where m.name is not null or r.name = any ($1) order by name`,
     [STEPS],
@@ -262,13 +245,9 @@ function judgeSchema(found: readonly Run[] | undefined, known: readonly Migratio
   const strange = runs.filter(({ name }) => !checksums.has(name));
   const missing = strange.filter(({ name }) => name < newest);
   const newer = strange.filter(({ name }) => name > newest);
-  const tooNew = newer.findLast(
-    ({ oldestProgram }) => oldestProgram !== null && isOlder(VERSION, oldestProgram),
-  );
   const findings = [
     edited.length > 0 && describeEdited(edited),
     missing.length > 0 && tellMissing(missing),
-    tooNew !== undefined && tellTooNew(tooNew),
     pending.length > 0 && tellPending(pending),
     newer.length > 0 && tellNewer(newer),
   ];
@@ -293,12 +272,6 @@ const tellMissing = (missing: readonly Run[]): SchemaFinding => ({
   fix: `Reinstall order-mirror, if its folder \`migrations\` is incomplete; run the version that made the database, ${START_ANEW}`,
 });
 
-const tellTooNew = ({ name, oldestProgram }: Run): SchemaFinding => ({
-  kind: "too_new",
-  sentence: `The database ran ${name} of a newer release, so order-mirror ${VERSION} can no longer work with it.`,
-  fix: `Run order-mirror ${oldestProgram} or newer, or restore the backup made before.`,
-});
-
 const tellPending = (pending: readonly Migration[]): SchemaFinding => ({
   kind: "pending",
   sentence: `The database lacks ${pending.length === 1 ? "a migration" : `${pending.length} migrations`} (${pending.map(({ name }) => name).join(", ")}).`,
@@ -314,10 +287,4 @@ const tellNewer = (newer: readonly Run[]): SchemaFinding => ({
 function listNames(migrations: readonly { readonly name: string }[]): string {
   const [first, ...others] = migrations.map(({ name }) => name);
   return others.length === 0 ? `the migration ${first}` : `the migration ${first} and ${others.length} more`;
-}
-
-function isOlder(version: string, than: string): boolean {
-  const [left, right] = [version, than].map((text) => text.split(".").map(Number));
-  const at = [0, 1, 2].find((place) => left?.[place] !== right?.[place]);
-  return at !== undefined && (left?.[at] ?? 0) < (right?.[at] ?? 0);
 }

@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { queryInstants } from "../database/columns.ts";
+import { queryInstants } from "../database/database.ts";
 import type { Pool } from "../database/database.ts";
 
 export interface WriteProbe {

@@ -1,4 +1,4 @@
-import { beginSnapshot, readInBatches } from "../database/snapshot.sql.ts";
+import { beginSnapshot, readInBatches } from "../database/transaction.ts";
 import type { Pool } from "../database/database.ts";
 import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import { writeOrderFilter } from "./orderFilter.sql.ts";

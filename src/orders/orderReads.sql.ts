@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/columns.ts";
+import { toInstant } from "../database/database.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { toTimestamp, writeOrderFilter } from "./orderFilter.sql.ts";
 import type { Bind, OrderFilter } from "./orderFilter.sql.ts";

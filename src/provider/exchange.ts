@@ -3,7 +3,6 @@ import { ConfigurationError } from "../domain/errors.ts";
 import { parseHttpDate } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
-import { readBytes } from "../runtime/http/readBytes.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
@@ -287,4 +286,19 @@ function nameCause(error: unknown): string {
 /** Such as `POST /v1/orders`. */
 export function describeEndpoint({ method, route }: ProviderRequest): string {
   return `${method} ${route}`;
+}
+
+/** All bytes of a body; undefined if it has more than `bytesMax`, whose rest is not read. Rejects with the body's errors. */
+export async function readBytes(
+  body: AsyncIterable<Uint8Array> | null,
+  bytesMax: number,
+): Promise<Buffer | undefined> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.byteLength;
+    if (length > bytesMax) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }

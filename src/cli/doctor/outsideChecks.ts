@@ -9,12 +9,11 @@ import { ProviderError } from "../../provider/errors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import { assertOurs } from "../../roles/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
-import { KEY_VARIABLES } from "../../runtime/config/sources.ts";
+import { KEY_VARIABLES, isOnThisMachine } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
-import { readBytes } from "../../runtime/http/readBytes.ts";
+import { readBytes } from "../../provider/exchange.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
-import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
 const SKEW_NOTED_SECONDS = 5;
 const SKEW_HARMFUL_SECONDS = 30;

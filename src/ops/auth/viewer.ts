@@ -1,5 +1,5 @@
 import type { RequestHandler, Response } from "express";
-import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
+import { isSameOrigin } from "../../runtime/http/loopback.ts";
 import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 import { refuse } from "../html/requests.ts";
 

@@ -1,10 +1,8 @@
 import { Router } from "express";
-import { queryInstants } from "../../database/columns.ts";
+import { queryInstants } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { renderFacts, renderFields } from "../../html/parts.ts";
-import { renderInstant, renderName } from "../../html/parts.ts";
-import { renderTable } from "../../html/parts.ts";
+import { renderFacts, renderFields, renderInstant, renderName, renderTable } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { viewerOf } from "../auth/viewer.ts";

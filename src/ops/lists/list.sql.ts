@@ -1,5 +1,5 @@
 import type { RequestHandler } from "express";
-import { queryInstants } from "../../database/columns.ts";
+import { queryInstants } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import type { Instant } from "../../domain/order/instant.ts";

@@ -2,7 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Via } from "../../domain/order/observation.ts";
 import { DECISION_COLUMNS } from "../../changes/changeTail.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
-import { queryInstants } from "../../database/columns.ts";
+import { queryInstants } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { ORDER_COLUMNS } from "./orderList.sql.ts";
 import type { ListedOrder } from "./orderList.sql.ts";

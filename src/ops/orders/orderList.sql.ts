@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Queryable } from "../../database/database.ts";
-import { queryInstants } from "../../database/columns.ts";
+import { queryInstants } from "../../database/database.ts";
 import { toTimestamp, writeFieldFilter } from "../../orders/orderFilter.sql.ts";
 import type { Bind, OrderFilter } from "../../orders/orderFilter.sql.ts";
 

@@ -1,6 +1,6 @@
 import type { RateRule } from "../../domain/window/rate.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { queryInstants } from "../../database/columns.ts";
+import { queryInstants } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import { describeWebhooks } from "../../health/eventConditions.ts";

@@ -1,5 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { toInstant } from "../../database/columns.ts";
+import { toInstant } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import type { Window } from "../../domain/window/window.ts";
 

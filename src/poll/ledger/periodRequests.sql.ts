@@ -1,4 +1,4 @@
-import { toInstant } from "../../database/columns.ts";
+import { toInstant } from "../../database/database.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import { writeUnderLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";

@@ -14,7 +14,7 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
 import { isLocalRequest } from "../../runtime/http/loopback.ts";
-import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
+import { isSameOrigin } from "../../runtime/http/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";

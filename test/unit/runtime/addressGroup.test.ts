@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { addressGroup } from "../../../src/runtime/http/addressGroup.ts";
+import { addressGroup } from "../../../src/runtime/http/failureThrottle.ts";
 
 /** Zeros are frequent, because they are what can be left out. */
 const word = fc.oneof(
