@@ -83,6 +83,7 @@ const MAPPED_IPV4 = /^::ffff:([^:]+):([^:]+)$/;
 /**
  * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which has one owner. However an address is
  * written, its group is the same; a text that is not an address is a group of its own.
+ * @internal
  */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
