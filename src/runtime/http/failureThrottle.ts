@@ -14,67 +14,46 @@ const ADDRESSES_MAX = 10_000;
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
  * the right one would still succeed at full speed.
  */
-export function makeFailureThrottle(
-  clock: Pick<Clock, "monotonicMs">,
-  /** For tests; the product uses the default. */
-  { inAllMax = FAILURES_MAX } = {},
-) {
-  const failures = new Map<string, number[]>();
-  const known = makeRecentKeys(ADDRESSES_MAX);
-  let inAll: number[] = [];
+export function makeFailureThrottle(clock: Pick<Clock, "monotonicMs">) {
+  /** Of the last minute, oldest first. */
+  let failures: readonly { readonly group: string; readonly atMs: number }[] = [];
+  const known = new Set<string>();
 
-  const recent = (times: readonly number[] = []) => {
-    const oldestMs = clock.monotonicMs() - WINDOW_MS;
-    return times.filter((atMs) => atMs > oldestMs);
+  /** Seconds until fewer than `max` of these are younger than a minute; 0 now. */
+  const waitFor = (some: typeof failures, max: number) => {
+    const decisive = some.at(-max);
+    return decisive === undefined ? 0 : Math.ceil((decisive.atMs + WINDOW_MS - clock.monotonicMs()) / 1_000);
   };
-  /** Seconds until the first of these is a minute old; 0 if they are fewer than `max`. */
-  const waitFor = ([first, ...others]: readonly number[], max: number) =>
-    first === undefined || others.length + 1 < max
-      ? 0
-      : Math.ceil((first + WINDOW_MS - clock.monotonicMs()) / 1_000);
 
   return {
     /** Seconds until this address may try again; 0 when it may now. */
     waitSeconds(address: string): number {
-      const key = addressGroup(address);
-      const own = waitFor(recent(failures.get(key)), FAILURES_PER_ADDRESS_MAX);
-      return known.has(key) ? own : Math.max(own, waitFor(recent(inAll), inAllMax));
+      const oldestMs = clock.monotonicMs() - WINDOW_MS;
+      failures = failures.filter(({ atMs }) => atMs > oldestMs);
+      const group = addressGroup(address);
+      const own = waitFor(
+        failures.filter((failure) => failure.group === group),
+        FAILURES_PER_ADDRESS_MAX,
+      );
+      return known.has(group) ? own : Math.max(own, waitFor(failures, FAILURES_MAX));
     },
     recordFailure(address: string): void {
-      const key = addressGroup(address);
-      const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-FAILURES_PER_ADDRESS_MAX);
-      inAll = [...recent(inAll), clock.monotonicMs()].slice(-inAllMax);
-      // Inserted again at the end, so that the first key is the one that failed longest ago.
-      failures.delete(key);
-      failures.set(key, times);
-      forgetOldest(failures, ADDRESSES_MAX);
+      const failure = { group: addressGroup(address), atMs: clock.monotonicMs() };
+      failures = [...failures, failure].slice(-ADDRESSES_MAX);
     },
     /**
      * From now on, failures of others do not make this address wait. Its own still count: who knows one password must
      * not guess another one faster.
      */
     recordSuccess(address: string): void {
-      known.add(addressGroup(address));
+      const group = addressGroup(address);
+      // Added again at the end, so that the first is the one whose last success is longest ago.
+      known.delete(group);
+      known.add(group);
+      const [oldest] = known;
+      if (known.size > ADDRESSES_MAX && oldest !== undefined) known.delete(oldest);
     },
   };
-}
-
-/** Remembers up to `max` keys; beyond that it forgets the one that was added longest ago. Adding again counts. */
-function makeRecentKeys(max: number) {
-  const keys = new Set<string>();
-  return {
-    has: (key: string) => keys.has(key),
-    add(key: string): void {
-      keys.delete(key);
-      keys.add(key);
-      forgetOldest(keys, max);
-    },
-  };
-}
-
-function forgetOldest(some: Map<string, unknown> | Set<string>, max: number): void {
-  const [oldest] = some.keys();
-  if (some.size > max && oldest !== undefined) some.delete(oldest);
 }
 
 const WORDS = /[^:]+/g;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { makeFailureThrottle } from "../../../src/runtime/http/failureThrottle.ts";
 
-function makeThrottle(inAllMax?: number) {
+function makeThrottle() {
   let nowMs = 1_000;
   const clock = { now: () => 0n, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
-  const throttle = makeFailureThrottle(clock, inAllMax === undefined ? {} : { inAllMax });
+  const throttle = makeFailureThrottle(clock);
   const fail = (address: string, times: number) => {
     for (let time = 0; time < times; time += 1) throttle.recordFailure(address);
   };
@@ -47,18 +47,6 @@ describe("the throttle of wrong passwords and tokens", () => {
     expect(throttle.waitSeconds("10.0.0.1")).toBe(60);
     throttle.passMs(60_000);
     expect(throttle.waitSeconds("10.0.0.2")).toBe(0);
-  });
-
-  it("forgets the address that failed longest ago when there are too many", () => {
-    const throttle = makeThrottle(100_000);
-    throttle.fail("first", 10);
-    throttle.fail("second", 9);
-    for (let index = 0; index < 9_998; index += 1) throttle.recordFailure(`other ${index}`);
-    throttle.fail("second", 1);
-    expect(throttle.waitSeconds("first")).toBeGreaterThan(0);
-    throttle.recordFailure("one too many");
-    expect(throttle.waitSeconds("first")).toBe(0);
-    expect(throttle.waitSeconds("second")).toBeGreaterThan(0);
   });
 
   it("forgets the address whose last success is longest ago when there are too many", () => {
