@@ -41,8 +41,6 @@ export interface ChangePlan extends DeliveryPlan {
   readonly lateMs?: number | undefined;
   /** Offset of updatedAt. */
   readonly misstampMs?: number | undefined;
-  /** Keeps the previous updatedAt: two changes within one timestamp. */
-  readonly sameTimestamp?: boolean | undefined;
   /** The fleet pauses for this long after the change. */
   readonly restMs?: number | undefined;
 }
@@ -135,12 +133,11 @@ export async function patchOrder(
 /** The instant of a change by the provider's clock, and the updatedAt that it records. */
 function stamp(
   state: SandboxState,
-  { sameTimestamp, misstampMs = 0 }: ChangePlan,
+  { misstampMs = 0 }: ChangePlan,
   before?: OrderRow,
 ): { at: Instant; updatedAt: Instant } {
   const faults = state.faults.current();
   const at = shownTime(state.clock.stamp(), faults);
-  if (sameTimestamp && before) return { at, updatedAt: before.updatedAt };
   const updatedAt = cutTo(addMillis(at, misstampMs), faults.timestampGranularity);
   // Assumed: an order's updatedAt never decreases.
   const goesBack = before !== undefined && updatedAt < before.updatedAt;

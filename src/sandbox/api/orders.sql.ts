@@ -1,5 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { makeReference } from "../world/chance.ts";
+import { makeCode } from "../world/chance.ts";
 import { writeJson } from "../world/world.sql.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
@@ -16,6 +16,11 @@ const columnOf = (field: keyof OrderRow) =>
 
 /** The select list that yields OrderRow. */
 const ORDER_FIELDS = FIELDS.map((field) => `${columnOf(field)} as "${field}"`).join(", ");
+
+async function select(connection: Connection, from: string, values: unknown[]): Promise<OrderRow[]> {
+  const { rows } = await connection.query<OrderRow>(`select ${ORDER_FIELDS} from sandbox.${from}`, values);
+  return rows;
+}
 
 const OVERWRITE = FIELDS.filter((field) => field !== "number")
   .map((field) => `${columnOf(field)} = excluded.${columnOf(field)}`)
@@ -94,13 +99,14 @@ export async function readOrder(
   from: Orders,
   order: OrderName,
 ): Promise<OrderRow | undefined> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.${from}
+  const [row] = await select(
+    connection,
+    `${from}
      where organization_id = $1 and livemode = $2 and (reference = $3 or external_order_id = $3)
      order by reference = $3 desc limit 1`,
     [order.organizationId, order.livemode, order.name],
   );
-  return rows[0];
+  return row;
 }
 
 /** Whether an order has this externalOrderId, also one that is not visible yet. */
@@ -118,12 +124,12 @@ export async function readAnyOrder(
   from: Orders,
   reference: string,
 ): Promise<OrderRow | undefined> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.${from} where reference = $1`,
-    [reference],
-  );
-  return rows[0];
+  const [row] = await select(connection, `${from} where reference = $1`, [reference]);
+  return row;
 }
+
+/** Long enough that two references never are the same. */
+const REFERENCE_LENGTH = 12;
 
 /** The next `count` order numbers with their references. */
 export async function takeOrderNumbers(
@@ -135,7 +141,10 @@ export async function takeOrderNumbers(
     `select nextval('sandbox.order_number') as number from generate_series(1, $1) order by number`,
     [count],
   );
-  return rows.map(({ number }) => ({ number, reference: makeReference(number, seed) }));
+  return rows.map(({ number }) => ({
+    number,
+    reference: `DO-${makeCode(REFERENCE_LENGTH, seed, "reference", number)}`,
+  }));
 }
 
 /** Orders as readers see them, by number, after `after`. */
@@ -143,12 +152,12 @@ export async function readOrdersAfter(
   connection: Connection,
   from: { organizationId: string; livemode: boolean; after: bigint; limit: number },
 ): Promise<OrderRow[]> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.orders
+  return select(
+    connection,
+    `orders
      where number > $3 and organization_id = $1 and livemode = $2 order by number limit $4`,
     [from.organizationId, from.livemode, from.after, from.limit],
   );
-  return rows;
 }
 
 /** Live orders whose next step is due, the longest waiting first. */
@@ -157,14 +166,14 @@ export async function readDueOrders(
   now: Instant,
   limit: number,
 ): Promise<OrderRow[]> {
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.orders
+  return select(
+    connection,
+    `orders
      where next_move_at is not null and next_move_at <= $1
        and not exists (select from sandbox.late_changes l where l.number = orders.number)
      order by next_move_at, number limit $2`,
     [now, limit],
   );
-  return rows;
 }
 
 /** Reschedules moving orders when the fleet's speed changes; at speed 0 they do not move. */
@@ -256,14 +265,14 @@ export async function readOrders(
   restrict("status", "=", filter.status);
   restrict("branch_id", "=", filter.branchId);
   values.push(filter.limit, filter.offset ?? 0);
-  const { rows } = await connection.query<OrderRow>(
-    `select ${ORDER_FIELDS} from sandbox.orders
+  return select(
+    connection,
+    `orders
      where ${conditions.join(" and ")}
      order by ${writeOrder(SORT_COLUMNS[filter.sort ?? "updatedAt"], faults)}
      limit $${values.length - 1} offset $${values.length}`,
     values,
   );
-  return rows;
 }
 
 /** Assumed: ascending; the spec shows neither the direction nor the order of equal timestamps. */

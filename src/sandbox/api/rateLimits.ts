@@ -18,13 +18,12 @@ export interface Allowance {
 interface Count {
   readonly exceeded: boolean;
   readonly remaining: number;
+  /** Of a request that exceeds the quota: until the next one is allowed. */
   readonly resetMs: number;
-  readonly retryMs: number;
 }
 
-interface Counter {
-  readonly take: (nowMs: number) => Count;
-}
+/** Counts one request. */
+type Window = (nowMs: number) => Count;
 
 export type RateLimiter = ReturnType<typeof makeRateLimiter>;
 
@@ -38,36 +37,27 @@ export type RateLimiter = ReturnType<typeof makeRateLimiter>;
  */
 export function makeRateLimiter(options: { nowMs: () => number; enforced: boolean; kind: WindowKind }) {
   const { nowMs, enforced, kind } = options;
-  const counters = new Map<string, Counter>();
-  const counterOf = (account: string, policy: Policy) => {
+  const make = kind === "fixed" ? makeFixedWindow : makeSlidingWindow;
+  const windows = new Map<string, Window>();
+  const count = (account: string, policy: Policy): Count => {
+    if (!enforced) return untouched(policy);
     const key = `${policy} ${account}`;
-    const known = counters.get(key);
-    if (known) return known;
-    const quota = POLICY_QUOTAS[policy];
-    const made = kind === "fixed" ? makeFixedWindow(quota) : makeSlidingWindow(quota);
-    counters.set(key, made);
-    return made;
+    const window = windows.get(key) ?? make(POLICY_QUOTAS[policy]);
+    windows.set(key, window);
+    return window(nowMs());
   };
   return {
     /** Counts one request of `account` against all `policies`. */
     take: (account: string, policies: readonly Policy[]): Allowance => {
-      const now = nowMs();
-      const counts = policies.map((policy) => ({
-        policy,
-        ...(enforced ? counterOf(account, policy).take(now) : untouched(policy)),
-      }));
-      const slowest = counts
-        .filter((count) => count.exceeded)
-        .reduce<(typeof counts)[number] | undefined>(
-          (worst, count) => (worst && worst.retryMs >= count.retryMs ? worst : count),
-          undefined,
-        );
+      const counts = policies.map((policy) => ({ policy, ...count(account, policy) }));
+      const exceeded = counts.filter((each) => each.exceeded);
+      const [slowest] = exceeded.toSorted((left, right) => right.resetMs - left.resetMs);
       return {
         headers: writeHeaders(counts),
-        refusal: slowest && { policy: slowest.policy, retryAfterSeconds: seconds(slowest.retryMs) },
+        refusal: slowest && { policy: slowest.policy, retryAfterSeconds: seconds(slowest.resetMs) },
       };
     },
-    reset: () => counters.clear(),
+    reset: () => windows.clear(),
   };
 }
 
@@ -77,7 +67,7 @@ export function untouchedHeaders(policies: readonly Policy[]): Allowance["header
 }
 
 function untouched(policy: Policy): Count {
-  return { exceeded: false, remaining: POLICY_QUOTAS[policy], resetMs: WINDOW_MS, retryMs: 0 };
+  return { exceeded: false, remaining: POLICY_QUOTAS[policy], resetMs: WINDOW_MS };
 }
 
 function writeHeaders(
@@ -93,12 +83,12 @@ function writeHeaders(
   };
 }
 
-function makeFixedWindow(quota: number): Counter {
+function makeFixedWindow(quota: number): Window {
   let opensMs = Number.NEGATIVE_INFINITY;
   let used = 0;
   let charged = 0;
   let refused = false;
-  const openWindow = (now: number) => {
+  const open = (now: number) => {
     const endsMs = opensMs + WINDOW_MS;
     // Only the very next window is charged: a client that waits longer than asked starts with a full one.
     const pays = charged > 0 && now < endsMs + WINDOW_MS;
@@ -107,38 +97,32 @@ function makeFixedWindow(quota: number): Counter {
     charged = 0;
     refused = false;
   };
-  return {
-    take: (now) => {
-      if (now >= opensMs + WINDOW_MS) openWindow(now);
-      const leftMs = opensMs + WINDOW_MS - now;
-      if (used < quota) {
-        used += 1;
-        return { exceeded: false, remaining: quota - used, resetMs: leftMs, retryMs: 0 };
-      }
-      if (refused) charged = Math.min(charged + 1, quota - 1);
-      refused = true;
-      return { exceeded: true, remaining: 0, resetMs: leftMs, retryMs: leftMs };
-    },
+  return (now) => {
+    if (now >= opensMs + WINDOW_MS) open(now);
+    const resetMs = opensMs + WINDOW_MS - now;
+    if (used < quota) {
+      used += 1;
+      return { exceeded: false, remaining: quota - used, resetMs };
+    }
+    if (refused) charged = Math.min(charged + 1, quota - 1);
+    refused = true;
+    return { exceeded: true, remaining: 0, resetMs };
   };
 }
 
-function makeSlidingWindow(quota: number): Counter {
+function makeSlidingWindow(quota: number): Window {
   let times: number[] = [];
   let refusedUntilMs = Number.NEGATIVE_INFINITY;
-  return {
-    take: (now) => {
-      times = times.filter((time) => time > now - WINDOW_MS);
-      const untilFree = (taken: number) => (times[taken - quota] ?? now) + WINDOW_MS - now;
-      if (times.length < quota) {
-        times.push(now);
-        return { exceeded: false, remaining: quota - times.length, resetMs: WINDOW_MS, retryMs: 0 };
-      }
-      // Beyond two windows' worth, a charge would only extend the wait indefinitely.
-      if (now < refusedUntilMs && times.length < 2 * quota - 1) times.push(now);
-      const retryMs = untilFree(times.length);
-      refusedUntilMs = now + retryMs;
-      return { exceeded: true, remaining: 0, resetMs: retryMs, retryMs };
-    },
+  return (now) => {
+    times = times.filter((time) => time > now - WINDOW_MS);
+    if (times.length < quota) {
+      times.push(now);
+      return { exceeded: false, remaining: quota - times.length, resetMs: WINDOW_MS };
+    }
+    // Beyond two windows' worth, a charge would only extend the wait indefinitely.
+    if (now < refusedUntilMs && times.length < 2 * quota - 1) times.push(now);
+    refusedUntilMs = (times[times.length - quota] ?? now) + WINDOW_MS;
+    return { exceeded: true, remaining: 0, resetMs: refusedUntilMs - now };
   };
 }
 

@@ -9,7 +9,6 @@
 import express from "express";
 import type { Express, NextFunction, Request, Response } from "express";
 import { z } from "zod";
-import { tryParseJson } from "../../domain/parseJson.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
@@ -93,11 +92,14 @@ export function addControls(
   });
   router.get("/style.css", (_request, response) => void response.type("css").send(PAGE_STYLE));
   router.get("/help", (_request, response) => void response.json(listControls(controls)));
-  router.use(assertSameSite, express.text({ type: () => true, limit: BODY_BYTES_MAX }));
+  router.use(
+    assertSameSite,
+    express.urlencoded({ extended: false }),
+    express.json({ type: () => true, limit: BODY_BYTES_MAX }),
+  );
   for (const { method, path, run } of controls) {
     router[method](path, async (request: Request<Record<string, string>>, response: Response) => {
-      const given =
-        method === "get" ? Object.fromEntries(readTarget(request.url).query) : parseGiven(request);
+      const given = method === "get" ? Object.fromEntries(readTarget(request.url).query) : readGiven(request);
       const result = await run({ params: request.params, given });
       if (isForm(request)) redirect(response, describeResult(result));
       else sendJson(response, 200, result);
@@ -114,22 +116,13 @@ export function addControls(
   });
 }
 
-/** curl labels every body as a form; JSON is recognised by its brace. */
-function isForm(request: Request): boolean {
-  return request.is("urlencoded") === "urlencoded" && !textOf(request).startsWith("{");
-}
-
-const textOf = ({ body }: Request) => (typeof body === "string" ? body.trim() : "");
+const isForm = (request: Request) => request.is("urlencoded") === "urlencoded";
 
 /** An empty form field counts as absent. */
-function parseGiven(request: Request): unknown {
-  const text = textOf(request);
-  if (isForm(request))
-    return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
-  if (text === "") return {};
-  const value = tryParseJson(text);
-  if (value === undefined) throw refused(400, "invalid_json", "The body is not JSON.");
-  return value;
+function readGiven(request: Request): unknown {
+  const { body } = request as { body?: unknown };
+  if (!isForm(request)) return body;
+  return Object.fromEntries(Object.entries(body ?? {}).filter(([, value]) => value !== ""));
 }
 
 /** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */
@@ -153,7 +146,7 @@ function explain(error: unknown): { status: number; code: string; message: strin
   }
   if (error instanceof OrderMirrorError && error.retry === "never")
     return { status: 422, code: "invalid_request", message: error.message };
-  // Express refuses a body that is too long and a path that it cannot decode.
+  // Express refuses a body that is too long or not JSON, and a path that it cannot decode.
   const { status = 500, message } = error as Error & { status?: number };
   return status < 500
     ? { status, code: "invalid_request", message }

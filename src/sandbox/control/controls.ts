@@ -7,10 +7,9 @@ import { putEndpoint, readEndpoints, readEvents } from "../events/events.sql.ts"
 import { PLANS, seedDirectory, SUBSCRIPTIONS } from "../world/directory.ts";
 import type { Branch, DirectoryContent } from "../world/directory.ts";
 import { setFleetSpeed, canTakeOrders, makeOrders, seedOrders } from "../world/fleet.ts";
-import { geocode } from "../world/gazetteer.ts";
 import { refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
-import { createWorld, readContent, saveContent, saveFleetSpeed } from "../world/world.sql.ts";
+import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
@@ -246,8 +245,8 @@ const branchSchema = z.strictObject({
   closed: fields.flag.optional(),
   /** Zone code of the new primary connection; null or `none` ends the primary connection. */
   primary: z.string().max(100).nullable().optional(),
-  /** Whether the main address has coordinates. */
-  located: fields.flag.optional(),
+  /** Takes the coordinates from the main address. */
+  located: z.literal(false).optional(),
 });
 const webhookSchema = z.strictObject({
   organization: fields.organization,
@@ -305,11 +304,7 @@ async function applyChange(
   state: SandboxState,
   change: (content: DirectoryContent) => Partial<DirectoryContent>,
 ): Promise<void> {
-  await state.write(async (connection) => {
-    const content = await readContent(connection);
-    await saveContent(connection, { ...content, ...change(content) });
-  });
-  await state.directory.reload(state.pool);
+  await state.write((connection) => state.directory.change(connection, change));
   state.wake();
 }
 
@@ -318,13 +313,8 @@ function changeBranch(
   branch: Branch,
   { closed = branch.closed, located, primary }: z.infer<typeof branchSchema>,
 ): Branch {
-  const found = located === true ? geocode(branch.address) : undefined;
-  const coordinates = found?.valid === true ? found.coordinates : null;
-  const changed = {
-    ...branch,
-    closed,
-    coordinates: located === undefined ? branch.coordinates : coordinates,
-  };
+  const coordinates = located === false ? null : branch.coordinates;
+  const changed = { ...branch, closed, coordinates };
   if (primary === undefined) return changed;
   // No other becomes primary (spec, "Branch object").
   if (primary === null || primary === "none")

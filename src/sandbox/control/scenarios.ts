@@ -65,14 +65,6 @@ export const SCENARIOS: readonly Scenario[] = [
     steps: [move({ delayMs: 3_000 }), move({ delayMs: 0 })],
   },
   {
-    name: "delayed-webhook",
-    summary: "The order moves to the next status; its event is sent a minute late.",
-    expect:
-      "A poll finds the change first; the event then changes nothing, and the loss is no longer counted.",
-    steps: [move({ delayMs: 60_000 })],
-    isOfAnnounced: true,
-  },
-  {
     name: "bad-signature",
     summary: "The order moves to the next status; every attempt to send its event has a wrong signature.",
     expect: "The receiver refuses each attempt; the next poll brings the status.",
@@ -104,12 +96,6 @@ export const SCENARIOS: readonly Scenario[] = [
     expect:
       "Its event goes to quarantine; the next poll brings the status, and the polling window does not jump ahead.",
     steps: [move({ misstampMs: 120_000 })],
-  },
-  {
-    name: "same-timestamp",
-    summary: "The order moves two statuses forward within one updatedAt; the second event is lost.",
-    expect: "A settled read decides; the history shows a conflict.",
-    steps: [move(), move({ sameTimestamp: true, lose: true })],
   },
 ];
 

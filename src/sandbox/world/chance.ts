@@ -35,17 +35,3 @@ function digest(seed: number, names: readonly Name[]): Buffer {
   const text = JSON.stringify([seed, ...names.map(String)]);
   return createHash("sha256").update(text).digest();
 }
-
-const REFERENCE_MASK = (1n << 40n) - 1n;
-
-/** `DO-` and eight characters of base 32 that are different for every number below 2^40: each step can be undone. */
-export function makeReference(number: bigint, seed: number): string {
-  let mixed = (number * 2_654_435n + BigInt(seed) * 7_919n) & REFERENCE_MASK;
-  mixed = ((mixed ^ (mixed >> 19n)) * 1_540_483n) & REFERENCE_MASK;
-  mixed ^= mixed >> 17n;
-  const letters = Array.from(
-    { length: 8 },
-    (_, place) => ALPHABET[Number((mixed >> BigInt(35 - 5 * place)) & 31n)],
-  );
-  return `DO-${letters.join("")}`;
-}

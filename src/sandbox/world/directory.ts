@@ -3,7 +3,7 @@ import { makeUuid } from "./chance.ts";
 import { geocode } from "./gazetteer.ts";
 import type { Coordinates } from "./gazetteer.ts";
 import type { Connection } from "./world.sql.ts";
-import { readContent } from "./world.sql.ts";
+import { readContent, saveContent } from "./world.sql.ts";
 import { refused } from "./state.ts";
 
 /** What the provider's dashboard sets; stored as one document. */
@@ -70,8 +70,7 @@ export interface Caller {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** @internal */
-export function isUuid(text: string): boolean {
+function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
@@ -90,6 +89,13 @@ export function makeDirectory() {
   return {
     reload: async (connection: Connection) => {
       content = await readContent(connection);
+    },
+    change: async (
+      connection: Connection,
+      change: (content: DirectoryContent) => Partial<DirectoryContent>,
+    ) => {
+      content = { ...content, ...change(content) };
+      await saveContent(connection, content);
     },
     findCaller: (apiKey: string): Caller | undefined => {
       const key = content.keys.find((each) => each.apiKey === apiKey);

@@ -16,7 +16,6 @@ import {
   addSeconds,
   floorTo,
   instantFromMillis,
-  millisFromInstant,
   NANOS_PER_MILLI,
   NANOS_PER_SECOND,
 } from "../../domain/order/instant.ts";
@@ -75,39 +74,33 @@ const ORDERS_PER_BATCH_MAX = 1_000;
 const ORGANIZATION_ID = "sandbox";
 /** After the process was suspended, at most this many missed orders are created. */
 const CATCH_UP_MAX = 100;
-const MINUTE_MS = 60_000;
+const MINUTE_NANOS = 60e9;
 
 export type Traffic = ReturnType<typeof makeTraffic>;
 
 /** Orders that the business creates automatically, at a steady pace. */
 export function makeTraffic(state: SandboxState) {
-  let startedAt = state.clock.now();
-  let pace = state.dials.ordersPerMinute;
-  let made = 0;
-  const dueOf = (place: number) => addMillis(startedAt, Math.ceil((place * MINUTE_MS) / pace));
+  const { clock, dials } = state;
+  const intervalOf = () => BigInt(Math.round(MINUTE_NANOS / dials.ordersPerMinute));
+  let dueAt: Instant | null = null;
   const restart = () => {
-    startedAt = state.clock.now();
-    pace = state.dials.ordersPerMinute;
-    made = 0;
+    dueAt = dials.ordersPerMinute > 0 ? clock.now() + intervalOf() : null;
   };
+  restart();
   return {
     /** When the next one is due; null if traffic is off. */
-    dueAt: () => (pace > 0 ? dueOf(made + 1) : null),
+    dueAt: () => dueAt,
     /** Restarts counting after a change of the pace, the clock or the world. */
     restart,
     /** Creates the orders that are due. */
     run: async () => {
-      if (pace <= 0) return;
-      const now = state.clock.now();
-      // An estimate that dueOf corrects: the two must agree, or the loop would call again forever.
-      let total = Math.ceil((millisFromInstant(now - startedAt) * pace) / MINUTE_MS) + 1;
-      while (total > made && dueOf(total) > now) total -= 1;
-      const missing = total - made;
-      made += Math.max(0, missing - CATCH_UP_MAX);
-      const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
-      made += count;
+      const now = clock.now();
+      if (dueAt === null || dueAt > now) return;
+      const missed = Number((now - dueAt) / intervalOf()) + 1;
+      dueAt += BigInt(missed) * intervalOf();
+      const count = Math.min(missed, CATCH_UP_MAX);
       // The business would be refused.
-      if (count === 0 || !isPaid(state)) return;
+      if (!isPaid(state)) return;
       await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
     },
   };

@@ -41,15 +41,6 @@ describe("an address that cannot be searched for", () => {
       });
     },
   );
-
-  it("gets the same answer for the first and later requests", async () => {
-    const body = anAddress({ street: "Overtoom 77" });
-    const [first, second] = [
-      await world.ask("POST", "/v1/addresses/validate", { body }),
-      await world.ask("POST", "/v1/addresses/validate", { body }),
-    ];
-    expect(second.text.replace(/req_\w+/, "")).toBe(first.text.replace(/req_\w+/, ""));
-  });
 });
 
 describe("endpoints and keys", () => {
@@ -161,4 +152,71 @@ it("decides what the spec leaves open as configured", async () => {
     false,
   ]);
   await other.close();
+});
+
+describe("changing an order", () => {
+  it("changes the named fields, updates updatedAt and keeps the rest", async () => {
+    const before = await create({ externalOrderId: "change-me" });
+    const answer = await world.ask("PATCH", "/v1/orders/change-me", {
+      body: {
+        customer: {
+          firstName: "Bram",
+          phone: "2",
+          address: {
+            street: "Kerkstraat 9",
+            city: "Amsterdam",
+            postcode: "1017 GB",
+          },
+        },
+      },
+    });
+    expect(answer.status).toBe(200);
+    const after = answer.json;
+    expect(after).toMatchObject({
+      reference: before.reference,
+      status: "created",
+      externalOrderId: "change-me",
+    });
+    expect(after["customer"]).toMatchObject({ firstName: "Bram", address: { street: "Kerkstraat 9" } });
+    expect(after.updatedAt > before.updatedAt).toBe(true);
+  });
+
+  it("checks the new address, and refuses a change once the courier has the goods", async () => {
+    const { reference } = await create();
+    const nowhere = {
+      customer: {
+        firstName: "A",
+        phone: "1",
+        address: { street: "Nowhere 1", city: "Atlantis", postcode: "0" },
+      },
+    };
+    const bad = await world.ask("PATCH", `/v1/orders/${reference}`, { body: nowhere });
+    expect([bad.status, bad.json.error.code]).toEqual([422, "address_not_found"]);
+    for (let count = 0; count < 2; count += 1) await world.steer("POST", `/orders/${reference}/step`, {});
+    const late = await world.ask("PATCH", `/v1/orders/${reference}`, { body: { zoneCode: "AMS-W" } });
+    expect([late.status, late.json.error.code]).toEqual([422, "order_not_changeable"]);
+  });
+});
+
+it("refuses a body that is not JSON, lacks a field, is too long, or is not valid text", async () => {
+  const bodies: [string, number][] = [
+    ["{", 400],
+    ["", 422],
+    ["[]", 422],
+    [JSON.stringify(orderBody({ branch: 7 })), 422],
+    [JSON.stringify(orderBody({ externalOrderId: "" })), 422],
+    [JSON.stringify(orderBody({ externalOrderId: "x".repeat(256) })), 422],
+    [JSON.stringify(orderBody({ externalOrderId: "a\0b" })), 422],
+    [JSON.stringify(orderBody({ schedule: { mode: "someday" } })), 422],
+    [JSON.stringify(orderBody({ filler: "x".repeat(70_000) })), 413],
+  ];
+  for (const [body, status] of bodies) {
+    const answer = await world.ask("POST", "/v1/orders", { body });
+    expect([answer.status, body.slice(0, 40)]).toEqual([status, body.slice(0, 40)]);
+    expect(answer.json.request_id).toMatch(/^req_/);
+  }
+  const longest = await world.ask("POST", "/v1/orders", {
+    body: orderBody({ externalOrderId: "x".repeat(255) }),
+  });
+  expect(longest.status).toBe(201);
 });

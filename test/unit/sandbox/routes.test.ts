@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { html } from "../../../src/runtime/http/html.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint } from "../../../src/wire/endpoints.ts";
 import { makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
-import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
 
 describe("paths", () => {
   it("match segment by segment and decode parameters", () => {
@@ -53,12 +52,5 @@ describe("fault switches", () => {
     }
     expect(switches.current()).toMatchObject({ loseShare: 0.5, delayMs: 10 });
     expect(switches.clear()).toEqual(NO_FAULTS);
-  });
-});
-
-describe("scenarios", () => {
-  it("have unique names and do something", () => {
-    expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
-    for (const { steps } of SCENARIOS) expect(steps.length).toBeGreaterThan(0);
   });
 });
