@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
-import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
-import type { SpentRequests } from "../poll/ledger/providerRequests.sql.ts";
+import { recordRequests } from "../sources/providerRequests.sql.ts";
+import type { SpentRequests } from "../sources/providerRequests.sql.ts";
 import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";

@@ -1,9 +1,8 @@
 import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
-import { makePoller } from "../poll/leader/poller.ts";
-import type { PollDeps } from "../poll/cycle/deps.ts";
-import type { Poller } from "../poll/leader/poller.ts";
-import { makeTicks } from "../poll/leader/ticks.ts";
+import { makePoller } from "../poll/poller.ts";
+import type { PollDeps } from "../poll/pollDeps.ts";
+import type { Poller } from "../poll/poller.ts";
 import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
@@ -23,7 +22,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const apply = composeApply(deps, pool);
   const budgetOf = makeBudgets(deps, pool, config.writeThrough ? { shares: POLLER_SHARES } : {});
   const onAnswer = meterAnswers(metrics);
-  const shared = { apply, ticks: makeTicks(), eventGraceSeconds: deps.eventGraceSeconds };
+  const shared = { apply, eventGraceSeconds: deps.eventGraceSeconds };
   const pollers = config.sources.map((source) => {
     const { sourceId, baseUrl } = source;
     const budget = budgetOf(source);

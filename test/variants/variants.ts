@@ -140,7 +140,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "progress of a long walk kept in memory",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "  if (!rows[0].advanced) throw new WalkForgottenError(",
         replace: "  if (!rows[0].held) throw new WalkForgottenError(",
       },
@@ -168,7 +168,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a list that omits known orders is proof",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "  select * from waiting w where exists (",
         replace: "  select * from waiting w where false and exists (",
       },
@@ -295,13 +295,13 @@ export const VARIANTS: readonly Variant[] = [
     name: "the greatest updatedAt as the cursor",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "update mirror.poll_state set polled_through = $5::bigint from held",
         replace:
           "update mirror.poll_state set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4) from held",
       },
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "update mirror.poll_state p set polled_through = $5::bigint,",
         replace:
           "update mirror.poll_state p set polled_through = (select coalesce(max(version), $5::bigint) from mirror.orders where source_id = $4),",
@@ -316,7 +316,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a walked window is a proof at once",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),",
         replace:
           "safe_through = greatest(p.safe_through, (select upper(span) from run where $6::bigint is not null)),",
@@ -345,7 +345,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a part of a breach that is proved again closes it",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "int8range(b.since, b.until) <@ (select range_agg(span)",
         replace: "int8range(b.since, b.until) && (select range_agg(span)",
       },
@@ -359,7 +359,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "windows of other sources count",
     edits: [
       {
-        file: "poll/ledger/coverage.sql.ts",
+        file: "poll/coverage.sql.ts",
         find: "  where c.source_id = $4 and c.proved and (c.until > ground.reached",
         replace: "  where $4 is not null and c.proved and (c.until > ground.reached",
       },
@@ -448,9 +448,9 @@ export const VARIANTS: readonly Variant[] = [
     name: "a read stamped with the time of its write",
     edits: [
       {
-        file: "poll/cycle/readWindow.ts",
-        find: "time: { requestedAt: page.requestedAt, marginSeconds },",
-        replace: "time: { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds },",
+        file: "poll/windows.ts",
+        find: "const time = { requestedAt: page.requestedAt, marginSeconds };",
+        replace: "const time = { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds };",
       },
     ],
     caughtBy: {
@@ -462,7 +462,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a lease trusted from its answer on",
     edits: [
       {
-        file: "poll/leader/leadership.ts",
+        file: "poll/leadership.ts",
         find: "term.trustedUntilMs = askedMs + ttlMs;",
         replace: "term.trustedUntilMs = clock.monotonicMs() + ttlMs;",
       },
@@ -504,7 +504,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "what waits for our worker was lost",
     edits: [
       {
-        file: "poll/ledger/lostEvents.sql.ts",
+        file: "poll/lostEvents.sql.ts",
         find: "coalesce(i.received_at, h.seen_at)",
         replace: "h.seen_at",
       },

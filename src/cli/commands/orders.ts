@@ -8,7 +8,7 @@ import { findOrders, readTimeline } from "../../ops/orders/order.sql.ts";
 import type { FoundOrder, TimelineEntry } from "../../ops/orders/order.sql.ts";
 import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
+import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
 import {

@@ -1,7 +1,7 @@
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "../../health/serverFacts.sql.ts";
-import { checkOrganization } from "../../poll/tasks/branches.ts";
+import { checkOrganization } from "../../poll/branches.ts";
 import { makeBudget } from "../../provider/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";

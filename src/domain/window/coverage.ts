@@ -1,6 +1,6 @@
 import type { Window } from "./window.ts";
 
-/** Arithmetic on sets of windows; poll/ledger/coverage.sql.ts does the same with Postgres' int8multirange. */
+/** Arithmetic on sets of windows; poll/coverage.sql.ts does the same with Postgres' int8multirange. */
 
 /**
  * The same set as disjoint windows in ascending order; adjacent windows are joined and empty ones removed. @internal

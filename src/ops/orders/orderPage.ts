@@ -11,7 +11,7 @@ import {
   renderInstant,
   renderName,
 } from "../../html/parts.ts";
-import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
+import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { mayAct, viewerOf } from "../auth/viewer.ts";

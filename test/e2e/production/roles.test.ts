@@ -129,7 +129,7 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "update on mirror.ops_sessions",
     // ops/remedies/remedyRoutes.ts: gaps, which this test does not have.
     "insert on mirror.period_requests",
-    // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
+    // sources/providerRequests.sql.ts: with WRITE_THROUGH.
     "delete on mirror.provider_requests",
     "insert on mirror.provider_requests",
     "update on mirror.provider_requests",

@@ -4,7 +4,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { countAnnouncements } from "../../../src/poll/ledger/lostEvents.sql.ts";
+import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

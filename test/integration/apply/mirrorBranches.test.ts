@@ -1,10 +1,10 @@
 import { beforeEach, expect, it } from "vitest";
 import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { makeLeaderTasks } from "../../../src/poll/tasks/leaderTasks.ts";
-import { WalkStalledError } from "../../../src/poll/cycle/errors.ts";
-import type { Term } from "../../../src/poll/leader/leadership.ts";
-import { makeMirrorBranches } from "../../../src/poll/tasks/branches.ts";
+import { makeLeaderTasks } from "../../../src/poll/leaderTasks.ts";
+import { WalkStalledError } from "../../../src/poll/windows.ts";
+import type { Term } from "../../../src/poll/leadership.ts";
+import { makeMirrorBranches } from "../../../src/poll/branches.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { judgeWebhooks } from "../../../src/domain/order/lostEvents.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
+import { makePoller } from "../../../src/poll/poller.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";

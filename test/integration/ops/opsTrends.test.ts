@@ -3,7 +3,7 @@ import { parseRange, readTrend } from "../../../src/ops/sources/trends.sql.ts";
 import type { Bucket } from "../../../src/ops/sources/trends.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { recordRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
+import { recordRequests } from "../../../src/sources/providerRequests.sql.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 

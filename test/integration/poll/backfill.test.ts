@@ -1,11 +1,11 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
-import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
-import { PollerClosedError } from "../../../src/poll/cycle/errors.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { PollDeps } from "../../../src/poll/pollDeps.ts";
+import { PollerClosedError } from "../../../src/poll/poller.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";

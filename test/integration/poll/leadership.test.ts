@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vit
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
-import { makeLeadership } from "../../../src/poll/leader/leadership.ts";
+import { makeLeadership } from "../../../src/poll/leadership.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inTransaction } from "../../../src/database/transaction.ts";
-import { commitHead } from "../../../src/poll/ledger/coverage.sql.ts";
+import { commitHead } from "../../../src/poll/coverage.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";

@@ -3,7 +3,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { recordConfiguredSources } from "../../../src/roles/recordSources.ts";

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { makePoller } from "../../../src/poll/leader/poller.ts";
+import { makePoller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 import type { SentRequest } from "../../support/virtual/virtualTime.ts";
 

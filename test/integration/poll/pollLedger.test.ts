@@ -10,19 +10,19 @@ import {
   readGaps,
   readWalked,
   recordWalked,
-} from "../../../src/poll/ledger/coverage.sql.ts";
-import type { HeadWindow } from "../../../src/poll/ledger/coverage.sql.ts";
-import { WalkForgottenError } from "../../../src/poll/cycle/errors.ts";
+} from "../../../src/poll/coverage.sql.ts";
+import type { HeadWindow } from "../../../src/poll/coverage.sql.ts";
+import { WalkForgottenError } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/pollState.sql.ts";
 import {
   completeRefetch,
   noteRefetchFailure,
   postponeRefetch,
   requestRefetches,
   takeRefetches,
-} from "../../../src/poll/ledger/refetches.sql.ts";
+} from "../../../src/poll/refetches.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

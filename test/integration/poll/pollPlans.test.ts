@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from "vitest";
-import { recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
+import { recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";

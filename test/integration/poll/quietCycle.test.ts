@@ -2,7 +2,7 @@ import pg from "pg";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { addSource } from "../../support/mirror/orders.ts";

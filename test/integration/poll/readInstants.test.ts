@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";

@@ -1,8 +1,8 @@
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
-import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { PollDeps } from "../../../src/poll/pollDeps.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";

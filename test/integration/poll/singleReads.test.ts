@@ -2,9 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTes
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";

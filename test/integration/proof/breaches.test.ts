@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
-import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
-import { requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { readBreaches } from "../../../src/poll/coverage.sql.ts";
+import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
+import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";

@@ -7,14 +7,14 @@ import {
   finishRequests,
   requestPeriod,
   startRequest,
-} from "../../../src/poll/ledger/periodRequests.sql.ts";
-import { commitHead, readGaps, recordWalked } from "../../../src/poll/ledger/coverage.sql.ts";
+} from "../../../src/poll/periodRequests.sql.ts";
+import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
 import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";

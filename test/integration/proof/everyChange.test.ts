@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { readPollState } from "../../../src/poll/pollState.sql.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;

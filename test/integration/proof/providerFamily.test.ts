@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { decide, DECISIONS } from "../../../src/sandbox/world/state.ts";
 import { putIntoInbox } from "../../support/mirror/orders.ts";

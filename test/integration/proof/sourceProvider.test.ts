@@ -3,7 +3,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, recordConfiguredSources } from "../../../src/roles/recordSources.ts";
 import type { SourceConfig } from "../../../src/runtime/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";

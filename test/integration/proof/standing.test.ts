@@ -4,7 +4,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { COUNT_MAX, readStandings } from "../../../src/health/standing.sql.ts";
-import { endCycle } from "../../../src/poll/ledger/pollState.sql.ts";
+import { endCycle } from "../../../src/poll/pollState.sql.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";

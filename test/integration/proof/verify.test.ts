@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { requestPeriod, readRequest } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { requestPeriod, readRequest } from "../../../src/poll/periodRequests.sql.ts";
 import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 import type { VirtualWorld } from "../../support/virtual/virtualTime.ts";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, releaseLease } from "../../../src/database/leases.sql.ts";
-import { keepFacts as keepSome } from "../../../src/poll/ledger/orderFacts.sql.ts";
+import { keepFacts as keepSome } from "../../../src/poll/orderFacts.sql.ts";
 import { emptying } from "./emptying.ts";
 
 /** Updates the facts of the source `live` in batches of `limit` until nothing is left to read, as its leader does. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/poller.ts";
 import type { Make } from "../providers/scheduledProvider.ts";
 import { INTERVAL_SECONDS, MARGIN_SECONDS, nanos } from "./scheduledWorld.ts";
 import type { Look, ScheduledWorld } from "./scheduledWorld.ts";

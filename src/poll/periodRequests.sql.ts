@@ -1,9 +1,9 @@
-import { toInstant } from "../../database/database.ts";
-import type { Pool, Queryable } from "../../database/database.ts";
-import { writeUnderLease } from "../../database/leases.sql.ts";
-import type { Lease } from "../../database/leases.sql.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Window } from "../../domain/window/window.ts";
+import { toInstant } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
+import { writeUnderLease } from "../database/leases.sql.ts";
+import type { Lease } from "../database/leases.sql.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Window } from "../domain/window/window.ts";
 
 /** Differences between the mirror and the provider, by kind. */
 export interface Findings {

@@ -1,5 +1,5 @@
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Pool, Queryable } from "../../database/database.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 
 /** A request to read one order again. */
 export interface Refetch {

@@ -1,6 +1,6 @@
-import type { Pool } from "../../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
-import type { Lease } from "../../database/leases.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../database/leases.sql.ts";
+import type { Lease } from "../database/leases.sql.ts";
 
 /** As in retention: what has a smaller number than such an observation is committed, or never will be. */
 const SETTLED = "h.seen_at < now() - interval '10 minutes'";

@@ -1,27 +1,23 @@
-import type { Decision } from "../../apply/applySubjects.ts";
-import { leavesClaim } from "../../apply/applySubjects.ts";
-import type { Queryable } from "../../database/database.ts";
-import { addSeconds, floorTo, formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Priority } from "../../domain/source/orderSource.ts";
-import { gaps } from "../../domain/window/coverage.ts";
-import { BOUND_GRANULE, lastPart, provableUntil } from "../../domain/window/window.ts";
-import type { Window } from "../../domain/window/window.ts";
-import type { PollDeps } from "../cycle/deps.ts";
-import type { Reading } from "../cycle/readWindow.ts";
-import type { Term } from "../leader/leadership.ts";
-import { commitHead, readGaps, readKnownBefore } from "../ledger/coverage.sql.ts";
-import type { Progress } from "../ledger/coverage.sql.ts";
+import type { Decision } from "../apply/applySubjects.ts";
+import { addSeconds, floorTo, formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { gaps } from "../domain/window/coverage.ts";
+import { BOUND_GRANULE, lastPart, provableUntil } from "../domain/window/window.ts";
+import type { Window } from "../domain/window/window.ts";
+import type { PollDeps } from "./pollDeps.ts";
+import type { Job } from "./windows.ts";
+import type { Term } from "./leadership.ts";
 import {
   advanceRequest,
   noteRequestFailure,
   readOpenRequests,
   requestUnlisted,
   startRequest,
-} from "../ledger/periodRequests.sql.ts";
-import type { PeriodRequest, RequestStep } from "../ledger/periodRequests.sql.ts";
-import type { CycleState } from "../ledger/pollState.sql.ts";
-import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
+} from "./periodRequests.sql.ts";
+import type { PeriodRequest, RequestStep } from "./periodRequests.sql.ts";
+import { commitHead, readGaps, readKnownBefore } from "./coverage.sql.ts";
+import type { Progress } from "./coverage.sql.ts";
+import type { CycleState } from "./pollState.sql.ts";
 
 /*
  * Two sweeps read the list, window by window:
@@ -55,8 +51,11 @@ const PAGE_SECONDS = 60;
 const PAGE_SHARE = 0.8;
 /** A shorter window cannot be cut any more. */
 const SPAN_MIN_SECONDS = 2;
+/** So far our bound of the provider's time may be behind it: as much as the clocks may differ. */
+const CLOCKS_APART_SECONDS = 60;
 /** A gap that could not be proved is skipped for this long, so that it does not block the others. */
 const UNPROVED_REST_MS = 600_000;
+
 /** A request that fails so often in a row ends: after about eight minutes with the pauses between them. */
 const REQUEST_FAILURES_MAX = 10;
 /** Where a claim is dated ahead of the present, only a read of the order tells. */
@@ -68,31 +67,6 @@ export interface SweepView {
   readonly providerNow: Instant;
   readonly nowMs: number;
   readonly state: CycleState;
-}
-
-/** A window to read, and what to do in the transaction that applies it. */
-export interface Job {
-  readonly window: Window;
-  readonly sweep: "head" | "proof" | "backfill" | "verify";
-  readonly via: "poll" | "backfill" | "verify";
-  readonly priority: Priority;
-  /** It has no end, so that no order can leave it. */
-  readonly open?: boolean;
-  /** Its walk may prove it; otherwise `commit` records it. */
-  readonly proves: boolean;
-  readonly commit?: (database: Queryable, read: ReadJob) => Promise<void>;
-  /** It failed; it will be retried. */
-  readonly noteFailure?: (error: unknown, message: string) => Promise<void>;
-  /** It was committed. */
-  readonly noteRead: (result: { whole: boolean; requests: number; orders: number; nowMs: number }) => void;
-  /** It had too many pages, or failed several times. */
-  readonly shorten: () => void;
-}
-
-export interface ReadJob {
-  readonly reading: Reading;
-  readonly decisions: readonly Decision[];
-  readonly proved: boolean;
 }
 
 /** How long the windows of a sweep may be: halved if they are too large, longer again if they are not. */
@@ -128,6 +102,10 @@ function makeSpan(
     },
   };
 }
+
+/** For windows of the past, which may be sparse. */
+const makePastSpan = (deps: PollDeps): Span =>
+  makeSpan(deps, { seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
 
 function lengthOf({ since, until }: Window): number {
   return Number((until - since) / NANOS_PER_SECOND);
@@ -172,8 +150,7 @@ export function makeHeadSweep({
       const until = isLast ? addSeconds(now, OPEN_SECONDS) : end < now ? end : now;
       const window = { since: from, until };
       const read = { since: from, until: isLast ? present : until };
-      // Our bound of the provider's time may be behind it by as much as the clocks may differ.
-      const openUntil = addSeconds(until, -AHEAD_SECONDS);
+      const openUntil = addSeconds(until, -CLOCKS_APART_SECONDS);
       return {
         window,
         sweep: "head",
@@ -210,7 +187,7 @@ export interface ProofSweep {
 export function makeProofSweep(deps: PollDeps): ProofSweep {
   const { client, pool, intervalSeconds, marginSeconds } = deps;
   const { sourceId } = deps.source;
-  const span = makeSpan(deps, { seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  const span = makePastSpan(deps);
   let unproved: { window: Window; untilMs: number }[] = [];
 
   async function chooseGap({ providerNow, nowMs, state }: SweepView): Promise<Window | undefined> {
@@ -272,9 +249,9 @@ function newestFirst(left: Window, right: Window): number {
 }
 
 /** The periods requested by people, newest part first: a request that fails gives way to the others. */
-export function makeRequestSweep(deps: PollDeps): ProofSweep {
+export function makePeriodSweep(deps: PollDeps): ProofSweep {
   const { pool, source } = deps;
-  const span = makeSpan(deps, { seconds: DAY_SECONDS, max: PERIOD_SPAN_MAX_SECONDS });
+  const span = makePastSpan(deps);
   return {
     async next(view, term) {
       if (!view.state.hasRequests || view.state.isListDoubted) return undefined;
@@ -321,24 +298,25 @@ function makeRequestJob(
   const { lease } = part.term;
   const { sourceId } = deps.source;
   const isVerification = kind === "verification";
+  const sweep = isVerification ? "verify" : "backfill";
   return {
     window,
-    sweep: isVerification ? "verify" : "backfill",
-    via: isVerification ? "verify" : "backfill",
-    priority: isVerification ? "verify" : "backfill",
+    sweep,
+    via: sweep,
+    priority: sweep,
     proves: true,
     async commit(database, { reading, decisions, proved }) {
-      const { requests, orders } = reading.counts;
-      const found = findDifferences(decisions);
-      const step = { requestId, readDownTo: window.since, proved, requests, orders, ...found };
-      await advanceRequest(database, lease, step);
-      if (!isVerification || reading.listed === null) return;
-      const { listed } = reading;
+      const { listed, orders, walk } = reading;
+      const { findings, references } = findDifferences(decisions);
+      const read = { requests: walk.pages, orders, findings, references };
+      await advanceRequest(database, lease, { requestId, readDownTo: window.since, proved, ...read });
+      if (!isVerification || listed === null) return;
       const present = addSeconds(part.present, AHEAD_SECONDS);
       await requestUnlisted(database, { sourceId, requestId, window, listed, present });
-      sayFindings(deps, found);
+      if (references.length === 0) return;
+      deps.logger.warn(findings, "the mirror differed from the provider; it was repaired");
     },
-    noteFailure: (_, error) =>
+    noteFailure: (error) =>
       noteRequestFailure(deps.pool, lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX }),
     noteRead: (found) => span.fit(window, found),
     shorten: () => span.shorten(window),
@@ -370,22 +348,4 @@ function kindOf(decision: Decision): keyof Found["findings"] | undefined {
   if (conflict) return "differing";
   const isBehind = version !== null && storedVersion !== null && storedVersion < version;
   return verdict === "applied" || isBehind ? "stale" : undefined;
-}
-
-function sayFindings({ logger }: Pick<PollDeps, "logger">, { findings, references }: Found): void {
-  if (references.length > 0) logger.warn(findings, "the mirror differed from the provider; it was repaired");
-}
-
-/**
- * Requests reads of the orders that the mirror has in a later state of the window than the pages showed: one of the two is
- * wrong.
- */
-export async function askAboutClaims(
-  client: Queryable,
-  { sourceId, window, decisions }: { sourceId: string; window: Window; decisions: readonly Decision[] },
-): Promise<void> {
-  const references = decisions
-    .filter((decision) => leavesClaim(decision) && decision.storedVersion < window.until)
-    .flatMap(({ reference }) => reference ?? []);
-  await requestUnconfirmed(client, { sourceId, references });
 }

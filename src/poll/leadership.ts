@@ -1,9 +1,9 @@
-import type { Pool } from "../../database/database.ts";
-import { acquireLease, makeLeaseLostError, releaseLease, renewLease } from "../../database/leases.sql.ts";
-import type { Lease } from "../../database/leases.sql.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../../runtime/lifecycle/loop.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Pool } from "../database/database.ts";
+import { acquireLease, makeLeaseLostError, releaseLease, renewLease } from "../database/leases.sql.ts";
+import type { Lease } from "../database/leases.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** A term of leadership, from taking the lease to losing it. */
 export interface Term {

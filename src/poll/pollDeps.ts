@@ -1,9 +1,8 @@
-import type { Apply } from "../../apply/apply.ts";
-import type { Pool } from "../../database/database.ts";
-import type { OrderSource } from "../../domain/source/orderSource.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { Ticks } from "../leader/ticks.ts";
+import type { Apply } from "../apply/apply.ts";
+import type { Pool } from "../database/database.ts";
+import type { OrderSource } from "../domain/source/orderSource.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
@@ -36,6 +35,4 @@ export interface PollDeps {
   readonly eventGraceSeconds?: number | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;
-  /** The pollers of a process share it; a poller alone has its own. */
-  readonly ticks?: Ticks | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Pool } from "../../database/database.ts";
+import type { Pool } from "../database/database.ts";
 
 /** A source's requests by rate policy and purpose, and how many of them were answered with 429. */
 export interface SpentRequests {

@@ -1,24 +1,23 @@
-import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
-import { classifyDatabaseError, isDatabaseAway } from "../../database/databaseErrors.ts";
-import { failureOf } from "../../domain/source/errors.ts";
-import { LeaseLostError } from "../../database/leases.sql.ts";
-import { readPause } from "../../sources/sources.sql.ts";
-import { resolveSince } from "../../runtime/config/duration.ts";
-import { makeCycle } from "../cycle/cycle.ts";
-import type { CycleCounts } from "../cycle/runSweeps.ts";
-import type { PollDeps } from "../cycle/deps.ts";
-import { PollerClosedError } from "../cycle/errors.ts";
-import { NOTHING_READ } from "../cycle/readWindow.ts";
+import { schedule } from "node-cron";
+import type { ScheduledTask } from "node-cron";
+import { ConfigurationError, OrderMirrorError, UnavailableError } from "../domain/errors.ts";
+import { classifyDatabaseError, isDatabaseAway } from "../database/databaseErrors.ts";
+import { failureOf } from "../domain/source/errors.ts";
+import { LeaseLostError } from "../database/leases.sql.ts";
+import { readPause } from "../sources/sources.sql.ts";
+import { resolveSince } from "../runtime/config/duration.ts";
+import { withSignals } from "../runtime/lifecycle/abort.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import { countNothing, makeCycle } from "./cycle.ts";
+import type { CycleCounts } from "./cycle.ts";
 import { makeLeadership } from "./leadership.ts";
 import type { Leadership } from "./leadership.ts";
-import { makeTicks } from "./ticks.ts";
-import { makeLoop } from "../../runtime/lifecycle/loop.ts";
-import { withSignals } from "../../runtime/lifecycle/abort.ts";
+import type { PollDeps } from "./pollDeps.ts";
 
 /*
  * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads (leadership.ts),
- * and every interval it runs a cycle (cycle/cycle.ts): learn the provider's time, read the state, run the two sweeps
- * (sweeps/sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
+ * and every interval it runs a cycle (cycle.ts): learn the provider's time, read the state, run the two sweeps
+ * (sweeps.ts), read orders singly, then the tasks. Everything that a cycle needs is in the database, so that
  * another process continues where one has ended. Start at `makePoller`.
  */
 
@@ -52,6 +51,10 @@ export interface Poller {
 
 const LEASE_TTL_MS = 15_000;
 const LOOK_MS = 5_000;
+const TICK = "*/5 * * * * *";
+const ignore = () => undefined;
+/** A tick only checks whether something is due: late and missed ticks are harmless. */
+const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
 /** How soon a source is looked at again that changes all the time. */
 const CHANGED_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
@@ -64,7 +67,7 @@ const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError if `backfillSince` is invalid or in the future. */
 export function makePoller(deps: PollDeps): Poller {
-  const { source, clock, ticks = makeTicks() } = deps;
+  const { source, clock } = deps;
   const name = `poll:${source.sourceId}`;
   const closing = new AbortController();
   const { attempt, resign, dueInMs } = makeAttempt(deps, name);
@@ -80,7 +83,7 @@ export function makePoller(deps: PollDeps): Poller {
     onError: () => undefined,
     clock,
   });
-  let endTicks: (() => Promise<void>) | undefined;
+  let ticks: ScheduledTask | undefined;
   let running: Promise<CycleReport> | undefined;
 
   function runOnce(signal?: AbortSignal): Promise<CycleReport> {
@@ -90,7 +93,7 @@ export function makePoller(deps: PollDeps): Poller {
 
   async function close(): Promise<void> {
     closing.abort(new PollerClosedError("the poller is closed"));
-    await endTicks?.();
+    await ticks?.destroy();
     const over = Promise.allSettled([running, loop.stop()]).then(resign);
     await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]);
   }
@@ -98,7 +101,7 @@ export function makePoller(deps: PollDeps): Poller {
   return {
     runOnce,
     start() {
-      endTicks ??= ticks.add(loop.wake);
+      ticks ??= schedule(TICK, loop.wake, { name, logger: SILENT });
       loop.start();
     },
     close,
@@ -133,7 +136,7 @@ function makeAttempt(deps: PollDeps, name: string) {
 
   function putOff(outcome: CycleReport["outcome"], waitMs: number, error?: unknown): CycleReport {
     notBeforeMs = clock.monotonicMs() + waitMs;
-    return { ...NOTHING_DONE, outcome, waitMs, error };
+    return { ...countNothing(), outcome, waitMs, error };
   }
 
   async function attempt(signal: AbortSignal, hasChanged = false): Promise<CycleReport> {
@@ -172,7 +175,8 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   function recover(error: unknown): CycleReport {
-    if (error instanceof LeaseLostError) return { ...NOTHING_DONE, outcome: "lease_lost", waitMs: 0, error };
+    if (error instanceof LeaseLostError)
+      return { ...countNothing(), outcome: "lease_lost", waitMs: 0, error };
     failures += 1;
     const waitMs = backoffMs(error, { failures, intervalMs: deps.intervalSeconds * 1_000 });
     log.failed(error, waitMs);
@@ -195,14 +199,6 @@ async function checkSource({ source, pool, assertOurs }: PollDeps): Promise<stri
   await assertOurs?.();
   return polledAs;
 }
-
-const NOTHING_DONE: CycleCounts = {
-  ...NOTHING_READ,
-  windows: 0,
-  unproved: 0,
-  refetches: 0,
-  spareError: undefined,
-};
 
 function backoffMs(
   error: unknown,
@@ -276,4 +272,10 @@ function nameOf(error: unknown): string {
   if (failure !== undefined) return failure;
   const { code } = error as { code?: unknown };
   return typeof code === "string" ? `${error.name} ${code}` : error.name;
+}
+
+/** The reason for work aborted by closing the poller. */
+export class PollerClosedError extends OrderMirrorError {
+  override readonly name = "PollerClosedError";
+  override readonly retry = "never";
 }

@@ -1,10 +1,10 @@
-import { compareBranches, recordBranches } from "../../apply/recordBranches.sql.ts";
-import type { BothOrganizations } from "../../apply/recordBranches.sql.ts";
-import type { Pool } from "../../database/database.ts";
-import { ConfigurationError } from "../../domain/errors.ts";
-import type { OrderSource } from "../../domain/source/orderSource.ts";
-import type { PollDeps } from "../cycle/deps.ts";
-import { WalkStalledError } from "../cycle/errors.ts";
+import { compareBranches, recordBranches } from "../apply/recordBranches.sql.ts";
+import type { BothOrganizations } from "../apply/recordBranches.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import type { OrderSource } from "../domain/source/orderSource.ts";
+import type { PollDeps } from "./pollDeps.ts";
+import { WalkStalledError } from "./windows.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 
 /** A name, an address or a connection may change without an order that shows it. */

@@ -1,4 +1,4 @@
-import type { Pool } from "../../database/database.ts";
+import type { Pool } from "../database/database.ts";
 
 /** Upper bounds of the delays that are distinguished, in seconds; the last one covers all longer delays. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];

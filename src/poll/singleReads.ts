@@ -1,22 +1,17 @@
-import { applyAbsence } from "../../apply/absence.sql.ts";
-import { isChange } from "../../apply/applySubjects.ts";
-import type { Decision } from "../../apply/applySubjects.ts";
-import { addSeconds, millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import { horizonOf } from "../../domain/order/observation.ts";
-import { failureOf } from "../../domain/source/errors.ts";
-import type { SourceFailure } from "../../domain/source/errors.ts";
-import type { OrderRead } from "../../domain/source/orderSource.ts";
-import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
-import type { PollDeps } from "../cycle/deps.ts";
-import type { Term } from "../leader/leadership.ts";
-import {
-  completeRefetch,
-  noteRefetchFailure,
-  postponeRefetch,
-  takeRefetches,
-} from "../ledger/refetches.sql.ts";
-import type { Finding, Refetch, RefetchPatience } from "../ledger/refetches.sql.ts";
+import { applyAbsence } from "../apply/absence.sql.ts";
+import { isChange } from "../apply/applySubjects.ts";
+import type { Decision } from "../apply/applySubjects.ts";
+import { addSeconds, millisFromInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { horizonOf } from "../domain/order/observation.ts";
+import { failureOf } from "../domain/source/errors.ts";
+import type { SourceFailure } from "../domain/source/errors.ts";
+import type { OrderRead } from "../domain/source/orderSource.ts";
+import { describeMessage } from "../runtime/telemetry/errorFields.ts";
+import type { PollDeps } from "./pollDeps.ts";
+import type { Term } from "./leadership.ts";
+import { completeRefetch, noteRefetchFailure, postponeRefetch, takeRefetches } from "./refetches.sql.ts";
+import type { Finding, Refetch, RefetchPatience } from "./refetches.sql.ts";
 
 /** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const READS_MAX = 50;
@@ -33,8 +28,6 @@ export interface SingleReadCounts {
   /** Why this cycle read no more of them although they are due; undefined if nothing is wrong. */
   readonly failure: unknown;
 }
-
-export const NO_SINGLE_READS: SingleReadCounts = { requests: 0, applied: 0, failure: undefined };
 
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a read whose horizon lies

@@ -1,12 +1,12 @@
-import { ConfigurationError } from "../../domain/errors.ts";
-import { addSeconds } from "../../domain/order/instant.ts";
-import type { PollDeps } from "../cycle/deps.ts";
-import type { Term } from "../leader/leadership.ts";
-import { countAnnouncements } from "../ledger/lostEvents.sql.ts";
-import { keepFacts } from "../ledger/orderFacts.sql.ts";
-import { requestNightly } from "../ledger/periodRequests.sql.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { addSeconds, formatInstant } from "../domain/order/instant.ts";
+import type { PollDeps } from "./pollDeps.ts";
+import { readBreaches } from "./coverage.sql.ts";
+import type { Term } from "./leadership.ts";
+import { countAnnouncements } from "./lostEvents.sql.ts";
+import { keepFacts } from "./orderFacts.sql.ts";
+import { requestNightly } from "./periodRequests.sql.ts";
 import { makeMirrorBranches } from "./branches.ts";
-import { makeWatchBreaches } from "./watchBreaches.ts";
 
 interface TaskContext {
   readonly term: Term;
@@ -122,6 +122,37 @@ function makeAskNightly({ source: { sourceId }, pool, client }: PollDeps): Leade
       const until = client.providerClock.providerNow();
       const window = { since: addSeconds(until, -NIGHTLY_SECONDS), until };
       await requestNightly(pool, { sourceId, window });
+    },
+  };
+}
+
+const LOGGED_MAX = 20;
+
+/**
+ * After each cycle, logs the withdrawn proofs, at most the newest LOGGED_MAX, no matter which process found the cause; at
+ * the start, only those whose period is not proved again.
+ */
+function makeWatchBreaches({
+  pool,
+  logger,
+  source,
+}: Pick<PollDeps, "source" | "pool" | "logger">): LeaderTask {
+  const { sourceId } = source;
+  let logged: bigint | undefined;
+  return {
+    name: "watch breaches",
+    everyMs: 0,
+    async run() {
+      const found = await readBreaches(pool, { sourceId, after: logged ?? 0n, limit: LOGGED_MAX });
+      for (const { kind, reference, since, until, reprovedAt } of found.toReversed()) {
+        if (logged === undefined && reprovedAt !== null) continue;
+        const span = { since: formatInstant(since), until: formatInstant(until) };
+        logger.error(
+          { kind, reference, ...span },
+          "a proof was withdrawn: a change was found that it had missed",
+        );
+      }
+      logged = found[0]?.breachId ?? logged ?? 0n;
     },
   };
 }
