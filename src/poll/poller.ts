@@ -274,7 +274,7 @@ function nameOf(error: unknown): string {
   return typeof code === "string" ? `${error.name} ${code}` : error.name;
 }
 
-/** The reason for work aborted by closing the poller. */
+/** The reason for work aborted by closing the poller. @internal */
 export class PollerClosedError extends OrderMirrorError {
   override readonly name = "PollerClosedError";
   override readonly retry = "never";
