@@ -8,7 +8,9 @@ import { makeHealthRouter } from "../ops/health/healthRouter.ts";
 import { makeDocsRouter } from "../ops/docs/docsRouter.ts";
 import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
-import { SPEC_LIMITS } from "../provider/budget.ts";
+import { SPEC_LIMITS, WRITER_SHARES } from "../provider/budget.ts";
+import { makeForward } from "../provider/transport.ts";
+import type { Forward } from "../provider/transport.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";
@@ -21,6 +23,7 @@ import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
+import type { ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
@@ -29,14 +32,13 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
-import { makeCallCounter } from "./counting.ts";
-import { meterHealth, meterQueue, meterReceiver } from "./metering.ts";
+import { makeBudgets, makeCallCounter } from "./counting.ts";
+import { meterAnswers, meterHealth, meterQueue, meterReceiver } from "./metering.ts";
 import { showOutgoingQueues } from "./outgoing.ts";
-import { recordConfiguredSources } from "./recordSources.ts";
-import { openPool, openReplicaPool } from "./role.ts";
+import { assertOwnKey, recordConfiguredSources } from "./recordSources.ts";
+import { composeApply, openPool, openReplicaPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
-import { composeWrites } from "./writes.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 const RECEIVE_CONNECTIONS = 2;
@@ -48,6 +50,7 @@ const EXPORT_POOL = { purpose: "export", max: 3, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };
+const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
 /** How long requests that are under way may still take when the process closes. */
@@ -207,4 +210,35 @@ function composeOps(
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;
+}
+
+/** What the read API needs to forward writes; undefined if that is off. */
+export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
+  const { config, clock, logger, metrics } = deps;
+  if (!config.writeThrough) return undefined;
+  const pool = openPool(deps, WRITE_POOL);
+  const budgetOf = makeBudgets(deps, pool, { shares: WRITER_SHARES, purpose: "write" });
+  const senders = new Map<string, Forward>();
+  for (const source of config.sources) {
+    const { sourceId, baseUrl, apiKey } = source;
+    // No token may write to it, or there would be a key.
+    if (apiKey === null) continue;
+    const onAnswer = meterAnswers(metrics);
+    const forward = makeForward({ baseUrl, apiKey, budget: budgetOf(source), clock, logger, onAnswer });
+    senders.set(sourceId, async (request) => {
+      await assertOwnKey(pool, source, logger);
+      return forward(request);
+    });
+  }
+  return {
+    forward: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
+    morePaths: config.writeThroughPaths,
+    applyReads: composeApply(deps, pool).applyReads,
+    marginSeconds: config.pollMarginSeconds,
+  };
+}
+
+/** Tokens are only for configured sources, so this is unreachable. */
+function refuseUnknown(sourceId: string): never {
+  throw new TypeError(`the source ${sourceId} is not configured`);
 }

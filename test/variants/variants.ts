@@ -194,9 +194,7 @@ export const VARIANTS: readonly Variant[] = [
   },
   {
     name: "a write that goes to another organization",
-    edits: [
-      { file: "roles/writes.ts", find: "      await assertOwnKey(pool, source, logger);\n", replace: "" },
-    ],
+    edits: [{ file: "roles/web.ts", find: "      await assertOwnKey(pool, source, logger);\n", replace: "" }],
     caughtBy: {
       file: "test/integration/poll/otherOrganization.test.ts",
       test: "forwards no write with a key that the poller found to be of another organization",

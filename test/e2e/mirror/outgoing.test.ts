@@ -97,11 +97,11 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   const first = received[0]!;
   const again = () => received.filter(({ id }) => id === first.id).length;
   const before = again();
-  const { source, data } = first.message;
-  const past = ["replay", "erp", "--source", source, "--yes"];
-  expect(await command(...past, "--since", "PT1H")).toMatchObject({ replayed: true, sourceId: source });
+  const { data } = first.message;
+  const past = ["replay", "erp", "--yes"];
+  expect(await command(...past, "--since", "PT1H")).toMatchObject({ replayed: true });
   await vi.waitFor(() => expect(again()).toBeGreaterThan(before), PATIENCE);
-  expect(await command(...past, "--after", data.position)).toMatchObject({ sourceId: source });
+  expect(await command(...past, "--after", data.position)).toMatchObject({ endpoint: "erp" });
   expect(unverified).toEqual([]);
 
   const unknown = await runProgram(["outgoing", "retry", "none", "--yes"], env);
