@@ -128,7 +128,7 @@ export interface ForwardedRequest {
   readonly method: "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path and query, unchanged, from `/v1/` on. */
   readonly path: string;
-  readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
+  readonly bytes?: Uint8Array | undefined;
   /** Aborted: the request is no longer sent. Once sent, it is completed. */
   readonly gone: AbortSignal;
 }
