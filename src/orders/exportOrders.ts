@@ -17,8 +17,6 @@ export interface ExportOptions {
   /** Left open. */
   readonly out: Writable;
   readonly signal: AbortSignal;
-  /** Called with the number of orders written so far. */
-  readonly onWritten?: ((count: number) => void) | undefined;
 }
 
 /**
@@ -28,24 +26,20 @@ export interface ExportOptions {
  * `ndjson` has one order object per line, unchanged. Reads no faster than `out` accepts, with constant memory. Rejects with the error of the database or of `out`, or with the reason of the signal; `out` is then incomplete.
  */
 export async function exportOrders(options: ExportOptions): Promise<number> {
-  const { pool, format, filter, out, signal, onWritten } = options;
+  const { pool, format, filter, out, signal } = options;
   let count = 0;
-  const tell = (more: number) => {
-    count += more;
-    onWritten?.(count);
-  };
   if (format === "csv") {
     let head = writeCsvHeader();
     for await (const rows of readOrderRows(pool, filter)) {
       await writeOut(out, head + writeCsvRows(rows), signal);
       head = "";
-      tell(rows.length);
+      count += rows.length;
     }
     if (head !== "") await writeOut(out, head, signal);
   } else {
     for await (const orders of readOrderTexts(pool, filter)) {
       await writeOut(out, orders.map(writeLine).join(""), signal);
-      tell(orders.length);
+      count += orders.length;
     }
   }
   return count;

@@ -48,15 +48,6 @@ export async function* readOrderTexts(pool: Pool, filter: OrderFilter): AsyncGen
   for await (const batch of batches) yield batch.map(([raw]) => raw);
 }
 
-/** The number of orders that match a filter. Counts them one by one: for orders that will all be read anyway. */
-export async function countExportedOrders(pool: Pool, filter: OrderFilter): Promise<number> {
-  const values: unknown[] = [];
-  const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
-  const text = `select count(*) as count from mirror.orders where ${conditions.join(" and ")}`;
-  const { rows } = await pool.query<{ count: string }>(text, values);
-  return Number(rows[0]?.count ?? 0);
-}
-
 async function* readByCursor<Row extends unknown[]>(
   pool: Pool,
   query: { filter: OrderFilter; table: string; columns: string },

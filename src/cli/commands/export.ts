@@ -7,7 +7,6 @@ import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
-import { countExportedOrders } from "../../orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
 import { resolveFilter, parseOrderFilter } from "../../orders/orderQuery.ts";
@@ -19,7 +18,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { audited, chooseSource, parseWhen, runUntilInterrupted, withMirror } from "../input/session.ts";
 import type { Mirror } from "../input/session.ts";
-import { formatSpan, makeProgressLine, openOutput, printJson, printNotice } from "../output/terminal.ts";
+import { formatSpan, openOutput, printJson, printNotice } from "../output/terminal.ts";
 import { describeFullDisk, isFullDisk } from "../../runtime/dataFolder.ts";
 
 interface Options {
@@ -35,7 +34,6 @@ interface Options {
 
 /** A slow reader of the output leaves the transaction idle. */
 const PATIENCE_MS = 600_000;
-const PROGRESS_EVERY_MS = 200;
 
 export function register(program: Command): void {
   program
@@ -67,7 +65,7 @@ function assertPossible({ since, until, json, output }: Options): void {
 }
 
 async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promise<void> {
-  const { output, json } = options;
+  const { output, json, format } = options;
   const filter = await readFilter(pool, options);
   const startedMs = systemClock.monotonicMs();
   // Before the orders are read: they have every change before it.
@@ -78,7 +76,7 @@ async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promi
     runUntilInterrupted(async (signal) => {
       const action = { action: "export", sourceId: filter.sourceId, target: describeExport(options) };
       const write = (out: Writable) =>
-        audited(pool, action, () => writeOrders({ pool, exportPool, filter, out, options, signal }), Number);
+        audited(pool, action, () => exportOrders({ pool: exportPool, format, filter, out, signal }), Number);
       const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
         (error: unknown) => {
           // Ctrl-C, or a reader that closed early: not a failure, nothing to report.
@@ -87,7 +85,7 @@ async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promi
       );
       if (orders === undefined) return;
       const elapsedMs = Math.round(systemClock.monotonicMs() - startedMs);
-      if (json === true) printJson({ orders, file: output, format: options.format, elapsedMs, safeThrough });
+      if (json === true) printJson({ orders, file: output, format, elapsedMs, safeThrough });
       else
         printNotice(
           `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}; ${safeThrough === null ? "not verified yet" : `complete up to ${safeThrough}`}.`,
@@ -123,34 +121,6 @@ async function readFilter(
   } catch (error) {
     if (!(error instanceof RefusedRequestError)) throw error;
     throw new ConfigurationError(error.message, { fix: "See order-mirror export --help." });
-  }
-}
-
-async function writeOrders(work: {
-  pool: Pool;
-  exportPool: Pool;
-  filter: OrderFilter;
-  out: Writable;
-  options: Options;
-  signal: AbortSignal;
-}): Promise<number> {
-  const { pool, exportPool, filter, out, options, signal } = work;
-  const { format } = options;
-  const total = await countExportedOrders(pool, filter);
-  const startedMs = systemClock.monotonicMs();
-  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
-  let shownMs = startedMs;
-  const onWritten = (count: number) => {
-    const nowMs = systemClock.monotonicMs();
-    if (nowMs - shownMs < PROGRESS_EVERY_MS) return;
-    shownMs = nowMs;
-    const elapsedMs = nowMs - startedMs;
-    line.show({ share: Math.min(1, count / total), elapsedMs, count, unit: "orders" });
-  };
-  try {
-    return await exportOrders({ pool: exportPool, format, filter, out, signal, onWritten });
-  } finally {
-    line.end();
   }
 }
 

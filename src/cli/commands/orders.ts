@@ -1,27 +1,18 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import { readStandings } from "../../health/standing.sql.ts";
 import { findOrders, readTimeline } from "../../ops/orders/order.sql.ts";
 import type { FoundOrder, TimelineEntry } from "../../ops/orders/order.sql.ts";
 import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
 import type { Pool } from "../../database/database.ts";
+import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
-import {
-  assertKnown,
-  audited,
-  chooseSource,
-  isAgreed,
-  noSource,
-  parseCount,
-  withMirror,
-} from "../input/session.ts";
+import { audited, chooseSource, isAgreed, parseCount, withMirror } from "../input/session.ts";
 import type { Mirror } from "../input/session.ts";
-import { ProblemsFoundError, alignColumns, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";
+import { ProblemsFoundError, alignColumns, makePaint, writeTimes } from "../output/terminal.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 
 const LISTED_DEFAULT = 50;
@@ -158,53 +149,30 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   for (const line of lines) printLine(line);
 }
 
-async function refetch({ pool, config }: Mirror, text: string, options: Options): Promise<void> {
-  const sources = await readStandings(pool);
-  const found = await findOrders(pool, { text, sourceId: options.source ?? null });
-  const asked = [];
-  for (const { sourceId, reference } of found.length > 0
-    ? found
-    : unknownOrder(text, options.source, sources)) {
+async function refetch({ pool }: Mirror, text: string, options: Options): Promise<void> {
+  const known = await findOrders(pool, { text, sourceId: options.source ?? null });
+  const asked = known.length > 0 ? known : [await nameUnknown(pool, text, options.source)];
+  for (const { sourceId, reference } of asked)
     await audited(pool, { action: "refetch", sourceId, target: reference }, () =>
       requestRefetches(pool, { sourceId, references: [reference], reason: "requested by a person" }),
     );
-    const source = sources.find((each) => each.sourceId === sourceId);
-    asked.push({ sourceId, reference, ...describeWhen(source, config.pollIntervalSeconds) });
-  }
-  if (options.json === true) return printJson(asked);
-  for (const { sourceId, reference, when } of asked)
-    printLine(`Order ${reference} of source ${sourceId} will be read again: ${when}.`);
+  if (options.json === true)
+    return printJson(asked.map(({ sourceId, reference }) => ({ sourceId, reference })));
+  for (const { sourceId, reference } of asked)
+    printLine(
+      `Order ${reference} of source ${sourceId} will be read again by the leading poller's next cycle.`,
+    );
   printNotice(`Next: order-mirror tail --order ${shellWord(text)}`);
 }
 
-/** An order that the mirror lacks can be requested too, if its source is known. */
-function unknownOrder(text: string, sourceId: string | undefined, sources: readonly Standing[]) {
-  const known = sources.map((source) => source.sourceId);
-  if (known.length === 0) throw noSource();
-  if (sourceId === undefined)
-    throw new ConfigurationError(`The mirror has no order ${text}.`, {
-      fix: `Name its source with --source: ${known.join(", ")}.`,
-    });
-  assertKnown(sourceId, known);
-  return [{ sourceId, reference: text }];
-}
-
-/** If the last cycle ended more than this many intervals ago, nobody is polling. */
-const INTERVALS_UNTIL_IDLE = 3;
-
-function describeWhen(source: Standing | undefined, intervalSeconds: number) {
-  if (source !== undefined && source.pausedAt !== null) {
-    const resume = `order-mirror source resume ${source.sourceId}`;
-    return { polled: false, when: `as soon as polling resumes (it is paused; ${resume})` };
-  }
-  const ended = source?.lastCycleEndedAt ?? null;
-  const agoMs = source === undefined || ended === null ? Infinity : millisFromInstant(source.now - ended);
-  if (agoMs > INTERVALS_UNTIL_IDLE * intervalSeconds * 1_000) {
-    const last = ended === null ? "it has never been polled" : `the last poll ended ${formatSpan(agoMs)} ago`;
-    return { polled: false, when: `as soon as a poller runs (${last}; start one with order-mirror poller)` };
-  }
-  const within = formatSpan(intervalSeconds * 1_000);
-  return { polled: true, when: `by the leading poller in its next cycle, within ${within}` };
+/** An order that the mirror lacks can be named, too, if its source is: it may arrive later. */
+async function nameUnknown(pool: Pool, text: string, named: string | undefined) {
+  const known = await readSourceIds(pool);
+  if (named !== undefined || known.length === 0)
+    return { sourceId: await chooseSource(pool, named), reference: text };
+  throw new ConfigurationError(`The mirror has no order ${text}.`, {
+    fix: `Check the reference; or name its source with --source: ${known.join(", ")}.`,
+  });
 }
 
 interface EraseOptions extends Options {
@@ -261,13 +229,7 @@ async function removeCaptured(folder: string): Promise<void> {
 async function findOne(pool: Pool, text: string, named: string | undefined) {
   const found = await findOrders(pool, { text, sourceId: named ?? null });
   const [only, ...others] = found.map(({ sourceId, reference }) => ({ sourceId, reference }));
-  if (only === undefined) {
-    // The order may arrive later.
-    if (named !== undefined) return { sourceId: await chooseSource(pool, named), reference: text };
-    throw new ConfigurationError(`The mirror has no order ${text}.`, {
-      fix: "Check the reference; or name the source with --source to keep the order out for good.",
-    });
-  }
+  if (only === undefined) return nameUnknown(pool, text, named);
   if (others.length === 0) return only;
   const names = found.map(({ sourceId, reference }) => `${reference} of ${sourceId}`).join(", ");
   throw new ConfigurationError(`${text} matches several orders.`, {

@@ -136,7 +136,7 @@ async function watchUntilEnded(
   requestId: bigint,
   signal: AbortSignal,
 ): Promise<PeriodRequest | undefined> {
-  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
+  const line = makeProgressLine(process.stderr);
   const startedMs = systemClock.monotonicMs();
   let warned = false;
   try {

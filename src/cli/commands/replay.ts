@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
@@ -12,7 +11,6 @@ import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly quarantine?: boolean;
-  readonly id?: string;
   readonly reason?: string;
   readonly source?: string;
   readonly dryRun?: boolean;
@@ -28,8 +26,7 @@ export function register(program: Command): void {
   program
     .command("replay")
     .description("process quarantined input again")
-    .option("--quarantine", "replay quarantined input, or the part chosen by --id, --reason and --source")
-    .option("--id <number>", "only this quarantine entry", parseId)
+    .option("--quarantine", "replay quarantined input, or the part chosen by --reason and --source")
     .option("--reason <word>", "only entries quarantined for this reason")
     .option("--source <id>", "only entries of this source")
     .option("--dry-run", "only show what would be done")
@@ -37,10 +34,10 @@ export function register(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action(async (options: Options) => {
-      const filtered = [options.id, options.reason, options.source].some((value) => value !== undefined);
+      const filtered = [options.reason, options.source].some((value) => value !== undefined);
       if (options.quarantine !== true && !filtered) {
         throw new ConfigurationError("Nothing was chosen to replay.", {
-          fix: "Give --quarantine, or --id, --reason or --source for a part of it.",
+          fix: "Give --quarantine, or --reason or --source for a part of it.",
         });
       }
       await withMirror((mirror) => replay(mirror, options));
@@ -50,7 +47,7 @@ export function register(program: Command): void {
 async function replay(mirror: Mirror, options: Options): Promise<void> {
   const { pool } = mirror;
   const filter: QuarantineFilter = {
-    quarantineId: options.id ?? null,
+    quarantineId: null,
     sourceId: options.source ?? null,
     reason: options.reason ?? null,
   };
@@ -101,9 +98,4 @@ function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): st
         ]
       : []),
   ];
-}
-
-function parseId(text: string): string {
-  if (/^\d{1,18}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be the number of a quarantine entry.");
 }

@@ -3,7 +3,6 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { readDecisionsAfter, readLastDecisions, readNewestDecision } from "../../changes/changeTail.sql.ts";
 import type { DecisionFilter, DecisionRow } from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import { findOrders } from "../../ops/orders/order.sql.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -20,7 +19,6 @@ interface Options {
 
 const LAST_MAX = 10_000;
 const LAST_DEFAULT = 10;
-const RETRY_MS = 2_000;
 
 export function register(program: Command): void {
   program
@@ -38,21 +36,10 @@ export function register(program: Command): void {
 async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<void> {
   const filter = await resolveFilter(pool, options);
   const print = options.json === true ? printDecisionJson : makeLinePrinter();
-  let after = await readNewestDecision(pool);
+  const after = await readNewestDecision(pool);
   for (const decision of await readLastDecisions(pool, { ...filter, limit: options.last })) print(decision);
-  while (!signal.aborted) {
-    try {
-      const decisions = followDecisions({ pool, clock: systemClock, filter, after, signal });
-      for await (const decision of decisions) {
-        print(decision);
-        if (decision.historyId > after) after = decision.historyId;
-      }
-    } catch (error) {
-      if (classifyDatabaseError(error) !== "transient") throw error;
-      printNotice("Postgres does not answer; retrying until it does.");
-      await systemClock.sleep(RETRY_MS, signal).catch(() => undefined);
-    }
-  }
+  const decisions = followDecisions({ pool, clock: systemClock, filter, after, signal });
+  for await (const decision of decisions) print(decision);
 }
 
 async function resolveFilter(pool: Pool, { source, order }: Options): Promise<DecisionFilter> {

@@ -53,32 +53,20 @@ export async function withMirror<Result>(use: (mirror: Mirror) => Promise<Result
 /** The source for a command: the named one, or the only one. Throws ConfigurationError otherwise. */
 export async function chooseSource(pool: Pool, named: string | undefined): Promise<string> {
   const known = await readSourceIds(pool);
-  if (named !== undefined) {
-    assertKnown(named, known);
-    return named;
-  }
   const [only, ...others] = known;
-  if (only === undefined) throw noSource();
-  if (others.length === 0) return only;
-  throw new ConfigurationError("The command applies to one source, and there are several.", {
-    fix: `Choose one with --source: ${known.join(", ")}.`,
-  });
-}
-
-/** Throws ConfigurationError unless the mirror has this source. */
-export function assertKnown(sourceId: string, known: readonly string[]): void {
-  if (known.includes(sourceId)) return;
-  if (known.length === 0) throw noSource();
-  throw new ConfigurationError(`There is no source ${sourceId}.`, {
-    fix: `Known sources: ${known.join(", ")}.`,
-  });
-}
-
-/** For a mirror without any source. */
-export function noSource(): ConfigurationError {
-  return new ConfigurationError("The mirror has no source yet.", {
-    fix: "Configure one, and start a poller once.",
-  });
+  if (only === undefined) {
+    throw new ConfigurationError("The mirror has no source yet.", {
+      fix: "Configure one, and start a poller once.",
+    });
+  }
+  if (named === undefined && others.length === 0) return only;
+  if (named !== undefined && known.includes(named)) return named;
+  throw new ConfigurationError(
+    named === undefined
+      ? "The command applies to one source, and there are several."
+      : `There is no source ${named}.`,
+    { fix: `Choose one with --source: ${known.join(", ")}.` },
+  );
 }
 
 const NAME_LENGTH_MAX = 255;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { findBranch } from "../../../src/orders/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { countExportedOrders, readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
+import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../../src/orders/orderFilter.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import type { OrderPosition, OrdersQuery, OrderSort } from "../../../src/orders/orderReads.sql.ts";
@@ -155,12 +155,6 @@ describe.each(NARROW)("an export of %s", (_, filter) => {
     expect(await findWaste(ORDERS / 5, (pool) => read(pool, { sourceId: "live", ...filter }).next())).toEqual(
       [],
     );
-  });
-
-  it("is counted with an index", async () => {
-    expect(
-      await findWaste(ORDERS / 5, (pool) => countExportedOrders(pool, { sourceId: "live", ...filter })),
-    ).toEqual([]);
   });
 });
 
