@@ -1,8 +1,8 @@
-import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
+import { beginFeedEpoch, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
@@ -340,6 +340,22 @@ describe("a transaction that is still open", () => {
       await early.end("commit");
       expect(await described()).toEqual(["Z1", "A1", "B1", "C1", "D1"]);
     }
+  });
+
+  it("the fence stays before a position that is taken while the locks are read", async () => {
+    const client = await pool.connect();
+    onTestFinished(() => client.release(true));
+    await client.query("begin");
+    const newest = await readFeedFence(client);
+    // Another transaction takes a position just after the locks were read, as these show none of it.
+    await client.query(`
+      create or replace function mirror.feed_writers() returns table (pid integer, after_position_bits bigint)
+      language plpgsql volatile as $$
+      begin
+        perform nextval('mirror.changes_position_seq');
+      end $$`);
+    expect(await readFeedFence(client)).toBe(newest);
+    expect(await readFeedFence(client)).toBe(newest + 1n);
   });
 });
 

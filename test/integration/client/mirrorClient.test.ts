@@ -1,8 +1,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
-import type { z } from "zod";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { changeSchema } from "../../../src/changes/changeJson.ts";
@@ -21,8 +20,6 @@ import type {
   FollowState,
   OrdersQuery,
 } from "../../../src/client/mirrorClient.ts";
-import type { completeSchema } from "../../../src/orders/freshness.ts";
-import type { pageSchema } from "../../../src/orders/orderQuery.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -117,14 +114,6 @@ async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
     Object.fromEntries(rows.map(({ reference, revision }) => [reference, revision])),
   );
 }
-
-it("has the parameters and fields of the mirror's own schemas", () => {
-  type Parameters = Exclude<keyof z.input<typeof pageSchema>, "cursor" | "offset" | "revisions">;
-  expectTypeOf<keyof OrdersQuery>().toEqualTypeOf<Parameters | keyof z.input<typeof completeSchema>>();
-  type Sent = z.infer<typeof changeSchema>;
-  expectTypeOf<keyof Change>().toEqualTypeOf<keyof Sent>();
-  expectTypeOf<Sent>().toExtend<Change>();
-});
 
 it("hands over every field of a change that the mirror serves", async () => {
   await see({ reference: "DO-1", updatedAt: at(1) });
@@ -387,7 +376,7 @@ describe("an unreliable connection", () => {
     };
   }
 
-  it.each([1, 2, 3, 4, 5, 6])("loses and repeats no change (seed %i)", async (seed) => {
+  it.each([1, 2, 3])("loses and repeats no change (seed %i)", async (seed) => {
     const random = makeRandom(seed);
     const { line, client, end, start } = await openFaulty();
     const world = makeWorld(`S${seed}`);

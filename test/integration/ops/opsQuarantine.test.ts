@@ -67,9 +67,7 @@ describe("the quarantine's pages", () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, reference, raw)
       select 'live', 'poll', 'wrong_mode', 'ORD-' || n, n::text::bytea from generate_series(1, 10100) n`);
-    expect((await read("/ops/sources/live")).text).toContain(
-      "In quarantine 10,103 · Test/live mix-up 10,100 · Unreadable order 2 · Not JSON 1",
-    );
+    expect((await read("/ops/sources/live")).text).toContain("In quarantine 10,103 ");
     expect((await read("/ops/quarantine/all")).text).toContain("10,103 in quarantine");
   });
 

@@ -12,13 +12,13 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 const NAMES = Object.keys(EXPORT_COLUMNS);
 
-const { database, pool } = await openTestDatabase({ purpose: "report", max: 2, statementTimeoutMs: 5_000 });
+const { database, pool } = await openTestDatabase({ purpose: "report", max: 2, statementTimeoutMs: 120_000 });
 
 const exportPool = makePool({
   url: database.url,
   purpose: "export",
   max: 1,
-  statementTimeoutMs: 5_000,
+  statementTimeoutMs: 120_000,
   connectTimeoutMs: 300,
 });
 const server = await serve(makeTestReport({ pool, exportPool }));
@@ -166,7 +166,7 @@ describe("GET /v1/orders.ndjson", () => {
 
   it("leaves room for others when one token does not read its exports", async () => {
     await addMany(3_000, 10_000);
-    const wide = makePool({ url: database.url, purpose: "export", max: 3, statementTimeoutMs: 5_000 });
+    const wide = makePool({ url: database.url, purpose: "export", max: 3, statementTimeoutMs: 120_000 });
     onTestFinished(() => wide.end());
     const apiTokens = ["one", "other"].map((token) => ({ token, sourceId: "live" }));
     const guarded = await serve(makeTestReport({ pool, exportPool: wide, apiTokens }));
