@@ -102,7 +102,8 @@ grant insert, update, delete on mirror.provider_requests to order_mirror_web, or
 -- Retention: remove old rows, and record that for the feed's readers.
 grant usage on schema mirror to order_mirror_retention;
 grant select, delete on mirror.inbox, mirror.quarantine, mirror.history, mirror.changes to order_mirror_retention;
-grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_retention;
+grant select, insert, update on mirror.retention_walks to order_mirror_retention;
+grant select, update (removed_position) on mirror.sources to order_mirror_retention;
 grant select on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_retention;
 
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events. No setting turns

@@ -16,7 +16,8 @@ create table mirror.sources (
   refused_branches text,
   branches_read_at timestamptz,
   paused_at  timestamptz,
-  event_grace interval not null default '5 minutes'
+  event_grace interval not null default '5 minutes',
+  removed_position bigint not null default 0
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
@@ -25,6 +26,7 @@ comment on column mirror.sources.branch_ids is 'Ids of all branches that the pro
 comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';
 comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
 comment on column mirror.sources.event_grace is 'How long an event may arrive after the read that found its change before it counts as lost.';
+comment on column mirror.sources.removed_position is 'The last position in the change feed that retention removed: a reader that has not read up to it must start again.';
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.inbox (

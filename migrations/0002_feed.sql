@@ -64,12 +64,6 @@ comment on table  mirror.feed_epochs                is 'Each server that the fee
 comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
 insert into mirror.feed_epochs (after_position, server) select 0, server from mirror.feed;
 
-create table mirror.feed_removals (
-  source_id text primary key references mirror.sources,
-  position  bigint not null
-);
-comment on table mirror.feed_removals is 'The position up to which retention removed changes of a source: a reader that has not read them must start again.';
-
 create function mirror.newest_feed_position() returns bigint
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select case when is_called then last_value else last_value - 1 end from mirror.changes_position_seq
@@ -110,7 +104,7 @@ begin
   update mirror.feed set server = present, server_started = pg_postmaster_start_time();
   insert into mirror.feed_epochs (after_position, server)
   select coalesce(max(position), 0), present from (
-    select max(position) as position from mirror.changes union all select max(position) from mirror.feed_removals) kept;
+    select max(position) as position from mirror.changes union all select max(removed_position) from mirror.sources) kept;
   return true;
 end
 $$;
@@ -194,7 +188,7 @@ begin
   end if;
   select least(feed_place.after_position, min(e.after_position)) into place
   from mirror.feed_epochs e where e.epoch_number > epoch_known;
-  select position into removed from mirror.feed_removals where source_id = of_source;
+  select removed_position into removed from mirror.sources where source_id = of_source;
   if removed > place then
     return null;
   end if;

@@ -208,7 +208,7 @@ export async function readFeedEnd(
      from (
        (select position, mirror.change_digest(c) as digest from mirror.changes c
         where source_id = $1 and position <= $2 order by position desc limit 1)
-       union all select position, '' from mirror.feed_removals where source_id = $1
+       union all select removed_position, '' from mirror.sources where source_id = $1
        union all select 0, '') ends
      order by position desc limit 1`,
     [sourceId, String(fence)],

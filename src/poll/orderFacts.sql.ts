@@ -19,7 +19,7 @@ const lateStates = (after: string) => `h.source_id = $4 and h.verdict = 'stale' 
 const BEGIN = `
 with ${HELD}, known as materialized (
   select p.*,
-    not exists (select from mirror.feed_removals r where r.source_id = $4 and r.position > p.position)
+    not exists (select from mirror.sources r where r.source_id = $4 and r.removed_position > p.position)
     and not exists (select from mirror.changes c where c.source_id = $4 and c.position > p.position)
     and not exists (select from mirror.history h where ${lateStates("p.late_state")}) as is_current
   from mirror.facts_progress p where p.source_id = $4
@@ -78,8 +78,8 @@ const COLUMNS = [
 const ADVANCE = `
 with ${HELD}, state as materialized (
   select coalesce(p.position, 0) as position, coalesce(p.late_state, 0) as late_state,
-    p.position is null or r.position > p.position is true as is_behind
-  from held left join mirror.facts_progress p on p.source_id = $4 left join mirror.feed_removals r on r.source_id = $4
+    p.position is null or r.removed_position > p.position as is_behind
+  from held join mirror.sources r on r.source_id = $4 left join mirror.facts_progress p on p.source_id = $4
 ), fresh as materialized (
   select c.position, c.reference from mirror.changes c
   where c.source_id = $4 and c.position > (select position from state) and c.position <= $6::bigint

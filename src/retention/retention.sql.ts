@@ -102,9 +102,9 @@ const CHANGES: Aged = {
     delete from mirror.changes c using old
     where c.position = old.id returning c.source_id, c.position
   ), noted as (
-    insert into mirror.feed_removals as r (source_id, position)
-    select source_id, max(position) from gone group by source_id order by source_id
-    on conflict (source_id) do update set position = excluded.position where r.position < excluded.position
+    update mirror.sources s set removed_position = g.position
+    from (select source_id, max(position) as position from gone group by source_id) g
+    where s.source_id = g.source_id and s.removed_position < g.position
   )`,
 };
 

@@ -355,7 +355,7 @@ describe("no process can do another process's work", () => {
     ["web", "update mirror.poll_state set safe_through = 1"],
     ["web", "update mirror.sources set mode = 'test'"],
     ["worker", "insert into mirror.inbox (source_id) values ('live')"],
-    ["web", "delete from mirror.feed_removals"],
+    ["web", "update mirror.sources set removed_position = 1"],
     ["worker", "update mirror.inbox set source_id = 'test'"],
     ["worker", "delete from mirror.orders"],
     ["worker", "update mirror.history set verdict = 'applied'"],

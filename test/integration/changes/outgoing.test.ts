@@ -44,7 +44,7 @@ import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const RETRY_SECONDS = [0.05, 0.05, 0.05];
 const WAIT = { timeout: 30_000, interval: 20 };
-const TABLES = "outgoing_deliveries outgoing_endpoints orders history changes feed_removals retention_walks";
+const TABLES = "outgoing_deliveries outgoing_endpoints orders history changes retention_walks";
 
 interface Received {
   readonly headers: IncomingHttpHeaders;

@@ -38,7 +38,7 @@ const mirror = createMirrorClient({ baseUrl: server.url });
 await addSource(pool, "live");
 afterAll(() => server.close());
 beforeEach(async () => {
-  await pool.query(emptying("orders history changes feed_removals poll_state"));
+  await pool.query(emptying("orders history changes poll_state"));
 });
 
 /** Applies these states of orders as reads, in one batch. */
@@ -320,7 +320,7 @@ describe("changes", () => {
     await takeAll({ store });
     await world.change(1);
     await pool.query(
-      "insert into mirror.feed_removals (source_id, position) select 'live', max(position) from mirror.changes",
+      "update mirror.sources set removed_position = (select max(position) from mirror.changes)",
     );
     const lost = saved.position!;
     for (const follow of [false, true]) {

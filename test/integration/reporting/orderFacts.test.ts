@@ -17,7 +17,7 @@ const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
   pool.query(
     emptying(
-      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches feed_removals retention_walks erasures order_facts facts_progress leases",
+      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches retention_walks erasures order_facts facts_progress leases",
       { restartsIdentity: true },
     ),
   );

@@ -39,7 +39,7 @@ const applyEvents = (seqs: readonly number[]) =>
 describe("retention removes old rows", () => {
   beforeEach(async () => {
     await pool.query(
-      emptying("orders history changes pending quarantine refetches inbox feed_removals retention_walks", {
+      emptying("orders history changes pending quarantine refetches inbox retention_walks", {
         restartsIdentity: true,
       }),
     );

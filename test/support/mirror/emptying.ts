@@ -10,6 +10,7 @@ export function emptying(tables: string, { restartsIdentity = false } = {}): str
     `lock table ${names.join(", ")} in exclusive mode`,
     "set local session_replication_role = replica",
     ...names.map((name) => `delete from ${name}`),
+    ...(names.includes("mirror.changes") ? ["update mirror.sources set removed_position = 0"] : []),
     "set local session_replication_role = origin",
     ...(restartsIdentity ? [restart(names)] : []),
   ].join(";\n");
