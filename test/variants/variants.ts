@@ -489,8 +489,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "retention/retention.sql.ts",
-        find: "select source_id, max(position) from gone",
-        replace: "select source_id, min(position) from gone",
+        find: "select source_id, max(position) as position from gone",
+        replace: "select source_id, min(position) as position from gone",
       },
     ],
     caughtBy: {
