@@ -420,7 +420,7 @@ export const VARIANTS: readonly Variant[] = [
       {
         file: "changes/changeFeed.sql.ts",
         find: " and c.position <= $5::bigint",
-        replace: "",
+        replace: " and $5::bigint is not null",
       },
     ],
     caughtBy: {
