@@ -1,5 +1,4 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
@@ -12,7 +11,6 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const WAIT = { timeout: 100_000, interval: 50 };
 const DAY = 86_400;
@@ -146,29 +144,3 @@ describe("a requested backfill", () => {
   });
 });
 
-it("reads 20,000 orders of the sandbox with few more requests than necessary", async () => {
-  const ORDERS = 20_000;
-  const { clock, pool, sandbox, provider, steer, startPoller } = await startVirtualWorld();
-  const until = floor(sandbox.now());
-  const since = until - BigInt(90 * DAY) * 10n ** 9n;
-  await steer("POST", "/seed", {
-    orders: ORDERS,
-    since: formatInstant(until - BigInt(60 * DAY) * 10n ** 9n),
-  });
-  const { rows } = await provider.query<{ total: number }>(
-    "select count(*)::int as total from sandbox.orders where livemode and updated_at < $1",
-    [until - 10n ** 10n],
-  );
-  const total = rows[0]!.total;
-  startPoller("only", { backfillSince: "PT1M" });
-  // By then the window that the backfill joins is proved.
-  await clock.runUntil(120_000);
-  const backfillId = await requestPeriod(pool, { kind: "backfill", sourceId: "live", since, until });
-  const isDone = async () => (await readRequest(pool, backfillId))?.state === "done";
-  while (!(await isDone()) && clock.monotonicMs() < 600_000)
-    await clock.runUntil(clock.monotonicMs() + 5_000);
-  const done = (await readRequest(pool, backfillId))!;
-  expect((await pool.query("select from mirror.orders")).rowCount).toBe(total);
-  expect(done).toMatchObject({ state: "done", historySince: since });
-  expect(done.requests).toBeLessThanOrEqual(1.1 * Math.ceil(total / 200));
-});
