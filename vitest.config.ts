@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { configDefaults, defineConfig } from "vitest/config";
+import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/run/longestFirst.ts";
 import { listReporters } from "./test/support/run/runReport.ts";
 import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.ts";
@@ -15,8 +15,6 @@ const shared = {
   hookTimeout: 300_000,
   expect: { poll: { timeout: 60_000 } },
 };
-/** `npm run test:long`: files named so, and more runs of what draws its cases. */
-const LONG = process.env["TEST_LONG"] === "1" ? [] : ["**/*.long.test.ts"];
 const setupFiles = ["test/support/run/seedProperties.ts"];
 const globalSetup = ["test/support/run/globalSetup.ts"];
 
@@ -33,7 +31,6 @@ export default defineConfig({
           ...shared,
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...LONG],
           setupFiles,
           isolate: false,
         },
@@ -44,7 +41,6 @@ export default defineConfig({
           ...shared,
           name: "integration",
           include: ["test/integration/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...LONG],
           setupFiles,
           globalSetup,
           isolate: false,

@@ -143,4 +143,3 @@ describe("a requested backfill", () => {
     expect(await world.references()).toEqual([]);
   });
 });
-
