@@ -138,40 +138,39 @@ function sendAsItCame(response: ServerResponse, { status, headers, text }: RawAn
   response.end(text);
 }
 
-const UNAUTHORIZED = 401;
-const BAD_GATEWAY = 502;
-const GATEWAY_TIMEOUT = 504;
-
 const OUTCOME_UNKNOWN =
   "Whether it happened is unknown: look for the order, by externalOrderId if it has one, before sending it again.";
+// Names of another organization's branches belong into the log, and the provider's 401 would say that the caller's own token is wrong.
+const KEY_REFUSED = {
+  status: 502,
+  code: "source_key_refused",
+  message:
+    "The provider does not accept the mirror's key for this source, or its address or key is not the source's own.",
+};
+const TOO_LATE = {
+  status: 504,
+  code: "provider_timeout",
+  message: `The provider did not answer in time. ${OUTCOME_UNKNOWN}`,
+};
+const UNUSABLE = {
+  status: 502,
+  code: "provider_unavailable",
+  message: `The provider gave no usable answer. ${OUTCOME_UNKNOWN}`,
+};
 
 /**
  * The answer to a write that the provider did not carry out: the provider's unchanged refusal, if there is one;
  * otherwise ours in the same format (spec, "Errors"). Throws errors that are not the provider's.
  */
 function refuseForProvider(error: unknown): RawAnswer | RefusedRequestError {
-  if (error instanceof ConfigurationError) {
-    // Names of another organization's branches belong into the log.
-    const message = "The mirror's key or address for this source is not the source's own.";
-    return new RefusedRequestError({ status: BAD_GATEWAY, code: "source_key_refused", message });
-  }
+  if (error instanceof ConfigurationError) return new RefusedRequestError(KEY_REFUSED);
   if (!(error instanceof ProviderError)) throw error;
-  const { status, code, failure } = error;
-  if (code === UNSENDABLE) return new RefusedRequestError(NO_SUCH_ADDRESS);
-  if (status === UNAUTHORIZED) {
-    // Forwarded unchanged it would say that the caller's own token is wrong.
-    const message = "The provider does not accept the mirror's key for this source.";
-    return new RefusedRequestError({ status: BAD_GATEWAY, code: "source_key_refused", message });
-  }
+  if (error.code === UNSENDABLE) return new RefusedRequestError(NO_SUCH_ADDRESS);
+  if (error.status === 401) return new RefusedRequestError(KEY_REFUSED);
   const answer = error.readAnswer();
   if (answer !== undefined) return answer;
-  if (failure === "rate_limited") return refuseRate(error);
-  if (failure === "timeout") {
-    const message = `The provider did not answer in time. ${OUTCOME_UNKNOWN}`;
-    return new RefusedRequestError({ status: GATEWAY_TIMEOUT, code: "provider_timeout", message });
-  }
-  const message = `The provider gave no usable answer. ${OUTCOME_UNKNOWN}`;
-  return new RefusedRequestError({ status: BAD_GATEWAY, code: "provider_unavailable", message });
+  if (error.failure === "rate_limited") return refuseRate(error);
+  return new RefusedRequestError(error.failure === "timeout" ? TOO_LATE : UNUSABLE);
 }
 
 /** The provider's own form (spec, "Limits"): Retry-After in seconds, a message that names the policy. */

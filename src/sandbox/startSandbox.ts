@@ -227,8 +227,7 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
     logger: options.logger ?? silentLogger,
     wake,
   };
-  const { fleetSpeed } = state.dials;
-  if (world.fleetSpeed !== fleetSpeed) await setFleetSpeed(state, fleetSpeed);
+  await setFleetSpeed(state, state.dials.fleetSpeed);
   return state;
 }
 
@@ -247,7 +246,7 @@ async function openWorld(pool: Pool, write: Write, seed: number | undefined): Pr
   if (known && (seed === undefined || seed === known.seed)) return known;
   const fresh = seed ?? SEED_DEFAULT;
   await write((connection) => createWorld(connection, fresh, seedDirectory(fresh)));
-  return { seed: fresh, clockNow: null, fleetSpeed: null };
+  return { seed: fresh, clockNow: null };
 }
 
 interface LoopDeps {

@@ -6,10 +6,10 @@ import { resendEvent, setWebhook } from "../events/events.ts";
 import { putEndpoint, readEndpoints, readEvents } from "../events/events.sql.ts";
 import { PLANS, seedDirectory, SUBSCRIPTIONS } from "../world/directory.ts";
 import type { Branch, DirectoryContent } from "../world/directory.ts";
-import { setFleetSpeed, canTakeOrders, makeOrders, seedOrders } from "../world/fleet.ts";
+import { makeOrders, seedOrders, setFleetSpeed } from "../world/fleet.ts";
 import { refused } from "../world/state.ts";
 import type { SandboxState } from "../world/state.ts";
-import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
+import { createWorld } from "../world/world.sql.ts";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
@@ -92,7 +92,6 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
     await state.write(async (connection) => {
       const endpoints = await readEndpoints(connection);
       await createWorld(connection, seed, seedDirectory(seed));
-      await saveFleetSpeed(connection, state.dials.fleetSpeed);
       for (const endpoint of endpoints) await putEndpoint(connection, endpoint);
     });
     await state.directory.reload(state.pool);
@@ -141,7 +140,6 @@ const makeSchema = z.strictObject({
   count: fields.count(ORDERS_MADE_MAX).default(1),
   organization: fields.organization,
   mode: fields.mode,
-  branch: z.string().max(255).optional(),
 });
 const truthSchema = z.strictObject({
   organization: fields.organization,
@@ -199,20 +197,12 @@ function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   ];
 }
 
-async function orderSome(state: SandboxState, request: z.infer<typeof makeSchema>): Promise<unknown> {
-  const { count, organization, mode, branch } = request;
-  const at = branch === undefined ? undefined : state.directory.findBranch(organization, branch);
-  const choices = at ? [at] : state.directory.branchesOf(organization);
-  if ((branch !== undefined && !at) || !choices.some(canTakeOrders)) {
-    throw refused(404, "branch_not_found", "No branch of that name takes orders.");
-  }
-  const rows = await makeOrders(state, {
-    organizationId: organization,
-    livemode: mode === "live",
-    count,
-    origin: "api",
-    branchId: at?.branchId,
-  });
+async function orderSome(
+  state: SandboxState,
+  { count, organization, mode }: z.infer<typeof makeSchema>,
+): Promise<unknown> {
+  const livemode = mode === "live";
+  const rows = await makeOrders(state, { organizationId: organization, livemode, count, origin: "api" });
   return { references: rows.map((row) => row.reference) };
 }
 

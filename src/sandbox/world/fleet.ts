@@ -11,7 +11,6 @@ import {
 } from "../api/orders.sql.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow, Status, Origin } from "../api/orderRow.ts";
-import { saveFleetSpeed } from "./world.sql.ts";
 import {
   addSeconds,
   floorTo,
@@ -53,10 +52,7 @@ export async function moveDueOrders(state: SandboxState): Promise<number> {
 export async function setFleetSpeed(state: SandboxState, speed: number): Promise<void> {
   state.dials.fleetSpeed = speed;
   const spreadNanos = speed === 0 ? null : instantFromMillis(SPREAD_MS / speed);
-  await state.write(async (connection) => {
-    await rescheduleMoves(connection, { now: state.clock.now(), spreadNanos });
-    await saveFleetSpeed(connection, speed);
-  });
+  await state.write((connection) => rescheduleMoves(connection, { now: state.clock.now(), spreadNanos }));
 }
 
 function decideStep(seed: number, row: OrderRow): Status | undefined {
@@ -119,14 +115,9 @@ export async function makeOrders(
     livemode: boolean;
     count: number;
     origin: Origin;
-    branchId?: string | undefined;
   },
 ): Promise<OrderRow[]> {
-  const branches = state.directory
-    .branchesOf(request.organizationId)
-    .filter((branch) =>
-      request.branchId === undefined ? canTakeOrders(branch) : branch.branchId === request.branchId,
-    );
+  const branches = state.directory.branchesOf(request.organizationId).filter(canTakeOrders);
   if (branches.length === 0) return [];
   const rows: OrderRow[] = [];
   while (rows.length < request.count) {
@@ -212,7 +203,7 @@ function imaginePast(
 }
 
 /** Whether a creation without a zoneCode could succeed. */
-export function canTakeOrders(branch: Branch): boolean {
+function canTakeOrders(branch: Branch): boolean {
   return (
     !branch.closed &&
     branch.coordinates !== null &&

@@ -100,7 +100,7 @@ export async function holdWorld(pool: Pool): Promise<() => void> {
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 11;
+const SCHEMA_VERSION = 12;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -115,7 +115,6 @@ create table sandbox.world (
   schema_version integer not null,
   seed           integer not null,
   clock_now      bigint,
-  fleet_speed    float8,
   -- Not jsonb, which would change the order of members.
   directory      json not null
 );
@@ -226,8 +225,6 @@ export interface World {
   readonly seed: number;
   /** The time of the virtual clock; null if the world never had one. */
   readonly clockNow: Instant | null;
-  /** The speed at which the fleet's next steps were planned; null in a new world. */
-  readonly fleetSpeed: number | null;
 }
 
 const UNDEFINED_TABLE = "42P01";
@@ -236,7 +233,7 @@ const UNDEFINED_TABLE = "42P01";
 export async function readWorld(connection: Connection): Promise<World | undefined> {
   try {
     const { rows } = await connection.query<World>(
-      `select seed, clock_now as "clockNow", fleet_speed as "fleetSpeed" from sandbox.world
+      `select seed, clock_now as "clockNow" from sandbox.world
        where schema_version = $1`,
       [SCHEMA_VERSION],
     );
@@ -266,11 +263,6 @@ export async function createWorld(
 /** Stores the virtual clock's time, so that a restart resumes there. */
 export async function saveClock(connection: Connection, now: Instant): Promise<void> {
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
-}
-
-/** Stores the speed at which the fleet's next steps are planned. */
-export async function saveFleetSpeed(connection: Connection, speed: number): Promise<void> {
-  await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }
 
 export async function readContent(connection: Connection): Promise<DirectoryContent> {

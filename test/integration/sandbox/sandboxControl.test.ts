@@ -193,7 +193,6 @@ describe("the control interface", () => {
     await expect(world.steer("GET", "/nothing")).rejects.toThrow("404");
     await expect(world.steer("POST", "/state")).rejects.toThrow("404");
     await expect(world.steer("POST", "/orders", { count: 1, colour: "red" })).rejects.toThrow(/422.*colour/);
-    await expect(world.steer("POST", "/orders", { branch: "den-haag" })).rejects.toThrow("branch_not_found");
     await expect(world.steer("POST", "/organizations/nobody", { plan: "none" })).rejects.toThrow("404");
     const broken = await world.ask("POST", "/_sandbox/orders", { key: null, body: "{" });
     expect(broken.status).toBe(400);
