@@ -54,15 +54,11 @@ const READ_REFUSALS = {
     "Too many wrong tokens came from this address: too_many_attempts; or this token has too many exports under way: too_many_exports. Both with Retry-After.",
   ),
   500: refusal("A mistake of the mirror: internal_error."),
-  503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
-};
-const NO_ORDER = refusal("No such order: order_not_found.");
-const READ_REFUSALS_OF_WAITS = {
-  ...READ_REFUSALS,
   503: refusal(
-    "The mirror cannot be read at the moment, or too many requests wait: too_many_waits. Retry-After says when to retry.",
+    "The mirror cannot be read at the moment, or too many requests wait or streams are open: too_many_waits, too_many_streams. Retry-After says when to retry.",
   ),
 };
+const NO_ORDER = refusal("No such order: order_not_found.");
 const NOT_COMPLETE = refusal(
   "The mirror is not complete up to the time in `complete`: not_complete. The message says up to when it is, what is missing, and why.",
 );
@@ -79,7 +75,7 @@ const READS: readonly ApiEndpoint[] = [
       200: { description: "A page of orders.", schema: "OrderPage" },
       304: UNCHANGED,
       412: NOT_COMPLETE,
-      ...READ_REFUSALS_OF_WAITS,
+      ...READ_REFUSALS,
     },
   }),
   endpoint(["getOrder", "get", "/v1/orders/{reference}"], "Orders", "Read one order", {
@@ -92,7 +88,7 @@ const READS: readonly ApiEndpoint[] = [
       304: UNCHANGED,
       404: NO_ORDER,
       412: NOT_COMPLETE,
-      ...READ_REFUSALS_OF_WAITS,
+      ...READ_REFUSALS,
     },
   }),
   endpoint(["listBranches", "get", "/v1/branches"], "Orders", "List branches", {
@@ -131,41 +127,34 @@ const FEED: readonly ApiEndpoint[] = [
       200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedEvent" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
-      503: refusal(
-        "The mirror cannot be read at the moment, or too many streams are open: too_many_streams. Retry-After says when to retry.",
-      ),
     },
   }),
 ];
 
-function exported(
-  [id, path, type]: readonly [id: string, path: string, type: string],
-  summary: string,
-  { query, ...rest }: Pick<ApiEndpoint, "description"> & { readonly query: z.ZodObject },
-): ApiEndpoint {
-  return endpoint([id, "get", path], "Exports", summary, {
-    ...rest,
-    query: query.extend(completeSchema.shape),
+const EXPORTS: readonly ApiEndpoint[] = (
+  [
+    ["exportOrdersAsCsv", "csv", "text/csv", "The columns of reporting.orders."],
+    [
+      "exportOrdersAsNdjson",
+      "ndjson",
+      "application/x-ndjson",
+      "One order per line, as the provider sent it.",
+    ],
+  ] as const
+).map(([id, format, type, description]) =>
+  endpoint([id, "get", `/v1/orders.${format}`], "Exports", `Export orders as ${format.toUpperCase()}`, {
+    description,
+    query: filterSchema.extend(completeSchema.shape),
     answers: {
       200: {
         description: "All orders of the filter; X-Safe-Through says up to when they are complete.",
         type,
       },
       412: NOT_COMPLETE,
-      ...READ_REFUSALS_OF_WAITS,
+      ...READ_REFUSALS,
     },
-  });
-}
-
-const EXPORTS: readonly ApiEndpoint[] = [
-  exported(["exportOrdersAsCsv", "/v1/orders.csv", "text/csv"], "Export orders as CSV", {
-    query: filterSchema,
   }),
-  exported(["exportOrdersAsNdjson", "/v1/orders.ndjson", "application/x-ndjson"], "Export orders as NDJSON", {
-    description: "One order per line, as the provider sent it.",
-    query: filterSchema,
-  }),
-];
+);
 
 const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";
 const WRITE_REFUSALS = {
