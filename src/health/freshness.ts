@@ -49,9 +49,10 @@ function explainAge(source: SourceFacts): readonly [why: string | null, since: I
   return ["No poll has ended", null];
 }
 
-/** Whether the source is proved as recently as it can be, by its margin and two polls; false before the first proof. */
-export function isProvedLately(source: SourceFacts): boolean {
+/** Whether the source is read and proved as recently as it can be, by its margin and two polls. */
+export function isUpToDate(source: SourceFacts): boolean {
   const { now, safeThrough, marginSeconds } = source;
   const margin = BigInt(Math.ceil(marginSeconds ?? 0)) * NANOS_PER_SECOND;
-  return safeThrough !== null && now - safeThrough <= margin + twoPolls(source);
+  const isProvedLately = safeThrough !== null && now - safeThrough <= margin + twoPolls(source);
+  return isProvedLately && !judgeFreshness(source).isOld;
 }

@@ -4,6 +4,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
 import type { QueueFacts, SourceFacts } from "../../health/condition.ts";
+import { isUpToDate } from "../../health/freshness.ts";
 import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
@@ -36,10 +37,14 @@ export function register(program: Command): void {
       if (options.json === true)
         return printJson(sources.map((source) => toJson(source, count(source), health)));
       if (sources.length === 0) printNotice("No source is configured yet.");
-      const paint = makePaint(process.stdout);
-      printVerdict(health, paint);
-      for (const source of sources) printSource(source, count(source), paint);
+      printStatus(health, count, makePaint(process.stdout));
     });
+}
+
+/** @internal */
+export function printStatus(health: Health, count: (source: SourceFacts) => number, paint: Paint): void {
+  printVerdict(health, paint);
+  for (const source of health.facts.sources) printSource(source, count(source), paint);
 }
 
 function printVerdict({ facts: { sources }, holding, beginning }: Health, paint: Paint): void {
@@ -51,8 +56,10 @@ function printVerdict({ facts: { sources }, holding, beginning }: Health, paint:
   for (const { cause, since } of beginning)
     printLine(`… Watching: ${cause} Since ${formatInstant(since, 0)}.`);
   if (holding.length > 0 || beginning.length > 0 || sources.length === 0) return;
-  const isProved = sources.every(({ safeThrough }) => safeThrough !== null);
-  printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not everything is verified yet.");
+  if (sources.some(({ safeThrough }) => safeThrough === null))
+    return printLine("Starting: not everything is verified yet.");
+  const isFresh = sources.every(isUpToDate);
+  printLine(isFresh ? `${paint("green", "✔")} All good.` : "… Behind: the latest polls proved nothing.");
 }
 
 function printSource(source: SourceFacts, orders: number, paint: Paint): void {

@@ -1,4 +1,4 @@
-import { isProvedLately, judgeFreshness } from "../../health/freshness.ts";
+import { isUpToDate, judgeFreshness } from "../../health/freshness.ts";
 import { describeCount as countNouns } from "../../health/condition.ts";
 import type { Area } from "../../health/condition.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -79,9 +79,7 @@ const TILES: readonly Tile[] = [
     areas: ["coverage"],
     otherwise: (overview) => {
       if (worstAge(overview) === null) return neither("Starting");
-      const isFresh = overview.sources.every(
-        ({ standing }) => isProvedLately(standing) && !judgeFreshness(standing).isOld,
-      );
+      const isFresh = overview.sources.every(({ standing }) => isUpToDate(standing));
       return isFresh ? good("Up to date") : neither("Behind");
     },
     address: "/ops/walks",

@@ -3,8 +3,7 @@ import { Router } from "express";
 import { z } from "zod";
 import type { Pool } from "../../database/database.ts";
 import { UnavailableError } from "../../domain/errors.ts";
-import { renderFacts } from "../../html/parts.ts";
-import { numberColumn, renderTable } from "../../html/parts.ts";
+import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { withTimeout } from "../../runtime/lifecycle/abort.ts";
@@ -24,7 +23,15 @@ const EVENTS_SHOWN_MAX = 200;
 const ACTIVE_MAX = 1_000;
 const AWAY = "The queue's server does not answer. Workers find events without it, some seconds later.";
 
+/** A job in the dashboard is looked for among the newest. */
+const JOBS_MAX = 1_000;
+const KEPT_STATES = ["active", "waiting", "delayed", "failed", "completed"] as const;
+const NO_JOB = "No job about this event is kept: those that succeeded are removed soon.";
+
 const contentSchema = z.object({ seqs: z.array(z.int().positive()) });
+const readSeqs = (job: { data: unknown } | undefined) => contentSchema.safeParse(job?.data).data?.seqs ?? [];
+const jobAddress = (queue: string, jobId: string | undefined) =>
+  `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId ?? "")}`;
 
 /** What the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
 export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
@@ -36,11 +43,19 @@ export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQue
     const body = html`${renderFlow(flow)} ${work.map(renderWork)}`;
     response.type("html").send(renderPage({ title: "Queue", body, viewer, section: "queues" }));
   });
+  router.get("/event/:seq", async ({ params }, response) => {
+    for (const queue of queues()) {
+      const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
+      const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
+      if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
+    }
+    return refuse(response, 404, NO_JOB);
+  });
   router.get("/:queue/:job", async (request, response) => {
     const queue = queues().find(({ name }) => name === request.params.queue);
     const job = queue && (await askQueue(queue.getJob(request.params.job)));
     if (!queue || !job) return refuse(response, 404, "There is no such job any more.");
-    const seqs = contentSchema.safeParse(job.data).data?.seqs ?? [];
+    const seqs = readSeqs(job);
     const events = await readEventsAt(pool, seqs.slice(0, EVENTS_SHOWN_MAX));
     const body = renderJob({
       queue: queue.name,
@@ -94,7 +109,7 @@ function renderWork({ queue, workers }: Work): Html {
   const title = `Workers of ${queue}`;
   if (workers === null || workers.size === 0)
     return html`<h2>${title}</h2>
-      <p>${workers === null ? AWAY : "No worker is alive."}</p>`;
+      <p>${renderAlert(workers === null ? AWAY : "No worker is alive.")}</p>`;
   const rows = [...workers].map(([name, jobs]) => [name, describeCount(jobs)]);
   const columns = ["Worker", numberColumn("Jobs that it works on")];
   return html`<h2>${title}</h2>
@@ -103,14 +118,13 @@ function renderWork({ queue, workers }: Work): Html {
 
 function renderJob(job: { queue: string; jobId: string; events: readonly JobEvent[]; more: number }): Html {
   const { queue, jobId, events, more } = job;
-  const address = `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`;
   const rows = events.map(({ eventId, reference, sourceId }) => [
     linkEvent(sourceId, eventId),
     reference === null ? html`<span class="dim">not decided yet</span>` : linkOrder({ sourceId, reference }),
     sourceId,
   ]);
   return html`<h1>Job ${jobId}</h1>
-    <p><a href="${address}">In the dashboard</a></p>
+    <p><a href="${jobAddress(queue, jobId)}">In the dashboard</a></p>
     ${events.length === 0 && html`<p>The job is about no event that is kept.</p>`}
     ${events.length > 0 && renderTable({ title: "Its events", columns: ["Event", "Order", "Source"], rows })}
     ${more > 0 && html`<p>And ${describeCount(more)} more.</p>`}`;

@@ -124,6 +124,10 @@ describe("the queues", () => {
     const { text } = await read(`/ops/queue-health/${name}/${job?.id}`, "viewer");
     expect(text).toMatch(/evt_1 ORD-JOB live evt_2 not decided yet live/);
     expect((await read(`/ops/queue-health/${name}/none`, "viewer")).status).toBe(404);
+    const { rows } = await pool.query("select max(seq) as seq from mirror.inbox");
+    // The redirect leads into the dashboard, which has one page for all its addresses.
+    expect((await read(`/ops/queue-health/event/${rows[0].seq}`, "viewer")).page).toContain("static/js/");
+    expect((await read("/ops/queue-health/event/999999", "viewer")).text).toContain("Job");
   });
 
   it("let a viewer read and change nothing", async () => {
@@ -143,7 +147,7 @@ describe("the queues", () => {
     const { text } = await read("/ops/queue-health", "viewer");
     expect(text).toMatch(/Oldest waiting event 4 min/);
     expect(text).toMatch(/Events in the last hour \d/);
-    expect(text).toContain(`Workers of ${board.queue.name} No worker is alive.`);
+    expect(text).toContain(`Workers of ${board.queue.name} ✖ No worker is alive.`);
   });
 });
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { printStatus } from "../../../src/cli/commands/status.ts";
 import type { SourceFacts } from "../../../src/health/condition.ts";
 import { describeWebhooks } from "../../../src/health/eventConditions.ts";
 import { judge } from "../../../src/health/judge.ts";
@@ -228,6 +229,25 @@ describe("no two statements about a source contradict each other", () => {
     status: fc.constantFrom("created", "picked_up", "cancelled", "delivered"),
   });
 
+  /** What `status` prints. */
+  function print(standing: SourceFacts): string {
+    const facts = makeFacts(standing);
+    const lines: string[] = [];
+    const write = vi
+      .spyOn(process.stdout, "write")
+      .mockImplementation((text) => lines.push(String(text)) > 0);
+    try {
+      printStatus(
+        { facts, ...judge(facts) },
+        () => 1,
+        (_style, text) => text,
+      );
+    } finally {
+      write.mockRestore();
+    }
+    return lines.join("");
+  }
+
   const OLD = /▲ (?:Data up to|Nothing was read)/;
   const WRONG = /[✖▲] |Watching:|Starting:/;
   /** What must not stand together on the overview, on a page of orders, or on an order's page of one source. */
@@ -242,6 +262,8 @@ describe("no two statements about a source contradict each other", () => {
     [/Nothing stuck/, /No worker is keeping up\. Since|could not be processed/],
     [/✔ Yes/, /No poller runs|is paused|get no usable answer|refuses the API key/],
     [/The provider no longer has this order/, /Verified with|Not yet verified| late |overdue/],
+    [/✔ All good\./, /… (?:Watching|Behind|Starting)|critical:|warning:|Behind:|Starting: /],
+    [/✔ Webhooks arrive|✔ Polled only/, /(?:stopped|every call is (?:refused|answered 404)): /],
     [/overdue/, /✔ on time/],
     [/not confirmed/, /▲ overdue/],
   ];
@@ -265,7 +287,7 @@ describe("no two statements about a source contradict each other", () => {
         const orders = read(
           renderFreshness([standing]).markup + renderDelivery({ delivery, timeline: [], moment }).markup,
         );
-        const screens = `${main} ${orders}`;
+        const screens = `${main} ${orders} ${print(standing)}`;
         const together = PAIRS.filter(([one, other]) => one.test(screens) && other.test(screens));
         // A good order stands beside bad news of the mirror, and the other way round.
         expect(together.filter(([one]) => one.source !== "All good" || WRONG.test(main))).toEqual([]);
