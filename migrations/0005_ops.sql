@@ -40,7 +40,7 @@ create table mirror.ops_sessions (
   expires_at   timestamptz not null
 );
 comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
-comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the role''s password. The hash alone gives no access, and a new password ends every session of the old one.';
+comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the passwords. The hash alone gives no access, and a new password ends every session.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 -- Conditions that people are notified of, without a monitoring system.
 

@@ -2,7 +2,6 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readCookie } from "../html/requests.ts";
-import { OPS_ROLES } from "./viewer.ts";
 import type { PasswordByRole, Role, Viewer } from "./viewer.ts";
 
 /** Browser sessions, identified by a cookie that only this browser and this host know. */
@@ -34,38 +33,36 @@ const PLAIN_COOKIE = "order_mirror";
 const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
 /**
- * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the role's
- * password: the table alone opens nothing, and a new password ends the sessions of the former one.
+ * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the passwords:
+ * the table alone opens nothing, and a new password ends all sessions.
+ *
+ * express-session was rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
+ * counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no audit log
+ * in the statement of the login.
  */
 export function makeSessions(pool: Pool, passwords: PasswordByRole): Sessions {
-  const hash = (password: string, token: string) => createHmac("sha256", password).update(token).digest();
-  const makeKeys = (token: string): SessionKey[] =>
-    OPS_ROLES.flatMap((role) => {
-      const password = passwords[role];
-      return password === null ? [] : [{ role, tokenHash: hash(password, token) }];
-    });
+  const secret = JSON.stringify([passwords.operator, passwords.viewer]);
+  const hash = (token: string) => createHmac("sha256", secret).update(token).digest();
 
   return {
     async begin(request, response, role) {
       const token = randomBytes(TOKEN_BYTES).toString("base64url");
-      const key = makeKeys(token).find((each) => each.role === role);
-      if (key === undefined) return;
-      await deleteSession(pool, readTokens(request).flatMap(makeKeys));
-      await insertSession(pool, key);
+      await deleteSession(pool, readTokens(request).map(hash));
+      await insertSession(pool, { role, tokenHash: hash(token) });
       const secure = isHttps(request);
       response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
     },
     async find(request) {
       // Another host can plant the cookie for plain http, but not the other one.
-      const keys = readTokens(request).slice(0, 1).flatMap(makeKeys);
-      if (keys.length === 0) return undefined;
+      const [token] = readTokens(request);
+      if (token === undefined) return undefined;
       // A page that keeps itself up to date is not a person's use.
       const isUse = request.headers["sec-fetch-dest"] !== "empty";
-      const role = await findSession(pool, { keys, isUse });
+      const role = await findSession(pool, { tokenHash: hash(token), isUse });
       return role === undefined ? undefined : { role, person: null, hasSession: true };
     },
     async end(request, response) {
-      await deleteSession(pool, readTokens(request).flatMap(makeKeys));
+      await deleteSession(pool, readTokens(request).map(hash));
       response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);
     },
   };
@@ -87,17 +84,6 @@ function readTokens(request: Request): string[] {
     .filter((token) => TOKEN.test(token));
 }
 
-/** A possible session of a browser: the hash of its cookie under the role's password. */
-interface SessionKey {
-  readonly role: Role;
-  readonly tokenHash: Buffer;
-}
-
-const listKeys = (keys: readonly SessionKey[]) => [
-  keys.map(({ role }) => role),
-  keys.map(({ tokenHash }) => tokenHash),
-];
-
 /**
  * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
  * session would last longer than it may, by as much. Small corrections of a clock end no session.
@@ -107,7 +93,10 @@ const IS_OPEN = `(expires_at > clock_timestamp()
   and last_seen_at < clock_timestamp() + interval '1 minute')`;
 
 /** Starts a session and records that in the audit log: both or neither. Deletes sessions that are over. */
-async function insertSession(pool: Pool, { role, tokenHash }: SessionKey): Promise<void> {
+async function insertSession(
+  pool: Pool,
+  { role, tokenHash }: { role: Role; tokenHash: Buffer },
+): Promise<void> {
   await pool.query(
     `with swept as (
        delete from mirror.ops_sessions where not ${IS_OPEN}
@@ -121,39 +110,32 @@ async function insertSession(pool: Pool, { role, tokenHash }: SessionKey): Promi
 }
 
 /**
- * The role of the session that one of the keys opens; undefined if none does, or if it is over.
+ * The role of the session of that token; undefined if there is none, or if it is over.
  * With `isUse` its use is recorded once a minute, so that not every page view is a write.
  */
 async function findSession(
   pool: Pool,
-  { keys, isUse }: { keys: readonly SessionKey[]; isUse: boolean },
+  { tokenHash, isUse }: { tokenHash: Buffer; isUse: boolean },
 ): Promise<Role | undefined> {
   const { rows } = await pool.query<{ role: Role }>(
     `with found as (
-       select s.token_hash, s.role, s.last_seen_at
-       from mirror.ops_sessions s join unnest($1::text[], $2::bytea[]) as k (role, token_hash)
-         on s.token_hash = k.token_hash and s.role = k.role
-       where ${IS_OPEN}
+       select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and ${IS_OPEN}
      ), noted as (
        update mirror.ops_sessions s set last_seen_at = clock_timestamp()
-       from found where s.token_hash = found.token_hash and $3
+       from found where s.token_hash = found.token_hash and $2
          and found.last_seen_at < clock_timestamp() - interval '1 minute'
      )
      select role from found`,
-    [...listKeys(keys), isUse],
+    [tokenHash, isUse],
   );
   return rows[0]?.role;
 }
 
-/** Ends the sessions that the keys open and records that in the audit log; without such a session it does nothing. */
-async function deleteSession(pool: Pool, keys: readonly SessionKey[]): Promise<void> {
+/** Ends the sessions of the tokens and records that in the audit log; without such a session it does nothing. */
+async function deleteSession(pool: Pool, tokenHashes: readonly Buffer[]): Promise<void> {
   await pool.query(
-    `with ended as (
-       delete from mirror.ops_sessions s using unnest($1::text[], $2::bytea[]) as k (role, token_hash)
-       where s.token_hash = k.token_hash and s.role = k.role
-       returning s.role
-     )
+    `with ended as (delete from mirror.ops_sessions where token_hash = any($1::bytea[]) returning role)
      insert into mirror.ops_actions (role, action) select role, 'log_out' from ended`,
-    listKeys(keys),
+    [tokenHashes],
   );
 }

@@ -57,7 +57,7 @@ export interface List {
    */
   readonly from: (paging: { readonly condition: string; readonly order: string }) => string;
   /** Between the filter and the table. */
-  readonly above?: (page: ListPage) => Html | false;
+  readonly above?: (page: ListPage, pool: Pool) => Html | Promise<Html>;
 }
 
 interface Row {
@@ -104,7 +104,7 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
         did: readField(request.query["did"]),
         viewer: viewerOf(response),
       };
-      sendPage(response, renderList(page));
+      sendPage(response, renderList(page, await list.above?.(page, pool)));
     } catch (error) {
       if (choice.after === null || classifyDatabaseError(error) !== "refused-content") throw error;
       refuse(response, 400, "This is not the address of a page of this list.");
@@ -156,7 +156,7 @@ async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Cho
   }));
 }
 
-function renderList(page: ListPage): string {
+function renderList(page: ListPage, above: Html | undefined): string {
   const { list, rows, sourceId, after, chosen, viewer } = page;
   const { title, note, empty, columns, filters = {}, section = "overview" } = list;
   const last = rows.at(-1);
@@ -171,7 +171,7 @@ function renderList(page: ListPage): string {
     });
   const body = html`<h1>${title}</h1>
     <p>${renderSentence(note)}</p>
-    ${renderFilter(page)} ${list.above?.(page)}
+    ${renderFilter(page)} ${above}
     <div id="list" data-live>
       ${rows.length > 0 ? table() : html`<p class="empty">${isFiltered ? "Nothing matches this choice." : empty}</p>`}
     </div>

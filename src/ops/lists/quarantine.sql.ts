@@ -1,27 +1,28 @@
 import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
+import { renderAction, renderFacts, renderFields, renderHidden, renderInstant } from "../../html/parts.ts";
+import type { Sent } from "../../html/parts.ts";
 import { QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
+import type { QuarantinedInput } from "../../quarantine/quarantine.sql.ts";
 import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { actorOf, mayAct, viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderPage } from "../html/page.ts";
 import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
+import { redactDocument } from "../orders/snapshotDiff.ts";
+import { describeCount, linkEvent, linkOrder } from "../overview/phrases.ts";
 import { carryOut, dismissQuarantined } from "./audit.sql.ts";
-import {
-  BECAUSE_LENGTH_MAX,
-  REASONS,
-  describeReason,
-  renderConfirmation,
-  renderQuarantined,
-  writeView,
-} from "./quarantinePage.ts";
-import type { QuarantineView } from "./quarantinePage.ts";
 import { ORDER, SOURCE, sentence, serveList, text, time } from "./list.sql.ts";
-import type { List } from "./list.sql.ts";
+import type { List, ListPage } from "./list.sql.ts";
 
 const NUMBER = /^\d{1,18}$/;
+const BECAUSE_LENGTH_MAX = 500;
+const RETRY = "/ops/quarantine/retry";
 
 export interface QuarantineDeps {
   readonly pool: Pool;
@@ -29,15 +30,10 @@ export interface QuarantineDeps {
   readonly notify: (seqs: readonly number[]) => void;
 }
 
-/** The quarantine: the list, the single entry, and an operator's actions on one or many. */
+/** The quarantine: the list, the single entry, and an operator's actions on one or all of a kind. */
 export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   const router = Router();
   router.get("/", serveList(pool, "/ops/quarantine", QUARANTINE_LIST));
-  router.get("/all", async (request, response) => {
-    const view = readView(request);
-    const count = await countQuarantined(pool, { quarantineId: null, ...view });
-    sendPage(response, renderConfirmation({ count, view, viewer: viewerOf(response) }));
-  });
   router.get("/:id", async ({ params }, response, next) => {
     const id = readNumber(params.id);
     if (id === null) return next();
@@ -67,12 +63,6 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
 const GONE = "There is no entry with that number; it may have been processed again.";
 const INCOMPLETE = "The form was incomplete; a dismissal needs a reason.";
 
-/** The open part that an address names. */
-function readView({ query }: Request): QuarantineView {
-  const [sourceId, reason] = [readField(query["source"]) || null, readField(query["reason"]) || null];
-  return { state: "open", sourceId, reason };
-}
-
 /** The rows that a form refers to: one row, or all that match up to a number. Null if it names neither. */
 function readChoice(
   request: Request,
@@ -90,6 +80,58 @@ function readChoice(
 
 function readNumber(value: unknown): string | null {
   return typeof value === "string" && NUMBER.test(value) ? value : null;
+}
+
+/** Each quarantine reason, with its meaning and remedy. */
+const REASONS: Readonly<
+  Record<string, { readonly name: string; readonly why: string; readonly mend: string }>
+> = {
+  wrong_mode: {
+    name: "Test/live mix-up",
+    why: "A live order arrived for a test source, or the other way round; the two must never mix.",
+    mend: "Correct the address at the provider, or the key of the source. Processing the same input again fails.",
+  },
+  not_json: {
+    name: "Not JSON",
+    why: "The signature is right, but the body is not JSON in UTF-8.",
+    mend: "Ask the provider what it sent. Processing it again fails; dismiss it with a note of the answer.",
+  },
+  not_an_envelope: {
+    name: "Not an order event",
+    why: "The body is JSON, but not an event with an order.",
+    mend: "Ask the provider what it sent. Process it again after an update of this program that knows the format.",
+  },
+  unreadable_order: {
+    name: "Unreadable order",
+    why: "A field that is needed to compare orders is missing or invalid.",
+    mend: "Process it again after an update of this program, or read the order again on its page.",
+  },
+  unreadable_singly: {
+    name: "Cannot be read again",
+    why: "The single read of this order keeps failing; the provider's answer is shown here.",
+    mend: "Ask the provider about this order. It is retried every six hours, and leaves the quarantine once it can be read.",
+  },
+  dated_ahead: {
+    name: "Dated in the future",
+    why: "The change is dated more than a minute ahead of the database's clock.",
+    mend: "Compare the clocks. The order is read when that time comes; then process the event again, or dismiss it.",
+  },
+  refused_by_database: {
+    name: "Refused by the database",
+    why: "Postgres refused the content; its error code is shown here.",
+    mend: "Look up the code, fix the cause, and process it again.",
+  },
+};
+
+/** A reason for people; one that this program version does not know as it is stored. */
+function describeReason(reason: string): { name: string; why: string; mend: string } {
+  return (
+    REASONS[reason] ?? {
+      name: reason,
+      why: "This program version does not know this reason.",
+      mend: "Process it again.",
+    }
+  );
 }
 
 /** The quarantine, open entries unless others are asked for. */
@@ -124,13 +166,93 @@ const QUARANTINE_LIST: List = {
     `from mirror.quarantine where ($1::text is null or source_id = $1) and ${condition}
        and state = $4 and ($5::text is null or reason = $5)
      ${order} limit $2`,
-  above: ({ sourceId, chosen, rows, viewer }) => {
-    const { state, reason = null } = chosen;
-    if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return false;
-    return html`<p>
-      <a class="button" href="/ops/quarantine/all${writeView({ state, sourceId, reason })}"
-        >Process all of these again, or dismiss them…</a
-      >
-    </p>`;
-  },
+  above: renderDeedsOnAll,
 };
+
+/** What an operator can do about everything that the list shows: exactly so many, and none that comes later. */
+async function renderDeedsOnAll({ sourceId, chosen, rows, viewer }: ListPage, pool: Pool): Promise<Html> {
+  const { state, reason = null } = chosen;
+  if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return html``;
+  const count = await countQuarantined(pool, { quarantineId: null, sourceId, reason });
+  const { events, reads, unnamed, throughId } = count;
+  const sent = { source: sourceId ?? "", reason: reason ?? "", through: throughId ?? "0" };
+  const named = count.reasons.map(
+    (each) => `${describeReason(each.reason).name} ${describeCount(each.count)}`,
+  );
+  return html`<details>
+    <summary>Process all ${describeCount(events + reads + unnamed)} of these again, or dismiss them</summary>
+    <p>${named.join(" · ")}</p>
+    <p>
+      ${describeCount(events)} events would be processed again; the orders of ${describeCount(reads)} reads
+      would be read again; ${describeCount(unnamed)} came from reads and name no order, and stay here. Input
+      that still fails returns under a new number.
+    </p>
+    ${renderAction(RETRY, `Process ${describeCount(events + reads)} again`, { sent, look: "row" })}
+    ${renderDismissal(`Dismiss ${describeCount(events + reads + unnamed)}`, sent)}
+  </details>`;
+}
+
+/** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
+function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
+  const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
+  const { name, why, mend } = describeReason(reason);
+  const order = reference === null ? "none named" : linkOrder(input);
+  const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
+    ${renderFacts({
+      Source: sourceId,
+      Order: order,
+      Via: via,
+      Event: eventId === null ? "none: it came from a read" : linkEvent(sourceId, eventId),
+      Since: renderInstant(quarantinedAt),
+    })}
+    <h2>Why</h2>
+    <p>
+      <strong>${name}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
+    </p>
+    <p>${mend}</p>
+    ${renderEnd(input)} ${mayAct(viewer) && input.state === "open" && renderDeeds(input)}
+    <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
+    ${renderBody(input)}
+    <p><a href="/ops/quarantine?reason=${encodeURIComponent(reason)}">All of this kind</a></p>`;
+  return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer, section: "quarantine" });
+}
+
+function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {
+  if (state === "open") return html``;
+  return html`<p>Dismissed ${renderInstant(dismissedAt)}. Reason: ${dismissedBecause ?? "–"}</p>`;
+}
+
+function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
+  const retryable = eventId !== null || reference !== null;
+  const sent = { id: quarantineId, through: quarantineId };
+  const retry = eventId === null ? "Read the order again" : "Process again";
+  return html`<h2>Actions</h2>
+    ${
+      retryable
+        ? renderAction(RETRY, retry, { sent, look: "row" })
+        : html`<p>
+            It names no order, so it cannot be read again alone; the next walk over it does so automatically.
+          </p>`
+    }
+    ${renderDismissal("Dismiss", sent)}`;
+}
+
+function renderDismissal(button: string, sent: Sent): Html {
+  return html`<form method="post" action="/ops/quarantine/dismiss" class="row">
+    ${renderHidden(sent)}
+    <label
+      >Reason
+      <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
+    </label>
+    <button>${button}</button>
+    <span class="dim">It stays visible, but no longer raises alerts.</span>
+  </form>`;
+}
+
+function renderBody({ body, eventId }: QuarantinedInput): Html {
+  const fields = redactDocument(body.toString(), eventId === null ? "order" : "event");
+  const size = `${describeCount(body.length)} bytes`;
+  if (fields === null) return html`<p>${size} that are not a JSON object; none of it can be shown.</p>`;
+  return html`<p class="dim">${size}</p>
+    ${renderFields(fields)}`;
+}

@@ -112,7 +112,7 @@ const OF_CONDITIONS: Readonly<Record<string, RemedyName>> = {
 const PAGES: Readonly<Record<string, (subject: string) => readonly [label: string, address: string]>> = {
   OrderMirrorQuarantine: (source) => [
     "Process them again or dismiss them…",
-    `/ops/quarantine/all${sourceQuery(source)}`,
+    `/ops/quarantine${sourceQuery(source)}`,
   ],
   OrderMirrorDeadJobs: (queue) => [
     "Retry the failed jobs…",

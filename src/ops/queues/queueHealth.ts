@@ -9,7 +9,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import { withTimeout } from "../../runtime/lifecycle/abort.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
-import { refuse } from "../html/requests.ts";
+import { refuse, sendPage } from "../html/requests.ts";
 import { describeAge, describeCount, describeDelay, linkEvent, linkOrder } from "../overview/phrases.ts";
 import { DASHBOARD_PATH } from "./queueDashboard.ts";
 import type { ShownQueues } from "./queueDashboard.ts";
@@ -47,9 +47,12 @@ export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQue
     for (const queue of queues()) {
       const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
       const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
-      if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
+      if (its !== undefined) return void response.redirect(303, jobAddress(queue.name, its.id));
     }
-    return refuse(response, 404, NO_JOB);
+    const body = html`<h1>Job</h1>
+      <p>${NO_JOB}</p>`;
+    const viewer = viewerOf(response);
+    sendPage(response, renderPage({ title: "Job", body, viewer, section: "queues" }));
   });
   router.get("/:queue/:job", async (request, response) => {
     const queue = queues().find(({ name }) => name === request.params.queue);

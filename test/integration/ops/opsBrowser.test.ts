@@ -85,7 +85,6 @@ const PAGES = [
   "/ops/quarantine",
   "/ops/quarantine?state=dismissed&reason=not_json",
   "/ops/quarantine/1",
-  "/ops/quarantine/all?state=open",
   "/ops/actions",
   "/ops/sources/live",
   "/ops/gaps",
@@ -391,8 +390,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         insert into mirror.quarantine (source_id, via, reason, reference)
         select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);
     await page.goto("/ops/quarantine?reason=unreadable_order");
-    await page.getByRole("link", { name: "Process all of these again" }).click();
-    await page.getByRole("heading", { name: "250 in quarantine" }).waitFor();
+    await page.getByText("Process all 250 of these again").click();
     await page.getByRole("button", { name: "Process 250 again" }).click();
     await page.waitForURL("**/ops/actions*");
     expect(await audited()).toContain("250");
