@@ -5,10 +5,13 @@
   const charts = document.getElementById("charts");
   const figures = document.getElementById("figures");
   if (!charts || typeof uPlot === "undefined") return;
-  const colour = (name) =>
-    getComputedStyle(document.documentElement)
-      .getPropertyValue("--" + name)
-      .trim();
+  /* Of a custom property the browser tells only the declaration; of an element, the colour of its theme. */
+  const colour = (name) => {
+    charts.style.color = "var(--" + name + ")";
+    const { color } = getComputedStyle(charts);
+    charts.style.color = "";
+    return color;
+  };
   const rows = () => [...figures.querySelectorAll("tbody tr")];
   const valueOf = (row, column) => row.cells[column].querySelector("data")?.value ?? "";
   const number = (text) => (text === "" ? null : Number(text));

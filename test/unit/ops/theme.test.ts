@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { readAsset, STYLE } from "../../../src/html/style.ts";
-import { DARK, LIGHT, SIZES, SPACES } from "../../../src/html/style.ts";
+
+const RULES = readAsset("pages.css");
+const COLOURS = [...RULES.matchAll(/--([\w-]+): light-dark\((#\w+), (#\w+)\)/g)];
+const LIGHT = Object.fromEntries(COLOURS.map(([, name = "", light = ""]) => [name, light]));
+const DARK = Object.fromEntries(COLOURS.map(([, name = "", , dark = ""]) => [name, dark]));
 
 const TEXTS = ["text", "dim", "link", "alert", "good", "warn"] as const;
 const BACKGROUNDS = ["page", "card", "alert-back", "good-back", "warn-back"] as const;
@@ -9,25 +13,21 @@ describe.each(Object.entries({ LIGHT, DARK }))("the theme %s", (_name, theme) =>
   it.each(TEXTS.flatMap((text) => BACKGROUNDS.map((back) => [text, back] as const)))(
     "shows %s on %s with a contrast of at least 4.5:1",
     (text, back) => {
-      expect(contrastRatio(theme[text], theme[back])).toBeGreaterThanOrEqual(4.5);
+      expect(contrastRatio(theme[text] ?? "", theme[back] ?? "")).toBeGreaterThanOrEqual(4.5);
     },
   );
 
   it("shows the main action, in the colour of the page on that of links, with at least 4.5:1", () => {
-    expect(contrastRatio(theme.page, theme.link)).toBeGreaterThanOrEqual(4.5);
+    expect(contrastRatio(theme["page"] ?? "", theme["link"] ?? "")).toBeGreaterThanOrEqual(4.5);
   });
 });
 
 describe("the style sheet", () => {
-  it("declares each value, and uses no other colour, and no other size of text", () => {
-    const declared = [LIGHT, DARK, SIZES, SPACES].flatMap((values) =>
-      Object.entries(values).map(([name, value]) => `--${name}: ${value};`),
-    );
-    for (const declaration of declared) expect(STYLE).toContain(declaration);
-    const rules = readAsset("pages.css");
+  it("uses no other colour, no other size of text, and no value that is not declared", () => {
+    const rules = RULES.replaceAll(/--[\w-]+: [^;]+;/g, "");
     expect(rules).not.toMatch(/#[0-9a-f]{3,6}\b(?=[^{]*\})/i);
     expect(rules).not.toMatch(/font(?:-size)?: [\d.]+rem/);
-    const used = [...rules.matchAll(/var\(--([\w-]+)/g)].map(([, name = ""]) => name);
+    const used = [...RULES.matchAll(/var\(--([\w-]+)/g)].map(([, name = ""]) => name);
     expect(used.filter((name) => !STYLE.includes(`--${name}:`))).toEqual([]);
   });
 });
