@@ -6,7 +6,7 @@ import { refuse } from "../html/requests.ts";
 /** A viewer sees everything and changes nothing. */
 export type Role = "operator" | "viewer";
 
-export const OPS_ROLES: readonly Role[] = ["operator", "viewer"];
+const OPS_ROLES: readonly Role[] = ["operator", "viewer"];
 
 /** Each role's password; null: the role does not exist. */
 export type PasswordByRole = Readonly<Record<Role, string | null>>;

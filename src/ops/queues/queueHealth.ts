@@ -47,7 +47,7 @@ export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQue
     for (const queue of queues()) {
       const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
       const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
-      if (its !== undefined) return void response.redirect(303, jobAddress(queue.name, its.id));
+      if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
     }
     const body = html`<h1>Job</h1>
       <p>${NO_JOB}</p>`;
