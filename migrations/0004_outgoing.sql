@@ -21,7 +21,6 @@ create table mirror.outgoing_deliveries (
   reference       text not null,
   event_type      text not null,
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
-  round           integer not null default 1,
   attempts        integer not null default 0,
   enqueued_at     timestamptz,
   last_attempt_at timestamptz,

@@ -8,13 +8,6 @@ export interface BothOrganizations {
   readonly listed: string;
 }
 
-interface OtherOrganization extends BothOrganizations {
-  readonly kind: "other";
-}
-
-/** Whose branches a list shows: those of the source, of another organization, or nobody can tell. */
-export type ComparedBranches = { readonly kind: "same" | "unknown" } | OtherOrganization;
-
 /** The result of recording a list of branches. */
 export type RecordedBranches =
   | {
@@ -29,30 +22,18 @@ export type RecordedBranches =
 const DESCRIBED = `array_to_string((array_agg(format('%s (%s)', coalesce(name, 'without a name'), branch_id) order by branch_id))[:2], ', ')
   || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end`;
 
-/** Parts: the branches in `texts`, a parameter with JSON texts, and their ids. */
-const readListed = (texts: string) => `listed as materialized (
+// A list without branches does not show whose it is, and before the first one nobody knows whose the source is.
+const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch ->> 'name' as name, branch, raw::json as raw, place
-   from unnest(${texts}::text[]) with ordinality as given (raw, place)
+   from unnest($5::text[]) with ordinality as given (raw, place)
    cross join lateral (select mirror.readable_json(raw::json) as branch) readable
    order by branch ->> 'id', place desc
  ), shown as materialized (
    select coalesce(array_agg(branch_id), '{}') as ids from listed
- )`;
-
-/** A list without branches does not show whose it is, and before the first one nobody knows whose the source is. */
-const SAYS_NOTHING = "(s.branch_ids = '{}' or shown.ids = '{}')";
-const SHARES_BRANCH = "s.branch_ids && shown.ids";
-
-/** The branches of the source in `source` and those listed, in words. */
-const describeBoth = (source: string) => `(
-   select ${DESCRIBED} from mirror.branches b join mirror.sources s using (source_id)
-   where source_id = ${source} and branch_id = any (s.branch_ids)) as known,
-   (select ${DESCRIBED} from listed) as listed`;
-
-const RECORD_BRANCHES = `with ${HELD}, ${readListed("$5")}, ours as materialized (
+ ), ours as materialized (
    select s.source_id, array(select unnest(s.branch_ids || shown.ids) as id group by id order by id) as branch_ids
    from mirror.sources s, shown, held
-   where s.source_id = $4 and (${SAYS_NOTHING} or ${SHARES_BRANCH})
+   where s.source_id = $4 and (s.branch_ids = '{}' or shown.ids = '{}' or s.branch_ids && shown.ids)
  ), recorded as (
    insert into mirror.branches as known (source_id, branch_id, reference, name, street, city, postcode,
      fleet_name, zone_code, zone_name, connected_zones, position, raw)
@@ -82,12 +63,10 @@ const RECORD_BRANCHES = `with ${HELD}, ${readListed("$5")}, ours as materialized
    where s.source_id = $4 and not exists (select from ours)
  )
  select exists (select from held) as held, exists (select from ours) as ours,
-   (select count(*) from closed)::int as closed, ${describeBoth("$4")}`;
-
-const COMPARE_BRANCHES = `with ${readListed("$2")}
- select case when ${SAYS_NOTHING} then 'unknown' when ${SHARES_BRANCH} then 'same' else 'other' end as kind,
-   ${describeBoth("$1")}
- from mirror.sources s, shown where s.source_id = $1`;
+   (select count(*) from closed)::int as closed,
+   (select ${DESCRIBED} from mirror.branches b join mirror.sources s using (source_id)
+    where source_id = $4 and branch_id = any (s.branch_ids)) as known,
+   (select ${DESCRIBED} from listed) as listed`;
 
 /**
  * Records all branches that the provider lists, as their exact JSON texts and as they were `ageMs` ago, and closes those that are
@@ -113,13 +92,4 @@ export async function recordBranches(
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const { ours, closed, known, listed } = row;
   return ours ? { kind: "recorded", closed } : { kind: "refused", known, listed };
-}
-
-/** Finds out whose branches a list shows, by the same rule as recordBranches; writes nothing. */
-export async function compareBranches(
-  pool: Pool,
-  { sourceId, raws }: { sourceId: string; raws: readonly string[] },
-): Promise<ComparedBranches> {
-  const { rows } = await pool.query<ComparedBranches>(COMPARE_BRANCHES, [sourceId, raws]);
-  return rows[0] ?? { kind: "unknown" };
 }

@@ -2,7 +2,6 @@ import type { OutgoingType } from "../domain/order/outgoing.ts";
 import { changeColumns, toChange } from "../changes/changeFeed.sql.ts";
 import type { Change, ChangeRow } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import type { Enqueued } from "./outgoingPlan.sql.ts";
 
 /** A change to notify an endpoint of. */
 export interface ChangeDelivery {
@@ -39,22 +38,22 @@ const DUE = `
   join mirror.outgoing_endpoints e using (endpoint_id)
   left join lateral (
     select o.attempts from mirror.outgoing_deliveries o
-    where $3 and o.endpoint_id = d.endpoint_id and o.source_id = d.source_id and o.reference = d.reference
+    where $2 and o.endpoint_id = d.endpoint_id and o.source_id = d.source_id and o.reference = d.reference
       and o.position < d.position and o.state = 'pending'
     order by o.position limit 1
   ) earlier on true
   left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
   left join mirror.snapshots h on h.history_id = c.history_id
   left join mirror.snapshots p on p.history_id = c.previous_history_id
-  where d.delivery_id = $1 and d.round = $2 and d.state <> 'delivered'`;
+  where d.delivery_id = $1 and d.state <> 'delivered'`;
 
 /** What a job is about now. `ordered`: a change waits until earlier ones of its order have ended. */
 export async function readDue(
   pool: Pool,
-  { deliveryId, round }: Enqueued,
+  deliveryId: string,
   { ordered }: { readonly ordered: boolean },
 ): Promise<Due> {
-  const values = [deliveryId, round, ordered];
+  const values = [deliveryId, ordered];
   const { rows } = await pool.query<DueRow>({ name: "outgoing-due", text: DUE, values });
   const [row] = rows;
   if (row === undefined) return { kind: "obsolete" };
@@ -66,7 +65,8 @@ export async function readDue(
     : { kind: "change", type, epoch, change: toChange({ ...row, position }) };
 }
 
-export interface AttemptEnd extends Enqueued {
+export interface AttemptEnd {
+  readonly deliveryId: string;
   /** A status or the kind of an error; shown to people. */
   readonly outcome: string;
   readonly durationMs: number;
@@ -76,20 +76,20 @@ export interface AttemptEnd extends Enqueued {
 }
 
 // The order may have been erased during the attempt: the answer could still repeat what the message said.
-// A delivery that was sent again in the meantime has another round: the late end of the former one changes nothing.
+// A delivery that was sent again in the meantime has another number: the late end of the former one changes nothing.
 const RECORD = `
   with recorded as (
     update mirror.outgoing_deliveries d set
-      state = $3, attempts = attempts + 1, last_attempt_at = clock_timestamp(), last_outcome = $4, duration_ms = $5,
-      delivered_at = case when $3 = 'delivered' then clock_timestamp() end,
+      state = $2, attempts = attempts + 1, last_attempt_at = clock_timestamp(), last_outcome = $3, duration_ms = $4,
+      delivered_at = case when $2 = 'delivered' then clock_timestamp() end,
       answer = case when not exists (
-        select from mirror.erasures x where x.source_id = d.source_id and x.reference = d.reference) then $6 end
-    where delivery_id = $1 and round = $2 and state <> 'delivered'
+        select from mirror.erasures x where x.source_id = d.source_id and x.reference = d.reference) then $5 end
+    where delivery_id = $1 and state <> 'delivered'
     returning endpoint_id, answer
   ), counted as (
     update mirror.outgoing_endpoints e
-    set failures_in_row = case when $3 = 'delivered' then 0 else failures_in_row + 1 end
-    from recorded where e.endpoint_id = recorded.endpoint_id and not ($3 = 'delivered' and e.failures_in_row = 0)
+    set failures_in_row = case when $2 = 'delivered' then 0 else failures_in_row + 1 end
+    from recorded where e.endpoint_id = recorded.endpoint_id and not ($2 = 'delivered' and e.failures_in_row = 0)
     returning failures_in_row
   )
   select answer, coalesce((select failures_in_row from counted), 0) as "failuresInRow" from recorded`;
@@ -103,8 +103,8 @@ interface Recorded {
 
 /** Records the end of an attempt. */
 export async function recordAttempt(pool: Pool, end: AttemptEnd): Promise<Recorded> {
-  const { deliveryId, round, outcome, result, durationMs, answer } = end;
-  const values = [deliveryId, round, result, outcome, durationMs, answer];
+  const { deliveryId, outcome, result, durationMs, answer } = end;
+  const values = [deliveryId, result, outcome, durationMs, answer];
   const { rows } = await pool.query<Recorded>({ name: "outgoing-record", text: RECORD, values });
   return rows[0] ?? { failuresInRow: 0, answer: null };
 }

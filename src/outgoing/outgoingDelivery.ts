@@ -4,7 +4,6 @@ import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
 import type { AttemptEnd } from "./outgoingDelivery.sql.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import type { Enqueued } from "./outgoingPlan.sql.ts";
 import type { SendMessage, SendResult } from "./outgoingSend.ts";
 
 type Ending =
@@ -72,16 +71,16 @@ export function makeDeliver(deps: {
   pool: Pool;
   endpoint: Pick<OutgoingEndpoint, "endpointId" | "send" | "fields" | "ordered">;
   logger: Logger;
-}): (enqueued: Enqueued, attempt: { number: number; isLast: boolean }) => Promise<Delivered> {
+}): (deliveryId: string, attempt: { number: number; isLast: boolean }) => Promise<Delivered> {
   const { pool, endpoint, logger } = deps;
-  return async (enqueued, { number, isLast }) => {
-    const due = await readDue(pool, enqueued, endpoint);
+  return async (deliveryId, { number, isLast }) => {
+    const due = await readDue(pool, deliveryId, endpoint);
     if (due.kind === "obsolete") return { kind: "obsolete" };
     if (due.kind === "waits")
       return { kind: "waits", delayMs: due.retried ? EARLIER_FAILED_MS : EARLIER_UNDER_WAY_MS };
     if (due.kind === "removed") {
       const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
-      const { failuresInRow } = await recordAttempt(pool, { ...enqueued, ...end });
+      const { failuresInRow } = await recordAttempt(pool, { deliveryId, ...end });
       return { kind: "attempted", ...end, story: end.outcome, askedMs: 0, failuresInRow };
     }
     const { id, body } = writeMessage(due, endpoint.fields);
@@ -89,10 +88,10 @@ export function makeDeliver(deps: {
     const { outcome, result } = judgeAnswer(sent, isLast);
     const durationMs = Math.round(sent.durationMs);
     const shown = sent.kind === "answered" ? showAnswer(sent.beginning, body) : null;
-    const end = { ...enqueued, durationMs, outcome, result, answer: shown };
+    const end = { deliveryId, durationMs, outcome, result, answer: shown };
     const { failuresInRow, answer } = await recordAttempt(pool, end);
     const { reference } = due.change;
-    const fields = { endpoint: endpoint.endpointId, delivery_id: enqueued.deliveryId, reference };
+    const fields = { endpoint: endpoint.endpointId, delivery_id: deliveryId, reference };
     const [level, sentence] = SENTENCES[result];
     logger[level]({ ...fields, attempt: number, outcome }, sentence);
     const story = `${outcome} after ${durationMs} ms: ${answer ?? "no answer to show"}`;

@@ -44,8 +44,8 @@ export async function recordListed(
   return rows.map(({ endpointId }) => endpointId);
 }
 
-// Sent again: under a number of its own, so that the end of an earlier sending changes nothing of this one.
-const AGAIN = `state = 'pending', round = d.round + 1, attempts = 0, enqueued_at = null, delivered_at = null`;
+// Sent again: under another number, so that the end of an earlier sending changes nothing of this one.
+const AGAIN = `delivery_id = default, state = 'pending', attempts = 0, enqueued_at = null, delivered_at = null`;
 
 /*
  * The locked endpoint serialises planners, and their plan is committed with its position: each change once. A change that
@@ -97,30 +97,22 @@ export async function planDeliveries(
   return rows[0] ?? { read: 0, planned: 0 };
 }
 
-/** A message for the endpoint's queue. */
-export interface Enqueued {
-  readonly deliveryId: string;
-  readonly round: number;
-}
-
-/** The messages of an endpoint that its queue did not get yet, at most `limit`, oldest first. */
-export async function readToEnqueue(pool: Pool, endpointId: string, limit: number): Promise<Enqueued[]> {
-  const { rows } = await pool.query<Enqueued>({
+/** The numbers of an endpoint's messages that its queue did not get yet, at most `limit`, oldest first. */
+export async function readToEnqueue(pool: Pool, endpointId: string, limit: number): Promise<string[]> {
+  const { rows } = await pool.query<{ deliveryId: string }>({
     name: "outgoing-to-enqueue",
-    text: `select delivery_id as "deliveryId", round from mirror.outgoing_deliveries
+    text: `select delivery_id as "deliveryId" from mirror.outgoing_deliveries
       where endpoint_id = $1 and state = 'pending' and enqueued_at is null order by delivery_id limit $2`,
     values: [endpointId, limit],
   });
-  return rows;
+  return rows.map(({ deliveryId }) => deliveryId);
 }
 
-export async function noteEnqueued(pool: Pool, deliveries: readonly Enqueued[]): Promise<void> {
+export async function noteEnqueued(pool: Pool, deliveryIds: readonly string[]): Promise<void> {
   await pool.query({
     name: "outgoing-enqueued",
-    text: `update mirror.outgoing_deliveries d set enqueued_at = clock_timestamp()
-      from unnest($1::bigint[], $2::int[]) as e (delivery_id, round)
-      where d.delivery_id = e.delivery_id and d.round = e.round`,
-    values: [deliveries.map(({ deliveryId }) => deliveryId), deliveries.map(({ round }) => round)],
+    text: `update mirror.outgoing_deliveries set enqueued_at = clock_timestamp() where delivery_id = any ($1::bigint[])`,
+    values: [deliveryIds],
   });
 }
 

@@ -30,10 +30,9 @@ import type { Wanted } from "./outgoingPlan.sql.ts";
 /** What a job is about; nothing of the order. */
 export interface OutgoingJob {
   readonly deliveryId: string;
-  readonly round: number;
 }
 
-const jobSchema = z.object({ deliveryId: z.string().regex(/^\d{1,18}$/), round: z.int() });
+const jobSchema = z.object({ deliveryId: z.string().regex(/^\d{1,18}$/) });
 
 /** The name of an endpoint's queue. */
 export const outgoingQueueName = (endpointId: string) => `outgoing-${endpointId}`;
@@ -154,9 +153,9 @@ function makeFeeder(deps: OutgoingDeps, rest: { isTaken: boolean }) {
     const deliveries = await readToEnqueue(pool, endpointId, PLAN_LIMIT);
     if (deliveries.length === 0 || !backend.isReachable()) return 0;
     // One by one: in Postgres, a bulk would create a sequence for its ids, which the worker's login may not.
-    for (const data of deliveries) {
+    for (const deliveryId of deliveries) {
       // A job that exists is not added again.
-      await queue.add("deliver", data, { jobId: `delivery-${data.deliveryId}-${data.round}`, attempts });
+      await queue.add("deliver", { deliveryId }, { jobId: `delivery-${deliveryId}`, attempts });
     }
     await noteEnqueued(pool, deliveries);
     return deliveries.length;
@@ -226,7 +225,7 @@ function makeProcessor(deps: OutgoingDeps, takeRest: (ms: number) => Promise<voi
     const { data } = jobSchema.safeParse(job.data);
     if (data === undefined) throw new bullmq.UnrecoverableError("not a delivery");
     const number = job.attemptsMade + 1;
-    const delivered = await deliver(data, { number, isLast: number >= (job.opts.attempts ?? 1) });
+    const delivered = await deliver(data.deliveryId, { number, isLast: number >= (job.opts.attempts ?? 1) });
     if (delivered.kind === "obsolete") return;
     if (delivered.kind === "waits") {
       await job.moveToDelayed(Date.now() + delivered.delayMs, token);

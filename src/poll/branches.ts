@@ -1,6 +1,5 @@
-import { compareBranches, recordBranches } from "../apply/recordBranches.sql.ts";
+import { recordBranches } from "../apply/recordBranches.sql.ts";
 import type { BothOrganizations } from "../apply/recordBranches.sql.ts";
-import type { Pool } from "../database/database.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
 import type { PollDeps } from "./pollDeps.ts";
@@ -54,19 +53,6 @@ async function listAllBranches(client: BranchSource, signal: AbortSignal): Promi
   }
   // An incomplete list would close the missing branches.
   throw new WalkStalledError("the provider says that there are more branches but does not list them");
-}
-
-/**
- * Finds out whether the key of `client` belongs to the organization of the source. Returns false while nobody can tell:
- * one of the two has no branches yet. Throws ConfigurationError if it belongs to another organization.
- */
-export async function checkOrganization(
-  { pool, client, sourceId }: { pool: Pool; client: BranchSource; sourceId: string },
-  signal: AbortSignal,
-): Promise<boolean> {
-  const compared = await compareBranches(pool, { sourceId, raws: await listAllBranches(client, signal) });
-  if (compared.kind === "other") throw refuseOrganization(sourceId, compared);
-  return compared.kind === "same";
 }
 
 /** The refusal of a key, in one sentence with both organizations, and the ways on. */

@@ -183,8 +183,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "apply/recordBranches.sql.ts",
-        find: 'const SHARES_BRANCH = "s.branch_ids && shown.ids";',
-        replace: 'const SHARES_BRANCH = "true";',
+        find: "or s.branch_ids && shown.ids",
+        replace: "or true",
       },
     ],
     caughtBy: {
@@ -530,9 +530,9 @@ export const VARIANTS: readonly Variant[] = [
     name: "the late end of a message that was sent again",
     edits: [
       {
-        file: "outgoing/outgoingDelivery.sql.ts",
-        find: "where delivery_id = $1 and round = $2 and state <> 'delivered'\n    returning",
-        replace: "where delivery_id = $1 and state <> 'delivered' and $2::int > 0\n    returning",
+        file: "outgoing/outgoingPlan.sql.ts",
+        find: "delivery_id = default, state",
+        replace: "state",
       },
     ],
     caughtBy: {
@@ -559,8 +559,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "outgoing/outgoingDelivery.sql.ts",
-        find: "where $3 and o.endpoint_id = d.endpoint_id",
-        replace: "where false and $3 and o.endpoint_id = d.endpoint_id",
+        find: "where $2 and o.endpoint_id = d.endpoint_id",
+        replace: "where false and $2 and o.endpoint_id = d.endpoint_id",
       },
     ],
     caughtBy: {

@@ -1,13 +1,12 @@
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "../../health/serverFacts.sql.ts";
-import { checkOrganization } from "../../poll/branches.ts";
 import { makeBudget } from "../../provider/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
 import { ProviderError } from "../../provider/errors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
-import { assertOurs } from "../../roles/recordSources.ts";
+import { assertOwnKey } from "../../roles/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES, isOnThisMachine } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
@@ -49,8 +48,7 @@ async function examineSource(
   if (apiKey === null) return [ok(`${sourceId}: no key is set here; only the poller needs one.`)];
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
-    await assertOurs(pool, source);
-    await checkOrganization({ pool, client, sourceId }, signal);
+    await assertOwnKey(pool, source, logger);
     const { data } = await client.listBranches({}, { signal });
     await readNewestOrder(pool, { client, sourceId, signal });
     return judgeSkew(client) ?? [ok(`${sourceId}: the key works and sees ${data.length} branches.`)];

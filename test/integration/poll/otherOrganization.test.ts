@@ -228,9 +228,10 @@ it("is reported by doctor", async () => {
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
   await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  await lead(startPoller(clientWith(sandbox.url, OTHER)));
   const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
   const { stdout } = await runCommand(["doctor"], { databaseUrl: url, env });
-  expect(stdout).toMatch(/Source live belongs to the organization with the branches .* Keuken /);
+  expect(stdout).toMatch(/key of source live is of another organization, with the branches .*Keuken/);
 });
 
 it("forwards no writes to the provider that a source belonged to before", async () => {
