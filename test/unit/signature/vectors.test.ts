@@ -64,5 +64,3 @@ function outcomeOf(load: () => Verifier, request: SignedRequest): object {
     return { refusedAtLoad: error instanceof ConfigurationError };
   }
 }
-
-describe.runIf(present)("the presets", () => {});
