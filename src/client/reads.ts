@@ -31,7 +31,6 @@ export interface Connection {
   readonly sendOnce: SendRequest;
   /** The head of an endless answer, whose body lasts until `abort` is used. Throws as `sendOnce` does. */
   open(request: ProviderRequest, abort: AbortController): Promise<Response>;
-  readonly deadlineMs: number;
 }
 
 /** Throws ConfigurationError for an address or token that cannot be used in a request. */
@@ -55,7 +54,7 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
       clearTimeout(late);
     }
   }
-  return { send: makeRetrying({ send: sendOnce, clock }), sendOnce, open, deadlineMs };
+  return { send: makeRetrying({ send: sendOnce, clock }), sendOnce, open };
 }
 
 /** A read of the mirror. */

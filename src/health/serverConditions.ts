@@ -65,7 +65,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     forSeconds: 600,
     noticedAfterSeconds: 60,
     remedy:
-      "`order-mirror outgoing attempts ENDPOINT` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
+      "/ops/outgoing shows the last attempts and answers; fix the endpoint. Nothing is lost until messages are given up.",
     page: "/ops/outgoing",
     holds: ({ failuresInRow, oldestPendingAt }) => failuresInRow > 0 && oldestPendingAt !== null,
     since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
@@ -77,8 +77,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "outgoing",
     measures: "webhooks to one of your endpoints were given up",
-    remedy:
-      "`order-mirror outgoing dead` shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
+    remedy: "/ops/outgoing shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
     page: "/ops/outgoing",
     holds: ({ dead }) => dead > 0,
     since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
@@ -91,7 +90,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     area: "outgoing",
     measures: `one of your endpoints took over ${SLOW_MS / 1_000} s for each of its last webhooks`,
     remedy:
-      "`order-mirror outgoing attempts ENDPOINT` shows how long each attempt took; let the endpoint answer first, and work afterwards.",
+      "/ops/outgoing shows how long each attempt took; let the endpoint answer first, and work afterwards.",
     page: "/ops/outgoing",
     holds: ({ slowSince }) => slowSince !== null,
     since: ({ slowSince }) => toInstant(slowSince),

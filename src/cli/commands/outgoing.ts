@@ -5,12 +5,11 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
-import { countReplay, readDeliveries, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
+import { countReplay, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
 import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
 import { writeTestMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
 import { makeStandardSigner } from "../../signature/sign.ts";
-import type { Delivery } from "../../outgoing/outgoingReads.sql.ts";
 import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/changeJson.ts";
@@ -29,9 +28,7 @@ interface ReplayOptions extends Options {
   readonly after?: string;
 }
 
-const SHOWN = 50;
-
-/** `outgoing`: shows how the business's own endpoints receive their webhooks, and sends them again. */
+/** `outgoing`: shows the business's own endpoints, tests them, and sends messages again; /ops/outgoing shows each. */
 export function register(program: Command): void {
   const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
   const add = (name: string, description: string) =>
@@ -45,19 +42,6 @@ export function register(program: Command): void {
   add("test", "send one message of the type test now, signed as all others, and print the answer")
     .argument("<endpoint>", "name of the endpoint in OUTGOING_WEBHOOKS_FILE")
     .action(sendTest);
-  add("dead", `list the newest ${SHOWN} messages that were given up, of one endpoint or all`)
-    .argument("[endpoint]", NAME)
-    .action((endpoint: string | undefined, options: Options) =>
-      withMirror(({ pool }) => showDeliveries(pool, { endpoint, state: "dead", ...options })),
-    );
-  add(
-    "attempts",
-    `list its newest ${SHOWN} messages: the last attempt, its duration, and the answer's beginning`,
-  )
-    .argument("<endpoint>", NAME)
-    .action((endpoint: string, options: Options) =>
-      withMirror(({ pool }) => showDeliveries(pool, { endpoint, state: null, ...options })),
-    );
   add("retry", "send all messages again that were given up")
     .argument("<endpoint>", NAME)
     .option(...YES)
@@ -109,36 +93,6 @@ async function sendTest(name: string, { json }: Options): Promise<void> {
   if (json === true) printJson({ endpoint: name, id: message.id, accepted, outcome, durationMs });
   else printLine(`${accepted ? "accepted" : "not accepted"}: ${outcome} after ${formatSpan(durationMs)}`);
   if (!accepted) throw new ProblemsFoundError(`The endpoint ${name} did not accept the message.`);
-}
-
-async function showDeliveries(
-  pool: Pool,
-  { endpoint, state, json }: Options & { endpoint: string | undefined; state: "dead" | null },
-): Promise<void> {
-  if (endpoint !== undefined) await requireEndpoint(pool, endpoint);
-  const attempted = state === null;
-  const found = await readDeliveries(pool, { endpointId: endpoint ?? null, state, attempted, limit: SHOWN });
-  if (json === true) return printJson(found);
-  if (found.length === 0)
-    return printNotice(attempted ? "No message was sent within the last week." : "No message was given up.");
-  const head = ["when", "endpoint", "source", "order", "type", "attempts", "outcome", "duration", "answer"];
-  printTable([head, ...found.map(describeDelivery)]);
-  if (!attempted) printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
-}
-
-function describeDelivery(delivery: Delivery): string[] {
-  const { endpointId, sourceId, reference, type, attempts, outcome, durationMs, answer } = delivery;
-  return [
-    formatAgo(delivery.lastAttemptAt),
-    endpointId,
-    sourceId,
-    reference ?? "",
-    type,
-    String(attempts),
-    outcome ?? "none",
-    durationMs === null ? "" : formatSpan(durationMs),
-    answer ?? "",
-  ];
 }
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {

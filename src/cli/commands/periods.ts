@@ -13,7 +13,7 @@ import { silentLogger } from "../../runtime/telemetry/logger.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { audited, chooseSource, parseWhen, runUntilInterrupted, withMirror } from "../input/session.ts";
 import type { Mirror } from "../input/session.ts";
-import { ProblemsFoundError, countOf, formatSpan, makeProgressLine } from "../output/terminal.ts";
+import { ProblemsFoundError, countOf, formatSpan, makeProgressLine, writeTimes } from "../output/terminal.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 
 interface Options {
@@ -89,7 +89,7 @@ async function readHere(
       printNotice("Cancelled; what was read stays.");
       return;
     }
-    if (json) printJson(toJson(ended));
+    if (json) printJson({ ...writeTimes(ended), requestId: String(requestId) });
     const { state, lastError } = ended;
     if (state !== "done")
       throw new RequestEndedError(
@@ -202,15 +202,4 @@ function reportVerification(ended: PeriodRequest, json: boolean): void {
   }
   if (differences > 0) throw new ProblemsFoundError("the mirror differed from the provider");
   if (unreadable > 0) throw new ProblemsFoundError("some orders could not be compared");
-}
-
-function toJson(request: PeriodRequest) {
-  const { since, until, readDownTo, historySince } = request;
-  return {
-    ...request,
-    since: formatInstant(since),
-    until: formatInstant(until),
-    readDownTo: formatInstant(readDownTo),
-    historySince: historySince === null ? null : formatInstant(historySince),
-  };
 }

@@ -82,17 +82,10 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   await vi.waitFor(() => expect(answered.get(410)).toBeGreaterThan(0), PATIENCE);
   await vi.waitFor(async () => expect((await endpoint()).dead).toBeGreaterThan(0), PATIENCE);
   status = 204;
-  const [dead] = (await command("dead", "erp")) as { reference: string; outcome: string; sourceId: string }[];
-  expect(dead).toMatchObject({ outcome: "status 410" });
   await vi.waitFor(async () => {
     await command("retry", "erp", "--yes");
     expect(await endpoint()).toMatchObject({ dead: 0 });
   }, PATIENCE);
-
-  const attempts = (await command("attempts", "erp")) as { outcome: string | null }[];
-  // The newest one may be under way.
-  const ended = attempts.find(({ outcome }) => outcome !== null);
-  expect(ended).toMatchObject({ durationMs: expect.any(Number) as number });
 
   const first = received[0]!;
   const again = () => received.filter(({ id }) => id === first.id).length;

@@ -217,7 +217,7 @@ describe("pages", () => {
     await closed;
     answer = (_request, response) =>
       void response.writeHead(200, { "content-type": "text/html" }).end(SECRET);
-    const error: unknown = await client.branches().catch((thrown: unknown) => thrown);
+    const error: unknown = await client.order("DO-1").catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ failure: "unreadable" });
     expect(showAll(error)).not.toContain("Lovelace");
   });
@@ -235,13 +235,7 @@ describe("pages", () => {
 it("follows no redirect with its token, and names the setting that is wrong", async () => {
   answer = (_request, response) =>
     void response.writeHead(307, { location: `${stranger.url}/v1/orders` }).end();
-  const reads = [
-    () => client.order("DO-1"),
-    () => client.branches(),
-    () => list(),
-    () => follow(),
-    () => follow({ follow: false }),
-  ];
+  const reads = [() => client.order("DO-1"), () => list(), () => follow(), () => follow({ follow: false })];
   for (const read of reads) {
     const error: unknown = await read().catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ fix: expect.stringContaining("base address") as string });
@@ -276,17 +270,4 @@ it("says up to when a mirror is complete, and why not further", async () => {
     .catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ code: "not_complete", status: 412, retry: "later" });
   expect(String(error)).toContain(message);
-});
-
-it("waits between requests while a mirror answers too early", async () => {
-  answer = json(CHANGE.after);
-  const wait = { updatedAfter: CHANGE.updatedAt, timeoutMs: 1_500 };
-  await expect(client.waitFor("DO-1", wait)).rejects.toMatchObject({ name: "WaitTimeoutError" });
-  expect(asked.length).toBeLessThan(6);
-  asked.length = 0;
-  answer = (_request, response) => void response.writeHead(404).end();
-  await expect(client.waitFor("DO-1", { timeoutMs: 1_500 })).rejects.toMatchObject({
-    name: "WaitTimeoutError",
-  });
-  expect(asked.length).toBeLessThan(6);
 });
