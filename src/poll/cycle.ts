@@ -197,7 +197,6 @@ interface CycleContext {
 const TOO_LARGE_MAX = 12;
 /** Per cycle, far more than the rate allows. One page is always read, so that a busy source makes progress, too. */
 const PAGES_MAX = 1_000;
-const PAUSE_MAX_MS = 60_000;
 /**
  * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what is
  * to be proved is read as a whole before the next one: so many pages, or as many as the head sweep had if that is more.
@@ -211,8 +210,6 @@ function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCo
   const workers = [makeProofSweep(deps), makePeriodSweep(deps)].map((sweep) => ({
     sweep,
     reader: new WindowReader(deps, listPage),
-    failures: 0,
-    pausedUntilMs: Number.NEGATIVE_INFINITY,
   }));
   return (context) => new CycleReads(deps, { head, workers, context }).run();
 }
@@ -223,12 +220,9 @@ interface CycleParts {
   readonly context: CycleContext;
 }
 
-/** A sweep that pauses after a failure. */
 interface Worker {
   readonly sweep: ProofSweep;
   readonly reader: WindowReader;
-  failures: number;
-  pausedUntilMs: number;
 }
 
 /** The reads of one cycle under way. */
@@ -237,6 +231,7 @@ class CycleReads {
   readonly #parts: CycleParts;
   #state: CycleState;
   readonly #counts = countNothing();
+  readonly #failed = new Set<Worker>();
 
   constructor(deps: PollDeps, parts: CycleParts) {
     this.#deps = deps;
@@ -252,9 +247,7 @@ class CycleReads {
     if (walked && this.#deps.pace === "cycle") await this.#readHead(true);
     // Whatever was read may ask for others.
     if (this.#state.areReadsDue || this.#counts.orders > 0 || walked) {
-      const { requests, applied, failure } = await readOrders(this.#deps, context);
-      this.#counts.refetches = requests;
-      this.#counts.applied += applied;
+      const failure = await readOrders(this.#deps, { ...context, counts: this.#counts });
       this.#counts.spareError ??= failure;
     }
     const { pool, source } = this.#deps;
@@ -334,28 +327,24 @@ class CycleReads {
 
   /**
    * One page of the first worker that may read and has something to do; undefined if none has. A failure belongs to that
-   * worker, which then pauses for a while.
+   * worker, which then rests until the next cycle.
    */
   async #takeTurn(
     mayRead: (index: number) => boolean,
   ): Promise<{ readonly index: number; readonly step?: Step } | undefined> {
-    const { clock, intervalSeconds } = this.#deps;
     const { workers, context } = this.#parts;
     for (const [index, worker] of workers.entries()) {
-      if (worker.pausedUntilMs > clock.monotonicMs() || !mayRead(index)) continue;
+      if (this.#failed.has(worker) || !mayRead(index)) continue;
       try {
         const choose = () => worker.sweep.next(this.#view(), context.term);
         const step = await this.#take(worker.reader, choose);
         if (step === undefined) continue;
-        worker.failures = 0;
         return { index, step };
       } catch (error) {
         if (concernsAll(error, context.signal)) throw error;
         // A shorter window is started at the next turn.
         if (error instanceof WalkTooLargeError) return { index };
-        worker.failures += 1;
-        const pauseMs = intervalSeconds * 1_000 * 2 ** (worker.failures - 1);
-        worker.pausedUntilMs = clock.monotonicMs() + Math.min(pauseMs, PAUSE_MAX_MS);
+        this.#failed.add(worker);
         this.#counts.spareError = error;
         return { index };
       }

@@ -128,50 +128,37 @@ export async function postponeRefetch(
   );
 }
 
-/** How long to wait after failures in a row: twice as long each time, and much longer once it is in quarantine. */
-export interface RefetchPatience {
-  readonly firstWaitMs: number;
-  /** After this many failures it is in quarantine. */
-  readonly failuresMax: number;
-  readonly seldomMs: number;
-}
+/** After so many failures in a row, about eight minutes at the default interval, an order is in quarantine. */
+const FAILURES_MAX = 5;
 
 /**
- * Counts a failed read. After several in a row the order is shown in quarantine, once per request, even if a person
- * dismisses it there. Resolves with the failures in a row.
+ * Counts a failed read: the next one waits twice as long each time, and six hours once the order is in quarantine. There
+ * it is shown once per request, even if a person dismisses it. Resolves with whether this failure has led to that.
  */
 export async function noteRefetchFailure(
   pool: Pool,
-  failure: { sourceId: string; refetch: Refetch; error: string; patience: RefetchPatience },
-): Promise<number> {
-  const { sourceId, refetch, error, patience } = failure;
+  failure: { sourceId: string; refetch: Refetch; error: string; firstWaitMs: number },
+): Promise<boolean> {
+  const { sourceId, refetch, error, firstWaitMs } = failure;
   const { rows } = await pool.query<{ failures: number }>(
     `with failed as (
        update mirror.refetches as request set
          attempts = attempts + 1, failures = failures + 1, last_error = $3,
-         next_attempt_at = clock_timestamp() + interval '1 millisecond' * case
-           when failures + 1 < $5 then $4 * 2 ^ failures else $6
+         next_attempt_at = clock_timestamp() + case
+           when failures + 1 < ${FAILURES_MAX} then $4 * 2 ^ failures * interval '1 millisecond' else interval '6 hours'
          end
        where source_id = $1 and reference = $2
        returning source_id, reference, failures, last_error, requested_at
      ), quarantined as (
        insert into mirror.quarantine (source_id, via, reference, reason, detail)
-       select source_id, 'refetch', reference, $7, last_error from failed
-       where failures >= $5 and not exists (
+       select source_id, 'refetch', reference, '${REASON}', last_error from failed
+       where failures >= ${FAILURES_MAX} and not exists (
          select from mirror.quarantine q
-         where q.source_id = failed.source_id and q.reference = failed.reference and q.reason = $7
+         where q.source_id = failed.source_id and q.reference = failed.reference and q.reason = '${REASON}'
            and (q.state = 'open' or q.quarantined_at >= failed.requested_at))
      )
      select failures from failed`,
-    [
-      sourceId,
-      refetch.reference,
-      error,
-      patience.firstWaitMs,
-      patience.failuresMax,
-      patience.seldomMs,
-      REASON,
-    ],
+    [sourceId, refetch.reference, error, firstWaitMs],
   );
-  return rows[0]?.failures ?? 0;
+  return rows[0]?.failures === FAILURES_MAX;
 }

@@ -5,98 +5,79 @@ import { addSeconds, millisFromInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { horizonOf } from "../domain/order/observation.ts";
 import { failureOf } from "../domain/source/errors.ts";
-import type { SourceFailure } from "../domain/source/errors.ts";
 import type { OrderRead } from "../domain/source/orderSource.ts";
 import { describeMessage } from "../runtime/telemetry/errorFields.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
 import { completeRefetch, noteRefetchFailure, postponeRefetch, takeRefetches } from "./refetches.sql.ts";
-import type { Finding, Refetch, RefetchPatience } from "./refetches.sql.ts";
+import type { Finding, Refetch } from "./refetches.sql.ts";
 
 /** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const READS_MAX = 50;
 const WAIT_MAX_MS = 6 * 3_600_000;
 /** After this many failures in a row the provider is failing, not these orders. */
 const UNAVAILABLE_MAX = 3;
-/** About eight minutes at the default interval, from which the waits double. */
-const FAILURES_MAX = 5;
-const SELDOM_MS = 6 * 3_600_000;
-
-export interface SingleReadCounts {
-  readonly requests: number;
-  readonly applied: number;
-  /** Why this cycle read no more of them although they are due; undefined if nothing is wrong. */
-  readonly failure: unknown;
-}
 
 /**
  * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a read whose horizon lies
  * beyond the version that it shows, because only then nothing can change within that version, and if no claim is left that
  * the read does not show. An earlier read is applied and repeated when it can tell more. A failed read is counted with its
- * request, which then waits longer each time; it is sent once, because it must not delay the others.
+ * request, which then waits longer each time; it is sent once, because it must not delay the others. Resolves with why no
+ * more were read although they are due; undefined if nothing is wrong.
  */
 export async function readOrders(
   deps: PollDeps,
-  { term, signal, dueMs }: { term: Term; signal: AbortSignal; dueMs: number },
-): Promise<SingleReadCounts> {
+  context: {
+    term: Term;
+    signal: AbortSignal;
+    dueMs: number;
+    counts: { refetches: number; applied: number };
+  },
+): Promise<unknown> {
+  const { term, signal, dueMs, counts } = context;
   const { sourceId } = deps.source;
   const refetches = await takeRefetches(deps.pool, { sourceId, limit: READS_MAX });
-  let requests = 0;
-  let applied = 0;
   let unavailable = 0;
   for (const refetch of refetches) {
-    if (requests > 0 && deps.clock.monotonicMs() >= dueMs) break;
+    if (counts.refetches > 0 && deps.clock.monotonicMs() >= dueMs) break;
     term.assertLeading();
-    requests += 1;
-    const read = await readOrder(deps, { refetch, signal });
-    if (read.kind === "read") applied += await applyAnswer(deps, { refetch, answer: read.answer });
-    if (read.kind === "not_found") applied += await applyAbsent(deps, { refetch, ...read });
-    unavailable = read.kind === "failed" && isUnavailable(read.failure) ? unavailable + 1 : 0;
-    if (read.kind !== "failed") continue;
-    const { failure, error } = read;
+    counts.refetches += 1;
+    const requestedAt = deps.client.providerClock.providerNow();
+    const { answer, error } = await readOrder(deps, { refetch, signal });
+    const failure = failureOf(error);
+    if (answer !== undefined) counts.applied += await applyAnswer(deps, { refetch, answer });
+    else if (failure === "not_found") counts.applied += await applyAbsent(deps, { refetch, requestedAt });
     // A rate-limit refusal says nothing about the order.
-    if (failure !== "rate_limited") await noteFailure(deps, { refetch, error });
+    else if (failure !== "rate_limited") await noteFailure(deps, { refetch, error });
+    unavailable = failure === "timeout" || failure === "unavailable" ? unavailable + 1 : 0;
     const concernsAll = failure === "rate_limited" || failure === "key_refused";
-    if (concernsAll || unavailable >= UNAVAILABLE_MAX) return { requests, applied, failure: error };
+    if (concernsAll || unavailable >= UNAVAILABLE_MAX) return error;
   }
-  return { requests, applied, failure: undefined };
+  return undefined;
 }
 
-type SingleRead =
-  | { readonly kind: "read"; readonly answer: OrderRead }
-  | { readonly kind: "not_found"; readonly requestedAt: Instant }
-  | { readonly kind: "failed"; readonly error: unknown; readonly failure: SourceFailure | undefined };
-
-async function readOrder(
+/** Any error of the read is the order's, so that it holds up no other one. */
+function readOrder(
   { client }: PollDeps,
   { refetch, signal }: { refetch: Refetch; signal: AbortSignal },
-): Promise<SingleRead> {
-  const requestedAt = client.providerClock.providerNow();
-  try {
-    const how = { priority: "refetch", attemptsMax: 1, signal } as const;
-    return { kind: "read", answer: await client.getOrder(refetch.reference, how) };
-  } catch (error) {
-    signal.throwIfAborted();
-    const failure = failureOf(error);
-    return failure === "not_found" ? { kind: failure, requestedAt } : { kind: "failed", error, failure };
-  }
-}
-
-function isUnavailable(failure: SourceFailure | undefined): boolean {
-  return failure === "timeout" || failure === "unavailable";
+): Promise<{ answer?: OrderRead; error?: unknown }> {
+  const how = { priority: "refetch", attemptsMax: 1, signal } as const;
+  return client.getOrder(refetch.reference, how).then(
+    (answer) => ({ answer }),
+    (error: unknown) => {
+      signal.throwIfAborted();
+      return { error };
+    },
+  );
 }
 
 async function noteFailure(
   { source: { sourceId }, pool, logger, intervalSeconds }: PollDeps,
   { refetch, error }: { refetch: Refetch; error: unknown },
 ): Promise<void> {
-  const patience: RefetchPatience = {
-    firstWaitMs: intervalSeconds * 1_000,
-    failuresMax: FAILURES_MAX,
-    seldomMs: SELDOM_MS,
-  };
-  const failure = { sourceId, refetch, error: describeMessage(error), patience };
-  if ((await noteRefetchFailure(pool, failure)) !== FAILURES_MAX) return;
+  const firstWaitMs = intervalSeconds * 1_000;
+  const failure = { sourceId, refetch, error: describeMessage(error), firstWaitMs };
+  if (!(await noteRefetchFailure(pool, failure))) return;
   const { reference } = refetch;
   logger.warn({ reference, err: error }, "an order cannot be read singly; it is in quarantine");
 }

@@ -56,7 +56,7 @@ const CLOCKS_APART_SECONDS = 60;
 /** A gap that could not be proved is skipped for this long, so that it does not block the others. */
 const UNPROVED_REST_MS = 600_000;
 
-/** A request that fails so often in a row ends: after about eight minutes with the pauses between them. */
+/** A request that fails so often in a row ends: after five minutes at the default interval. */
 const REQUEST_FAILURES_MAX = 10;
 /** Where a claim is dated ahead of the present, only a read of the order tells. */
 const AHEAD_SECONDS = 60;

@@ -396,9 +396,8 @@ describe("refetches", () => {
     await request("R1");
     const [taken] = await take();
     await postponeRefetch(pool, { sourceId: "live", refetch: taken!, waitMs: 0 });
-    const patience = { firstWaitMs: 0, failuresMax: 5, seldomMs: 0 };
-    const failure = { sourceId: "live", refetch: taken!, error: "HTTP 500", patience };
-    expect(await noteRefetchFailure(pool, failure)).toBe(1);
+    const failure = { sourceId: "live", refetch: taken!, error: "HTTP 500", firstWaitMs: 0 };
+    expect(await noteRefetchFailure(pool, failure)).toBe(false);
     const { rows } = await pool.query("select attempts, failures, last_error from mirror.refetches");
     expect(rows).toEqual([{ attempts: 2, failures: 1, last_error: "HTTP 500" }]);
   });
