@@ -4,39 +4,29 @@ import { ConfigurationError } from "../domain/errors.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import { WalkStalledError } from "./windows.ts";
-import type { LeaderTask } from "./leaderTasks.ts";
+import type { Term } from "./leadership.ts";
 
-/** A name, an address or a connection may change without an order that shows it. */
-const EVERY_MS = 180_000;
 const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 type BranchSource = Pick<OrderSource, "listBranches">;
 
 /**
- * Mirrors the branches that the provider lists: at the start of each term and every three minutes. Costs nothing of the
- * list rate. Throws ConfigurationError if they belong to another organization.
+ * Mirrors the branches that the provider lists. Costs nothing of the list rate. Throws ConfigurationError if they belong to
+ * another organization.
  */
-export function makeMirrorBranches({
-  source: { sourceId },
-  client,
-  pool,
-  clock,
-  logger,
-}: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">): LeaderTask {
-  return {
-    name: "mirror branches",
-    everyMs: EVERY_MS,
-    async run({ term, signal }) {
-      const startedMs = clock.monotonicMs();
-      const raws = await listAllBranches(client, signal);
-      const ageMs = clock.monotonicMs() - startedMs;
-      const recorded = await recordBranches(pool, term.lease, { sourceId, raws, ageMs });
-      if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
-      const { closed } = recorded;
-      if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
-    },
-  };
+export async function mirrorBranches(
+  { source, client, pool, clock, logger }: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">,
+  { term, signal }: { term: Term; signal: AbortSignal },
+): Promise<void> {
+  const { sourceId } = source;
+  const startedMs = clock.monotonicMs();
+  const raws = await listAllBranches(client, signal);
+  const ageMs = clock.monotonicMs() - startedMs;
+  const recorded = await recordBranches(pool, term.lease, { sourceId, raws, ageMs });
+  if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
+  const { closed } = recorded;
+  if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
 }
 
 /** All branches of the key's organization, as JSON texts. Throws WalkStalledError if the list has no end. */

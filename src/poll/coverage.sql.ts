@@ -3,7 +3,6 @@ import type { Window } from "../domain/window/window.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../database/leases.sql.ts";
 import type { Lease } from "../database/leases.sql.ts";
-import { toInstant } from "../database/database.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { insertUnlisted } from "./refetches.sql.ts";
 
@@ -312,53 +311,6 @@ export async function readKnownBefore(
   );
   const version = rows[0]?.version ?? null;
   return version === null ? undefined : BigInt(version);
-}
-
-/** A withdrawn proof; see mirror.coverage_breaches. */
-export interface Breach extends Window {
-  readonly breachId: bigint;
-  readonly sourceId: string;
-  readonly kind: "missed_change" | "differing" | "late_event";
-  readonly reference: string;
-  readonly version: Instant;
-  readonly foundBy: string;
-  /** By the database's clock. */
-  readonly foundAt: Instant;
-  readonly detail: string;
-  readonly safeThroughBefore: Instant | null;
-  readonly safeThroughAfter: Instant | null;
-  /** Null until the period is proved again. */
-  readonly reprovedAt: Instant | null;
-}
-
-type BreachRow = {
-  readonly [Column in keyof Breach]: Breach[Column] extends string ? Breach[Column] : string | null;
-};
-
-/** Breaches of a source, newest first: those numbered above `after`, at most `limit`. */
-export async function readBreaches(
-  pool: Pool,
-  { sourceId, after, limit }: { sourceId: string; after: bigint; limit: number },
-): Promise<Breach[]> {
-  const { rows } = await pool.query<BreachRow>(
-    `select breach_id as "breachId", source_id as "sourceId", since, until, kind, reference, version,
-       found_by as "foundBy", mirror.nanos_of(found_at) as "foundAt", detail,
-       safe_through_before as "safeThroughBefore", safe_through_after as "safeThroughAfter",
-       mirror.nanos_of(reproved_at) as "reprovedAt"
-     from mirror.coverage_breaches where source_id = $1 and breach_id > $2 order by breach_id desc limit $3`,
-    [sourceId, after, limit],
-  );
-  return rows.map((row) => ({
-    ...row,
-    breachId: BigInt(row.breachId ?? 0),
-    since: BigInt(row.since ?? 0),
-    until: BigInt(row.until ?? 0),
-    version: BigInt(row.version ?? 0),
-    foundAt: BigInt(row.foundAt ?? 0),
-    safeThroughBefore: toInstant(row.safeThroughBefore),
-    safeThroughAfter: toInstant(row.safeThroughAfter),
-    reprovedAt: toInstant(row.reprovedAt),
-  }));
 }
 
 /** The database does not know pages that this process has applied; the window is read again. */

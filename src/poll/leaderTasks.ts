@@ -1,12 +1,11 @@
 import { ConfigurationError } from "../domain/errors.ts";
-import { addSeconds, formatInstant } from "../domain/order/instant.ts";
+import { addSeconds } from "../domain/order/instant.ts";
 import type { PollDeps } from "./pollDeps.ts";
-import { readBreaches } from "./coverage.sql.ts";
 import type { Term } from "./leadership.ts";
 import { countAnnouncements } from "./lostEvents.sql.ts";
 import { keepFacts } from "./orderFacts.sql.ts";
 import { requestNightly } from "./periodRequests.sql.ts";
-import { makeMirrorBranches } from "./branches.ts";
+import { mirrorBranches } from "./branches.ts";
 
 interface TaskContext {
   readonly term: Term;
@@ -14,7 +13,7 @@ interface TaskContext {
 }
 
 /** Work of the leader other than reading orders. */
-export interface LeaderTask {
+interface LeaderTask {
   readonly name: string;
   /** From the end of one run to the next; 0: after each cycle. */
   readonly everyMs: number;
@@ -33,14 +32,19 @@ export interface LeaderTasks {
 }
 
 const FAILURE_PAUSE_MS = 60_000;
+/** A name, an address or a connection may change without an order that shows it. */
+const BRANCHES_EVERY_MS = 180_000;
 
 /** The tasks of a source's leader. */
 export function makeSourceTasks(deps: PollDeps): LeaderTasks {
   const counting = deps.webhooksConfigured === true ? [makeCountEvents(deps)] : [];
   return makeLeaderTasks(deps, [
-    makeMirrorBranches(deps),
+    {
+      name: "mirror branches",
+      everyMs: BRANCHES_EVERY_MS,
+      run: (context) => mirrorBranches(deps, context),
+    },
     ...counting,
-    makeWatchBreaches(deps),
     makeKeepFacts(deps),
     makeAskNightly(deps),
   ]);
@@ -122,37 +126,6 @@ function makeAskNightly({ source: { sourceId }, pool, client }: PollDeps): Leade
       const until = client.providerClock.providerNow();
       const window = { since: addSeconds(until, -NIGHTLY_SECONDS), until };
       await requestNightly(pool, { sourceId, window });
-    },
-  };
-}
-
-const LOGGED_MAX = 20;
-
-/**
- * After each cycle, logs the withdrawn proofs, at most the newest LOGGED_MAX, no matter which process found the cause; at
- * the start, only those whose period is not proved again.
- */
-function makeWatchBreaches({
-  pool,
-  logger,
-  source,
-}: Pick<PollDeps, "source" | "pool" | "logger">): LeaderTask {
-  const { sourceId } = source;
-  let logged: bigint | undefined;
-  return {
-    name: "watch breaches",
-    everyMs: 0,
-    async run() {
-      const found = await readBreaches(pool, { sourceId, after: logged ?? 0n, limit: LOGGED_MAX });
-      for (const { kind, reference, since, until, reprovedAt } of found.toReversed()) {
-        if (logged === undefined && reprovedAt !== null) continue;
-        const span = { since: formatInstant(since), until: formatInstant(until) };
-        logger.error(
-          { kind, reference, ...span },
-          "a proof was withdrawn: a change was found that it had missed",
-        );
-      }
-      logged = found[0]?.breachId ?? logged ?? 0n;
     },
   };
 }

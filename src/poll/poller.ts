@@ -158,7 +158,7 @@ function makeAttempt(deps: PollDeps, name: string) {
       if (result.kind === "not_due") return putOff("not_due", result.waitMs);
       failures = 0;
       nextMs = result.dueMs;
-      log.succeeded(result.counts, deps.client.providerClock.disagreementSeconds());
+      log.succeeded(result.counts);
       return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
     } catch (error) {
       signal.throwIfAborted();
@@ -229,21 +229,9 @@ function makePollLog(logger: PollDeps["logger"]) {
     return true;
   }
 
-  let clocksAgree = true;
-
   return {
-    /** `clockErrorSeconds`: see disagreementSeconds of the source's clock. */
-    succeeded({ spareError, ...figures }: CycleCounts, clockErrorSeconds: number | null): void {
+    succeeded({ spareError, ...figures }: CycleCounts): void {
       logger.debug(figures, "polled");
-      if (clocksAgree !== (clockErrorSeconds === null)) {
-        clocksAgree = clockErrorSeconds === null;
-        if (clockErrorSeconds === null) logger.info("the provider's clock is right again");
-        else {
-          const sentence =
-            "the provider's clock differs from the database's; nothing is proved until they agree";
-          logger.warn({ clock_error_seconds: Math.round(clockErrorSeconds) }, sentence);
-        }
-      }
       if (!changesTo(spareError === undefined ? "" : `spare ${nameOf(spareError)}`)) return;
       if (spareError === undefined) logger.info("polling works again");
       else

@@ -4,7 +4,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { makeLeaderTasks } from "../../../src/poll/leaderTasks.ts";
 import { WalkStalledError } from "../../../src/poll/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
-import { makeMirrorBranches } from "../../../src/poll/branches.ts";
+import { mirrorBranches } from "../../../src/poll/branches.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -45,7 +45,7 @@ const readAll = async () =>
     )
   ).rows;
 
-/** A leader task that reads these pages of branches. */
+/** Mirrors these pages of branches. */
 function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boolean }[]) {
   let asked = 0;
   const provider = makeMemoryProvider();
@@ -53,14 +53,14 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
     const page = pages()[asked++] ?? { raws: [], hasMore: true };
     return Promise.resolve({ ...page, data: [], request_id: "test" });
   };
-  const task = makeMirrorBranches({
+  const deps = {
     clock: systemClock,
     source: { sourceId: "live" },
     client: { ...provider, listBranches },
     pool,
     logger: silentLogger,
-  });
-  return { task, restart: () => (asked = 0) };
+  };
+  return { mirror: () => mirrorBranches(deps, lead()), restart: () => (asked = 0) };
 }
 
 it("stores the branches of all pages, closes one that is no longer listed, and reopens it", async () => {
@@ -68,8 +68,8 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
     { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
     { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
   ];
-  const { task, restart } = makeSut(() => listed);
-  await task.run(lead());
+  const { mirror, restart } = makeSut(() => listed);
+  await mirror();
   expect(await readAll()).toMatchObject([
     { branch_id: "a", reference: "ref-a", fleet_name: "Northside", zone_code: "Z1", raw: branch("a") },
     { branch_id: "b", reference: null, fleet_name: null, zone_code: null, closed: false },
@@ -77,7 +77,7 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   ]);
   listed = [{ raws: [branch("a", { name: "Renamed" })], hasMore: false }];
   restart();
-  await task.run(lead());
+  await mirror();
   expect(await readAll()).toMatchObject([
     { name: "Renamed", closed: false },
     { closed: true },
@@ -85,24 +85,24 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   ]);
   listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
   restart();
-  await task.run(lead());
+  await mirror();
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
 });
 
 it("closes no branch because of an incomplete list", async () => {
   let listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
-  const { task, restart } = makeSut(() => listed);
-  await task.run(lead());
+  const { mirror, restart } = makeSut(() => listed);
+  await mirror();
   listed = [{ raws: [branch("a")], hasMore: true }];
   restart();
-  await expect(task.run(lead())).rejects.toThrow(WalkStalledError);
+  await expect(mirror()).rejects.toThrow(WalkStalledError);
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false]);
 });
 
 it("writes nothing for a leader that has lost its lease", async () => {
-  const { task } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
+  const { mirror } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
   await releaseLease(pool, lease);
-  await expect(task.run(lead())).rejects.toThrow(LeaseLostError);
+  await expect(mirror()).rejects.toThrow(LeaseLostError);
   expect(await readAll()).toEqual([]);
 });
 
@@ -139,13 +139,8 @@ it("stores the sandbox's branches unchanged", async () => {
     clock: systemClock,
     logger: silentLogger,
   });
-  await makeMirrorBranches({
-    source: { sourceId: "live" },
-    client,
-    pool,
-    clock: systemClock,
-    logger: silentLogger,
-  }).run(lead());
+  const deps = { source: { sourceId: "live" }, client, pool, clock: systemClock, logger: silentLogger };
+  await mirrorBranches(deps, lead());
   const truth = (await provider.ask("GET", "/v1/branches")).json.data as { id: string; name: string }[];
   await provider.close();
   const mirrored = (await readAll()).map(({ raw }) => JSON.parse(raw as string) as { id: string });

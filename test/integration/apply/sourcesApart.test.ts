@@ -9,7 +9,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
-import { readBreaches } from "../../../src/poll/coverage.sql.ts";
+import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
 import { countQuarantined } from "../../../src/quarantine/replay.sql.ts";

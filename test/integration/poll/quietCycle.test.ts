@@ -11,12 +11,11 @@ import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 
-/** Begins the cycle, commits the window without orders, ends the cycle; breaches; facts. */
+/** Begins the cycle, commits the window without orders, ends the cycle; facts. */
 const OF_QUIET_CYCLE = [
   /begun as \(\s+update mirror\.poll_state/,
   /set polled_through = /,
   /last_cycle_ended_at/,
-  /breach_id as "breachId"/,
   /known as materialized/,
 ];
 const OF_PROOF = /reproved as \(/;
@@ -89,7 +88,7 @@ function watchStatements(): { take(): string[] } {
   };
 }
 
-it("takes five statements while nothing changes", async () => {
+it("takes four statements while nothing changes", async () => {
   provider.put("A", secondsAgo(3_600));
   await cycleUntil(isCaughtUp);
   // What the last news has left to do.

@@ -1,12 +1,11 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { readBreaches } from "../../../src/poll/coverage.sql.ts";
+import { readBreaches } from "../../support/mirror/breaches.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -19,7 +18,6 @@ let provider: MemoryProvider;
 
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  lines.length = 0;
   await pool.query(
     emptying(
       "leases poll_state coverage coverage_breaches refetches orders history changes quarantine pending inbox period_requests",
@@ -27,19 +25,10 @@ beforeEach(async () => {
   );
 });
 
-const lines: string[] = [];
-const logger = makeLogger({
-  level: "error",
-  format: "json",
-  service: "test",
-  destination: { write: (line) => void lines.push(line) },
-});
-
 function makeSut(): Poller {
   const poller = makeLivePoller({
     client: provider,
     pool,
-    logger,
     intervalSeconds: 0.05,
     backfillSince: "PT1H",
   });
@@ -103,7 +92,6 @@ describe("a change that a read finds in a proved window", () => {
     expect(await references()).toContain("LATER");
     expect(await gaps()).toBe(0);
     expect(await readSync()).toMatchObject({ breaches: 1, exceptions: 0 });
-    expect(lines).toEqual([expect.stringContaining("a proof was withdrawn")]);
   });
 
   it("is no breach when it is later than the proof or earlier than the history", async () => {

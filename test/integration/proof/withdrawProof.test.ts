@@ -5,7 +5,7 @@ import type { Lease } from "../../../src/database/leases.sql.ts";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { readBreaches } from "../../../src/poll/coverage.sql.ts";
+import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
