@@ -527,26 +527,13 @@ comment on column mirror.order_facts.gone_at                 is 'When a read fou
 create index order_facts_by_pickup on mirror.order_facts (source_id, pickup_time);
 create index order_facts_by_delivery on mirror.order_facts (source_id, delivery_time);
 
-create table mirror.facts_progress (
-  source_id     text primary key references mirror.sources,
-  position      bigint not null,
-  late_state    bigint not null,
-  history_since bigint,
-  safe_through  bigint,
-  breach_id     bigint not null default 0
-);
-comment on table  mirror.facts_progress               is 'How far order_facts has been kept up to date, one row per source.';
-comment on column mirror.facts_progress.late_state    is 'The last observation up to which older states, which arrived after younger ones and are not in the feed, are included.';
-comment on column mirror.facts_progress.safe_through  is 'order_facts has every change with updatedAt before this instant that the mirror has; nanoseconds since 1970. Null until all rows were computed and something was proved.';
-comment on column mirror.facts_progress.breach_id     is 'The last breach that was known then; a later one withdraws the claim for its period.';
-
 create view mirror.facts_known as
-select f.source_id, f.history_since as since,
-  least(f.safe_through, p.safe_through, (
+select p.source_id, p.facts_history_since as since,
+  least(p.facts_safe_through, p.safe_through, (
     select min(b.since) from mirror.coverage_breaches b
-    where b.source_id = f.source_id and b.breach_id > f.breach_id)) as through
-from mirror.facts_progress f join mirror.poll_state p using (source_id)
-where f.safe_through is not null and p.safe_through is not null;
+    where b.source_id = p.source_id and b.breach_id > p.facts_breach_id)) as through
+from mirror.poll_state p
+where p.facts_safe_through is not null and p.safe_through is not null;
 comment on view mirror.facts_known is 'The period of updatedAt in which order_facts lacks nothing, as far as all evidence shows, per source.';
 comment on column mirror.facts_known.since     is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.facts_known.through   is 'End of the period, exclusive, nanoseconds since 1970.';

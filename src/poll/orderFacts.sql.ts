@@ -19,20 +19,20 @@ const lateStates = (after: string) => `h.source_id = $4 and h.verdict = 'stale' 
 const BEGIN = `
 with ${HELD}, known as materialized (
   select p.*,
-    not exists (select from mirror.sources r where r.source_id = $4 and r.removed_position > p.position)
-    and not exists (select from mirror.changes c where c.source_id = $4 and c.position > p.position)
-    and not exists (select from mirror.history h where ${lateStates("p.late_state")}) as is_current
-  from mirror.facts_progress p where p.source_id = $4
+    not exists (select from mirror.sources r where r.source_id = $4 and r.removed_position > p.facts_position)
+    and not exists (select from mirror.changes c where c.source_id = $4 and c.position > p.facts_position)
+    and not exists (select from mirror.history h where ${lateStates("p.facts_late_state")}) as is_current
+  from mirror.poll_state p where p.source_id = $4 and p.facts_position is not null
 ), proof as materialized (
   select p.history_since, p.safe_through,
     (select coalesce(max(breach_id), 0) from mirror.coverage_breaches where source_id = $4) as breach_id
   from (select) as one left join mirror.poll_state p on p.source_id = $4
 ), recorded as (
-  update mirror.facts_progress p set
-    history_since = proof.history_since, safe_through = proof.safe_through, breach_id = proof.breach_id
+  update mirror.poll_state p set facts_history_since = proof.history_since, facts_safe_through = proof.safe_through,
+    facts_breach_id = proof.breach_id
   from held, known, proof
   where p.source_id = $4 and known.is_current
-    and (p.history_since, p.safe_through, p.breach_id)
+    and (p.facts_history_since, p.facts_safe_through, p.facts_breach_id)
       is distinct from (proof.history_since, proof.safe_through, proof.breach_id)
 )
 select exists (select from held) as held, history_since as "historySince", safe_through as "safeThrough",
@@ -77,9 +77,9 @@ const COLUMNS = [
  */
 const ADVANCE = `
 with ${HELD}, state as materialized (
-  select coalesce(p.position, 0) as position, coalesce(p.late_state, 0) as late_state,
-    p.position is null or r.removed_position > p.position as is_behind
-  from held join mirror.sources r on r.source_id = $4 left join mirror.facts_progress p on p.source_id = $4
+  select coalesce(p.facts_position, 0) as position, coalesce(p.facts_late_state, 0) as late_state,
+    p.facts_position is null or r.removed_position > p.facts_position as is_behind
+  from held join mirror.sources r on r.source_id = $4 left join mirror.poll_state p on p.source_id = $4
 ), fresh as materialized (
   select c.position, c.reference from mirror.changes c
   where c.source_id = $4 and c.position > (select position from state) and c.position <= $6::bigint
@@ -106,7 +106,8 @@ with ${HELD}, state as materialized (
 ), examined as (
   select greatest((select count(*) from fresh), (select count(*) from late), (select count(*) from behind)) < $5 as is_last
 ), moved as (
-  insert into mirror.facts_progress as p (source_id, position, late_state, history_since, safe_through, breach_id)
+  insert into mirror.poll_state as p
+    (source_id, facts_position, facts_late_state, facts_history_since, facts_safe_through, facts_breach_id)
   select $4,
     case when s.is_behind then $6::bigint else greatest(s.position, (select max(position) from fresh)) end,
     coalesce((select through from settled), s.late_state),
@@ -115,10 +116,11 @@ with ${HELD}, state as materialized (
     select $8::bigint as history_since, $9::bigint as safe_through, $10::bigint as breach_id
     where $6::bigint >= $7::bigint) proof on e.is_last
   where e.is_last or not s.is_behind
-  on conflict (source_id) do update set position = excluded.position, late_state = excluded.late_state,
-    history_since = coalesce(excluded.history_since, p.history_since),
-    safe_through = coalesce(excluded.safe_through, p.safe_through),
-    breach_id = greatest(p.breach_id, excluded.breach_id)
+  on conflict (source_id) do update set
+    facts_position = excluded.facts_position, facts_late_state = excluded.facts_late_state,
+    facts_history_since = coalesce(excluded.facts_history_since, p.facts_history_since),
+    facts_safe_through = coalesce(excluded.facts_safe_through, p.facts_safe_through),
+    facts_breach_id = greatest(p.facts_breach_id, excluded.facts_breach_id)
 ), computed as (
   select o.source_id, o.reference, o.revision, o.status,
     coalesce(o.branch_id, (

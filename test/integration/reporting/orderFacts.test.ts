@@ -17,7 +17,7 @@ const { database, pool, apply } = await openLiveMirror();
 const empty = () =>
   pool.query(
     emptying(
-      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches retention_walks erasures order_facts facts_progress leases",
+      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches retention_walks erasures order_facts leases",
       { restartsIdentity: true },
     ),
   );
@@ -166,8 +166,8 @@ describe("order_facts", () => {
     expect(await facts()).toMatchObject([{ arrived_for_pickup_at: utc(50) }]);
     expect(
       await read(
-        `select late_state = (select max(history_id) from mirror.history where verdict = 'stale') as done
-         from mirror.facts_progress`,
+        `select facts_late_state = (select max(history_id) from mirror.history where verdict = 'stale') as done
+         from mirror.poll_state`,
       ),
     ).toEqual([{ done: true }]);
   });
@@ -272,7 +272,7 @@ describe("the progress of order_facts", () => {
     await keepFacts(pool, { limit: 1 });
     const rows = await read("select f.*, xmin from mirror.order_facts f order by reference");
     expect(rows).toHaveLength(3);
-    await pool.query("update mirror.facts_progress set position = 0, late_state = 0");
+    await pool.query("update mirror.poll_state set facts_position = 0, facts_late_state = 0");
     await keepFacts(pool, { limit: 2 });
     expect(await read("select f.*, xmin from mirror.order_facts f order by reference")).toEqual(rows);
   });

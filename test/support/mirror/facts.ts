@@ -14,6 +14,7 @@ export async function keepFacts(pool: Pool, { limit = 20_000 } = {}): Promise<vo
 
 /** Computes all rows of the source `live` again, from the history alone. */
 export async function rebuildFacts(pool: Pool): Promise<void> {
-  await pool.query(emptying("order_facts facts_progress"));
+  await pool.query(emptying("order_facts"));
+  await pool.query("update mirror.poll_state set facts_position = null");
   await keepFacts(pool);
 }

@@ -101,7 +101,7 @@ end $make$`;
 
 /** Rows of reporting.order_facts say nothing of proofs: for their task, all changes to come are included already. */
 const WITHOUT_FACTS = `
-insert into mirror.facts_progress (source_id, position, late_state) values ($1, ${2n ** 63n - 1n}, ${2n ** 63n - 1n})`;
+insert into mirror.poll_state (source_id, facts_position, facts_late_state) values ($1, ${2n ** 63n - 1n}, ${2n ** 63n - 1n})`;
 
 const LOOK = `
 select (select safe_through from mirror.poll_state where source_id = $1) as safe,
