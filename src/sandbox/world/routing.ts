@@ -192,8 +192,8 @@ export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetM
   return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
 }
 
-/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). @internal */
-export function measureDistance(from: Coordinates, to: Coordinates): number {
+/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). */
+function measureDistance(from: Coordinates, to: Coordinates): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180;
   const height = Math.sin(radians(to.latitude - from.latitude) / 2) ** 2;
   const width = Math.sin(radians(to.longitude - from.longitude) / 2) ** 2;

@@ -1,5 +1,3 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
@@ -170,23 +168,6 @@ describe("attempts", () => {
     await sandbox.advance(10_000);
     expect(live.received).toHaveLength(2);
     expect(live.received[1]!.body).toEqual(live.received[0]!.body);
-  });
-
-  it("are repeated when the sandbox stopped during one", async () => {
-    const deaf = createServer(() => undefined);
-    await new Promise<void>((resolve) => deaf.listen(0, "127.0.0.1", resolve));
-    const asked = new Promise((resolve) => deaf.once("request", resolve));
-    const { port } = deaf.address() as AddressInfo;
-    const hook = { url: `http://127.0.0.1:${port}`, secret: SANDBOX_SECRET };
-    await open({ clock: "real", webhooks: { live: hook } });
-    await step(await create());
-    await asked;
-    await sandbox.close();
-    deaf.closeAllConnections();
-    deaf.close();
-    await open({ clock: "real" });
-    await sandbox.idle();
-    expect(typesOf(live)).toEqual(["order.arrived_for_pickup"]);
   });
 
   it("can be requested again, even for a lost event", async () => {

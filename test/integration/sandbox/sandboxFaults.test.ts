@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { FaultsPatch } from "../../../src/sandbox/control/faults.ts";
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
@@ -31,7 +30,6 @@ const get = (reference: string) => world.ask("GET", `/v1/orders/${reference}`);
 const list = (query = "") => world.ask("GET", `/v1/orders?limit=200${query}`);
 const receivedOf = (reference: string) =>
   live.received.filter(({ event }) => event.data.reference === reference);
-const ticks = (text: string) => parseInstant(text);
 
 describe("events", () => {
   it("a share of them is lost, the same one in every run", async () => {
@@ -144,25 +142,6 @@ describe("late commits", () => {
 });
 
 describe("timestamps", () => {
-  it.each([
-    ["s", /:\d\d\+01:00$/, 1_000_000_000n],
-    ["ms", /\.\d{3}\+01:00$/, 1_000_000n],
-    ["us", /\.\d{6}\+01:00$/, 1_000n],
-    ["ns", /\.\d{9}\+01:00$/, 1n],
-  ] as const)("have the granularity %s", async (timestampGranularity, form, granule) => {
-    await open({ clock: "real", faults: { timestampGranularity } });
-    const references = await makeOrders(3);
-    for (const reference of references) {
-      const { updatedAt } = (await get(reference)).json;
-      expect(updatedAt).toMatch(form);
-      const since = encodeURIComponent(updatedAt);
-      const until = encodeURIComponent("2100-01-01T00:00:00Z");
-      const found = (await list(`&updatedSince=${since}&updatedUntil=${until}`)).json.data;
-      expect(found.map((order: { reference: string }) => order.reference)).toContain(reference);
-      expect(ticks(updatedAt) % granule).toBe(0n);
-    }
-  });
-
   it("follow a clock that is ahead, and so does the Date header", async () => {
     await open();
     await turn({ clockSkewMs: 3_600_000 });
