@@ -180,7 +180,6 @@ const TYPED = `
  */
 const CHECKS = [
   ["5.6", "@arethetypeswrong/core/node_modules/typescript", "node16", "node16", ["typed.ts"]],
-  ["6.0", "ts-blank-space/node_modules/typescript", "nodenext", "nodenext", ["typed.ts", "typed.cts"]],
   ["7.0", "typescript", "nodenext", "nodenext", ["typed.ts", "typed.cts"]],
   ["7.0", "typescript", "esnext", "bundler", ["typed.ts"]],
 ] as const;

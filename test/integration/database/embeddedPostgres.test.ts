@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -209,15 +209,6 @@ it("survives a pid file whose pid belongs to another program", async () => {
   const second = await start();
   expect(await isRunning(second.url)).toBe(true);
   expect(isPidAlive(stranger.pid!)).toBe(true);
-});
-
-it("recognizes its server under another name of the folder", async () => {
-  await setUpBefore();
-  const first = await start();
-  const other = `${dataDir} linked`;
-  await symlink(dataDir, other);
-  const second = await start({ dataDir: other });
-  expect([second.url, second.shared]).toEqual([first.url, true]);
 });
 
 it("restarts a server that died, on the same port, and logs it", async () => {

@@ -1,6 +1,5 @@
 import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { readQueueFacts } from "../../../src/roles/health.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
@@ -198,18 +197,6 @@ it("reports to commands at once that Redis is away; pages notice it, and alerts 
   expect(await away.look()).toEqual({ ...everywhere(), status: [condition], doctor: [condition] });
   expect(await away.readPage()).toContain("alerts at 1 min");
   expect(await away.tell()).toEqual([]);
-});
-
-it("waits for a busy queue as long as a command may, which opens new connections", async () => {
-  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
-  onTestFinished(() => queue.close());
-  const client = await database.pool.connect();
-  await client.query("begin; lock table bullmq.migration in access exclusive mode");
-  const command = readQueueFacts(queue, WAIT.timeout);
-  expect((await readQueueFacts(queue)).problems).toHaveLength(1);
-  await client.query("rollback");
-  client.release();
-  expect((await command).problems).toEqual([]);
 });
 
 it("reports everywhere the transaction that readers of the feed wait for", async () => {

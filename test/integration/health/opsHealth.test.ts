@@ -71,15 +71,6 @@ describe("readiness", () => {
     });
   });
 
-  it("leaves nothing in the database", async () => {
-    const get = await start();
-    await get("/readyz");
-    const { rows } = await database.pool.query(
-      "select from mirror.inbox union all select from mirror.pending",
-    );
-    expect(rows).toEqual([]);
-  });
-
   it("is 503 from the moment the process begins to shut down", async () => {
     const get = await start();
     expect((await get("/readyz")).status).toBe(200);

@@ -80,19 +80,17 @@ describe("the login form", () => {
     expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
   });
 
-  it.each([
-    "https://evil.example/",
-    "//evil.example/ops",
-    "/\\evil.example",
-    "/opsy",
-    "ops",
-    "",
-    "\n/ops",
-    "/v1/orders",
-  ])("never leads to %j", async (next) => {
+  it("never leads to another host or page, nor adds a header", async () => {
     const url = await start();
-    const answer = await postLogin(url, { password: "look", next });
-    expect(answer.headers.location).toBe("/ops");
+    const elsewhere =
+      "https://evil.example/ //evil.example/ops /\\evil.example /opsevil.example ops /v1/orders";
+    for (const next of [...elsewhere.split(" "), "", "\n/ops", "javascript:alert(1)"]) {
+      const { headers } = await postLogin(url, { password: "look", next });
+      expect([next, headers.location]).toEqual([next, "/ops"]);
+    }
+    const split = await postLogin(url, { password: "look", next: "/ops\r\nSet-Cookie: a=b" });
+    expect(split.headers.location).toMatch(/^\/ops(?:%0D|$)/);
+    expect(split.headers["set-cookie"]?.some((cookie) => cookie.startsWith("a=b"))).toBe(false);
   });
 
   it("determines the role, operator or viewer, by the password", async () => {
@@ -162,11 +160,6 @@ describe("the login form", () => {
   it("answers 4xx to a form that is too long", async () => {
     const url = await start();
     expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
-  });
-
-  it("rejects an empty password for a role without one", async () => {
-    const url = await start({ opsPassword: null, opsViewerPassword: "look" });
-    expect((await postLogin(url, { password: "" })).status).toBe(401);
   });
 
   it("answers a page's script without a challenge, so that no dialog opens", async () => {
