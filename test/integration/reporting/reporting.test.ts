@@ -39,6 +39,21 @@ async function seeByPoll(order: OrderSketch): Promise<void> {
 
 const utc = (text: string) => `${text.replace("T", " ").replace("Z", "")}+00`;
 
+it("every view, column and function of the schema, and every table of the mirror, has a comment", async () => {
+  const silent = await read(
+    `select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+     where c.relnamespace = 'reporting'::regnamespace
+       and (obj_description(c.oid, 'pg_class') is null or col_description(c.oid, a.attnum) is null)
+     union all
+     select proname, null from pg_proc
+     where pronamespace = 'reporting'::regnamespace and obj_description(oid, 'pg_proc') is null
+     union all
+     select relname, null from pg_class where relnamespace = 'mirror'::regnamespace and relkind in ('r', 'p')
+       and obj_description(oid, 'pg_class') is null`,
+  );
+  expect(silent).toEqual([]);
+});
+
 it("the schema consists of views only, with times that have a zone", async () => {
   expect(
     await read(
