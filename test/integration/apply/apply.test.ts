@@ -320,15 +320,20 @@ describe("reads", () => {
     expect(await count("refetches")).toBe(0);
   });
 
-  it.each(["new", "known in an older state"])(
-    "that contradict each other request a refetch even when they are decided concurrently, for an order that is %s",
-    async (kind) => {
-      if (kind !== "new") await applyReads(read(3, [{ reference: "R1", updatedAt: at(0) }]));
+  it.each([
+    ["new", "picked_up", "delivered"],
+    ["new", "delivered", "picked_up"],
+    ["known", "picked_up", "delivered"],
+    ["known", "delivered", "picked_up"],
+  ])(
+    "that contradict each other request a refetch even when they are decided concurrently: of a %s order, %s before %s",
+    async (kind, first, second) => {
+      if (kind === "known") await applyReads(read(3, [{ reference: "R1", updatedAt: at(0) }]));
       const put = (status: string) => {
         const body = makeEventBody({ id: status, order: { reference: "R1", updatedAt: at(1), status } });
         return putIntoInbox(pool, [{ eventId: status, body }]);
       };
-      const [one, two] = [await put("picked_up"), await put("delivered")];
+      const [one, two] = [await put(first), await put(second)];
       const beside = await pool.connect();
       try {
         await beside.query("begin");
