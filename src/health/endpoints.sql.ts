@@ -16,23 +16,15 @@ export interface OutgoingEndpoint {
   readonly pausedAt: number | null;
   /** In OUTGOING_WEBHOOKS_FILE, as the workers last read it. */
   readonly listed: "active" | "paused";
-  /** When the first of its last attempts began, if all of them were slow; otherwise null. */
-  readonly slowSince: number | null;
 }
-
-/** A third of the time that an endpoint has to answer. */
-export const SLOW_MS = 5_000;
-/** The last attempts within an hour show whether an endpoint is slow, if there are enough of them. */
-const SLOW_ATTEMPTS_MIN = 5;
-const SLOW_ATTEMPTS_MAX = 20;
 
 /** The state of an endpoint in a few words. */
 export function describeEndpoint(endpoint: OutgoingEndpoint): string {
-  const { listed, pausedAt, failuresInRow, slowSince } = endpoint;
+  const { listed, pausedAt, failuresInRow } = endpoint;
   if (pausedAt !== null) return "paused by a person";
   if (listed === "paused") return "paused in OUTGOING_WEBHOOKS_FILE";
   if (failuresInRow > 0) return `failed ${failuresInRow} ${failuresInRow === 1 ? "time" : "times"} in a row`;
-  return slowSince === null ? "ok" : "slow";
+  return "ok";
 }
 
 /** Every configured endpoint, by name. */
@@ -47,14 +39,7 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
         where d.endpoint_id = w.endpoint_id and d.state = 'dead') as "oldestDeadAt",
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
        w.failures_in_row as "failuresInRow",
-       extract(epoch from e.paused_at)::float8 as "pausedAt", e.listed,
-       (select case when count(*) >= ${SLOW_ATTEMPTS_MIN} and min(last.duration_ms) >= ${SLOW_MS}
-          then extract(epoch from min(last.last_attempt_at))::float8 end
-        from (
-          select a.duration_ms, a.last_attempt_at from mirror.outgoing_deliveries a
-          where a.endpoint_id = w.endpoint_id and a.duration_ms is not null
-            and a.last_attempt_at > clock_timestamp() - interval '1 hour'
-          order by a.delivery_id desc limit ${SLOW_ATTEMPTS_MAX}) last) as "slowSince"
+       extract(epoch from e.paused_at)::float8 as "pausedAt", e.listed
      from reporting.outgoing_webhooks w join mirror.outgoing_endpoints e using (endpoint_id) order by w.endpoint_id`,
   });
   return rows;

@@ -33,7 +33,7 @@ function describeOffset(seconds: number): string {
 
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
-  trouble: PollTrouble,
+  troubles: readonly PollTrouble[],
   condition: Omit<JudgedCondition<SourceFacts>, "area" | "page" | keyof Judging<SourceFacts>> & {
     readonly sentence: (source: SourceFacts) => string;
   },
@@ -43,7 +43,7 @@ function failing(
     ...rest,
     area: "poller",
     page: SOURCE_PAGE,
-    holds: (source) => source.trouble === trouble && source.pausedAt === null,
+    holds: ({ trouble, pausedAt }) => trouble !== null && troubles.includes(trouble) && pausedAt === null,
     since: ({ failingSince }) => failingSince,
     cause: (source) =>
       source.lastError === null ? sentence(source) : `${sentence(source)} ${endSentence(source.lastError)}`,
@@ -91,7 +91,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     fix: ({ sourceId }) =>
       `Resume with \`order-mirror source resume ${sourceId}\`; events are received meanwhile.`,
   }),
-  failing("key_refused", {
+  failing(["key_refused"], {
     name: "OrderMirrorKeyRefused",
     severity: "critical",
     measures: "the provider refuses the API key",
@@ -100,24 +100,15 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy: "Put the key from the provider's dashboard into the configuration and restart the poller.",
     sentence: ({ sourceId }) => `The provider refuses the API key of ${sourceId}.`,
   }),
-  failing("away", {
+  failing(["away", "slow"], {
     name: "OrderMirrorProviderAway",
     severity: "warning",
-    measures: "the provider cannot be reached, or answers 5xx or unreadably",
+    measures: "the provider cannot be reached, or answers 5xx, unreadably, or not in time",
     forSeconds: 600,
     noticedAfterSeconds: 0,
     remedy: "Check the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId, baseUrl }) =>
       `Polls of ${sourceId} get no usable answer from the provider (${baseUrl}).`,
-  }),
-  failing("slow", {
-    name: "OrderMirrorProviderSlow",
-    severity: "warning",
-    measures: "the provider does not answer in time",
-    forSeconds: 600,
-    noticedAfterSeconds: 0,
-    remedy: "Check the provider's status page and wait; polling resumes where it left off.",
-    sentence: ({ sourceId }) => `The provider of ${sourceId} is too slow.`,
   }),
   perSource({
     name: "OrderMirrorRateLimited",
@@ -140,7 +131,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
       return waits ? `${sentence} Last: ${endSentence(lastError)}` : sentence;
     },
   }),
-  failing("other", {
+  failing(["other"], {
     name: "OrderMirrorPollFailing",
     severity: "warning",
     measures: "polls fail",

@@ -2,7 +2,6 @@ import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { perEndpoint } from "./condition.ts";
 import type { Condition } from "./condition.ts";
-import { SLOW_MS } from "./endpoints.sql.ts";
 
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
 
@@ -83,19 +82,6 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
     cause: ({ endpointId, dead }) =>
       `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
-  }),
-  perEndpoint({
-    name: "OrderMirrorOutgoingSlow",
-    severity: "warning",
-    area: "outgoing",
-    measures: `one of your endpoints took over ${SLOW_MS / 1_000} s for each of its last webhooks`,
-    remedy:
-      "/ops/outgoing shows how long each attempt took; let the endpoint answer first, and work afterwards.",
-    page: "/ops/outgoing",
-    holds: ({ slowSince }) => slowSince !== null,
-    since: ({ slowSince }) => toInstant(slowSince),
-    cause: ({ endpointId }) =>
-      `${endpointId} is slow: it took over ${SLOW_MS / 1_000} s for each of its last webhooks.`,
   }),
   {
     name: "OrderMirrorFeedHeldUp",

@@ -33,13 +33,6 @@ const delivery = (state: string) => `
     (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, created_at)
   values ('erp', 'live', 1, 'R', 'order.new', '${state}', now(), now() - interval '11 minutes');`;
 
-const SLOW = `
-  insert into mirror.outgoing_endpoints (endpoint_id) values ('erp');
-  insert into mirror.outgoing_deliveries
-    (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, delivered_at, last_outcome, duration_ms)
-  select 'erp', 'live', n, 'R', 'order.new', 'delivered', now() - interval '1 minute', now(), 'status 200', 6000
-  from generate_series(1, 5) n;`;
-
 export const FAULTS: readonly (readonly [
   name: string,
   severity: "critical" | "warning",
@@ -50,7 +43,7 @@ export const FAULTS: readonly (readonly [
   ["Paused", "warning", "update mirror.sources set paused_at = now(); delete from mirror.leases"],
   ["KeyRefused", "critical", failing("key_refused", "2 minutes")],
   ["ProviderAway", "warning", failing("away", "11 minutes")],
-  ["ProviderSlow", "warning", failing("slow", "11 minutes")],
+  ["ProviderAway", "warning", failing("slow", "11 minutes")],
   ["RateLimited", "warning", failing("rate_limited", "2 minutes")],
   [
     "RateLimited",
@@ -99,5 +92,4 @@ export const FAULTS: readonly (readonly [
   ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],
   ["OutgoingFailing", "warning", delivery("pending")],
   ["OutgoingGivenUp", "warning", delivery("dead")],
-  ["OutgoingSlow", "warning", SLOW],
 ];

@@ -36,7 +36,7 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
   ["OrderMirrorKeyRefused", failing("key_refused", 59), failing("key_refused", 60)],
   ["OrderMirrorProviderAway", failing("away", 599), failing("away", 600)],
-  ["OrderMirrorProviderSlow", failing("slow", 599), failing("slow", 600)],
+  ["OrderMirrorProviderAway", failing("slow", 599), failing("slow", 600)],
   ["OrderMirrorRateLimited", failing("rate_limited", 59), failing("rate_limited", 60)],
   [
     "OrderMirrorRateLimited",
@@ -168,7 +168,6 @@ const endpoint = {
   failuresInRow: 3,
   pausedAt: null,
   listed: "active" as const,
-  slowSince: null,
 };
 const queue = { name: "apply", problems: [], newestDeadAt: null };
 
@@ -198,11 +197,6 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     "OrderMirrorOutgoingGivenUp",
     { endpoints: [] },
     { endpoints: [{ ...endpoint, failuresInRow: 0, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
-  ],
-  [
-    "OrderMirrorOutgoingSlow",
-    { endpoints: [{ ...endpoint, failuresInRow: 0 }] },
-    { endpoints: [{ ...endpoint, failuresInRow: 0, slowSince: LOOKED_AT }] },
   ],
   [
     "OrderMirrorFeedHeldUp",
