@@ -8,6 +8,7 @@ SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
   displayOperationId: false,
   supportedSubmitMethods: ["get"],
+  onComplete: () => document.getElementById("servers")?.setAttribute("aria-label", "Server"),
   // Its default asks a foreign host.
   validatorUrl: "none",
   requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }),

@@ -2,9 +2,14 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFacts } from "../../html/parts.ts";
-import { renderTable } from "../../html/parts.ts";
-import { renderAlert, renderGood, renderMinute, renderWarning } from "../../html/parts.ts";
+import {
+  renderAlert,
+  renderFacts,
+  renderGood,
+  renderMinute,
+  renderTable,
+  renderWarning,
+} from "../../html/parts.ts";
 import type { Delivery, TimelineEntry } from "./order.sql.ts";
 import { comparePlan, describeStatus, renderPunctuality } from "./orderColumns.ts";
 import type { Moment } from "./orderColumns.ts";

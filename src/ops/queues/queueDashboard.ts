@@ -1,4 +1,4 @@
-import type { Queue } from "bullmq";
+import type { JobType, Queue } from "bullmq";
 import { Router } from "express";
 import type { Express, RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
@@ -29,10 +29,13 @@ export type ShownQueues = () => readonly Queue[];
 export function makeQueueDashboard({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
   const router = Router();
   const boards = { acting: makeBoard(queues, false), reading: makeBoard(queues, true) };
-  router.use((_request, response, next) => {
-    response.set("Content-Security-Policy", DASHBOARD_POLICY);
-    next();
-  }, auditChanges(pool));
+  router.use(
+    (_request, response, next) => {
+      response.set("Content-Security-Policy", DASHBOARD_POLICY);
+      next();
+    },
+    auditChanges(pool, queues),
+  );
   router.use(async (request, response, next) => {
     const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"]();
     serve(request, response, next);
@@ -79,16 +82,25 @@ async function openBoard(readOnlyMode: boolean) {
 }
 
 /** Records each change before it is carried out: a job, or all jobs of a state, as the address names them. */
-function auditChanges(pool: Pool): RequestHandler {
+function auditChanges(pool: Pool, queues: ShownQueues): RequestHandler {
   return async (request, response, next) => {
     if (request.method === "GET" || request.method === "HEAD") return next();
     const target = request.path.replace(/^\/api\/queues\//, "").replaceAll("/", " ");
+    const count = await countAffected(queues(), target).catch(() => 1);
     const action = { ...actorOf(response), action: "queue", sourceId: null, target };
     const actionId = await beginAction(pool, action);
     response.once("finish", () => {
-      const affected = response.statusCode < 300 ? 1 : 0;
+      const affected = response.statusCode < 300 ? count : 0;
       endAction(pool, { actionId, affected }).catch(() => undefined);
     });
     next();
   };
+}
+
+/** How many jobs a change is about: those of a state, or one; a queue that is paused counts as one, too. */
+async function countAffected(queues: readonly Queue[], target: string): Promise<number> {
+  const [, name, action, state] = /^(\S+) (retry|clean|promote)(?: (\w+))?$/.exec(target) ?? [];
+  const queue = queues.find((each) => each.name === name);
+  if (queue === undefined) return 1;
+  return queue.getJobCountByTypes((action === "promote" ? "delayed" : state) as JobType);
 }

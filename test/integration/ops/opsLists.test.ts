@@ -119,7 +119,7 @@ describe("the queues", () => {
     expect(await board.queue.getJobCounts("failed", "waiting")).toEqual({ failed: 0, waiting: 3 });
     await expect.poll(actions, { timeout: 60_000 }).toEqual([
       { target: `${name} ${job?.id} retry`, role: "operator", affected: 1 },
-      { target: `${name} retry failed`, role: "operator", affected: 1 },
+      { target: `${name} retry failed`, role: "operator", affected: 2 },
     ]);
     const { text } = await read(`/ops/queue-health/${name}/${job?.id}`, "viewer");
     expect(text).toMatch(/evt_1 ORD-JOB live evt_2 not decided yet live/);
