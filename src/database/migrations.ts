@@ -15,7 +15,8 @@ import type pg from "pg";
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
 import { VERSION } from "../runtime/version.ts";
 import { withClient } from "./database.ts";
-import { classifyDatabaseError, explainDatabaseError } from "./databaseErrors.ts";
+import { classifyDatabaseError } from "./databaseErrors.ts";
+import { explainDatabaseError } from "./explainDatabaseError.ts";
 
 /** The folder `migrations` next to `src` and `dist`. */
 const DIRECTORY = fileURLToPath(new URL("../../migrations", import.meta.url));

@@ -1,7 +1,8 @@
 import type pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withClient } from "../database/database.ts";
-import { sqlState, explainDatabaseError } from "../database/databaseErrors.ts";
+import { sqlState } from "../database/databaseErrors.ts";
+import { explainDatabaseError } from "../database/explainDatabaseError.ts";
 import { prepareLogin } from "../database/logins.ts";
 import type { Group } from "../database/logins.ts";
 import type { Config } from "../runtime/config/config.ts";

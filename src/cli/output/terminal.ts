@@ -7,7 +7,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
-import { explainDatabaseError } from "../../database/databaseErrors.ts";
+import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import { isFullDisk } from "../../runtime/dataFolder.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";

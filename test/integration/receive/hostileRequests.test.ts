@@ -4,7 +4,6 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
-import type { RawConnection } from "../../support/http/rawHttp.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import {
@@ -53,22 +52,11 @@ describe("a request with an ambiguous end", () => {
   it.each<[string, () => readonly [string, string | Buffer]]>([
     ["a list of lengths", () => [headWith(["Content-Length", `${body.length}, ${body.length}`]), body]],
     ["the same length twice", () => [headWith(length, length), body]],
-    ["a length with a sign", () => [headWith(["Content-Length", `+${body.length}`]), body]],
-    ["a negative length", () => [headWith(["Content-Length", -1]), body]],
-    ["a length in hex", () => [headWith(["Content-Length", `0x${body.length.toString(16)}`]), body]],
     ["a length beyond 64 bits", () => [headWith(["Content-Length", "99999999999999999999999"]), body]],
-    ["an empty length", () => [headWith(["Content-Length", ""]), body]],
-    ["an unknown transfer coding", () => [headWith(["Transfer-Encoding", "xchunked"]), oneChunk]],
     ["a coding after chunked", () => [headWith(["Transfer-Encoding", "chunked, identity"]), oneChunk]],
-    ["two transfer codings", () => [headWith(chunked, chunked), oneChunk]],
     ["a space before a colon", () => [headWith(["Transfer-Encoding ", "chunked"]), oneChunk]],
-    ["a folded header", () => [headWith(length, ["X-A", "b\r\n c"]), body]],
-    ["a carriage return in a header", () => [headWith(length, ["X-A", "b\rc"]), body]],
-    ["NUL in a header", () => [headWith(length, ["X-A", "b\0c"]), body]],
     ["lines without carriage returns", () => [headWith(length).replaceAll("\r\n", "\n"), body]],
-    ["an unknown version of HTTP", () => [headWith(length).replace("HTTP/1.1", "HTTP/1.2"), body]],
     ["a chunk longer than it says", () => [headWith(chunked), "2\r\nabcd\r\n0\r\n\r\n"]],
-    ["a chunk of a negative length", () => [headWith(chunked), "-5\r\nab\r\n0\r\n\r\n"]],
     ["a chunk length beyond 64 bits", () => [headWith(chunked), "ffffffffffffffffff\r\nab\r\n0\r\n\r\n"]],
   ])("is refused with its connection: %s", async (_, parts) => {
     const connection = await openRaw(receiving.port);
@@ -82,21 +70,9 @@ describe("a request with an ambiguous end", () => {
     expect(await countInbox()).toBe(0);
   });
 
-  it("is refused without a Host, even if its end is clear", async () => {
-    const head = headWith(length).replace("Host: localhost\r\n", "");
-    expect((await sendRaw(receiving.port, head, body)).status).toBe(400);
-    expect(await countInbox()).toBe(0);
-  });
-
   it("is refused when it hides bytes in chunk extensions", async () => {
     const hidden = oneChunk.replace("\r\n", `;${"x".repeat(20_000)}\r\n`);
     expect((await sendRaw(receiving.port, headWith(chunked), hidden)).status).toBe(413);
-  });
-
-  it("is refused when it is not HTTP/1", async () => {
-    expect((await sendRaw(receiving.port, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status).toBe(400);
-    expect((await sendRaw(receiving.port, Buffer.from("160301020001000001fc0303", "hex"))).status).toBe(400);
-    await expect(sendRaw(receiving.port, makeHead("CONNECT db:5432", []))).rejects.toThrow("closed");
   });
 });
 
@@ -192,20 +168,6 @@ describe("a compressed body", () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(zeros.length / 2);
     expect(await countInbox()).toBe(0);
   });
-});
-
-it("a hundred senders that never finish their requests do not delay one that does", async () => {
-  const idle = await Promise.all(Array.from({ length: 100 }, () => openRaw(receiving.port)));
-  const dawdle = (connection: RawConnection, place: number) => {
-    const head = headWith(length);
-    if (place % 2 === 0) return connection.write(head.slice(0, 20 + place));
-    connection.write(head);
-    connection.write(body.subarray(0, place % body.length));
-  };
-  idle.forEach(dawdle);
-  expect((await post(receiving.port, makeBody("evt_fast"))).status).toBe(200);
-  for (const connection of idle) connection.abort();
-  expect(await countInbox()).toBe(1);
 });
 
 it("the time that a sender takes for its body does not count as ours", async () => {

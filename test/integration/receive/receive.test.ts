@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { gzipSync } from "node:zlib";
 import express from "express";
 import type { RequestHandler } from "express";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -217,18 +216,6 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
         ...Object.entries(signHeaders(body)),
       ]);
       expect((await sendRaw(receiving.port, head, body)).status).toBe(415);
-    });
-
-    it("a compressed body with 415, whichever bytes were signed", async () => {
-      const body = makeBody();
-      const zipped = gzipSync(body);
-      const headers = { "content-encoding": "gzip" };
-      const signedZipped = await post(receiving.port, zipped, { headers });
-      const signedPlain = await post(receiving.port, zipped, {
-        headers: { ...signHeaders(body), ...headers },
-      });
-      expect([signedZipped.status, signedPlain.status]).toEqual([415, 415]);
-      expect(signedPlain.headers.get("accept-encoding")).toBe("identity");
     });
 
     it("an empty body with 400: of length zero, of no length, of no chunks", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { explainDatabaseError } from "../../../src/database/databaseErrors.ts";
+import { explainDatabaseError } from "../../../src/database/explainDatabaseError.ts";
 
 const explain = (code: string) =>
   explainDatabaseError(Object.assign(new Error("tls"), { code }), "postgres://u:p@db.internal:5432/m");
