@@ -20,7 +20,6 @@ create table mirror.sources (
   removed_position bigint not null default 0
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
-comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
 comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';
@@ -97,10 +96,8 @@ create table mirror.history (
   primary key (history_id, source_id)
 );
 comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". A row changes only when a read refutes it, when its event is removed, and by erasure; only retention deletes it.';
-comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
 comment on column mirror.history.horizon     is 'The read showed every change up to this instant; nanoseconds since 1970 by the provider''s clock. Null for a claim: an event, or a read of a version beyond its own horizon.';
-comment on column mirror.history.version     is 'updatedAt of the snapshot, nanoseconds since 1970.';
 comment on column mirror.history.settled     is 'True when, at the time of the read, no further change could have this version.';
 comment on column mirror.history.observed_at is 'When the read was requested or the event created, by the provider''s clock; nanoseconds since 1970.';
 comment on column mirror.history.rank        is 'Place of the status in the life of an order; decides between states with the same timestamp.';
@@ -108,8 +105,6 @@ comment on column mirror.history.previous_status is 'Previous status of the orde
 comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation, and while the body of the event has it: see snapshots.';
 comment on column mirror.history.raw_start   is 'Where the snapshot begins in the event''s body, in bytes from 1; null when it is in raw.';
 comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
-comment on column mirror.history.event_id is 'The event that was decided on; null for a read.';
-comment on column mirror.history.status is 'Status that the observation shows; null when it contains no order.';
 
 -- What an event brought is stored once: its snapshot stays in its body, until that is removed.
 create view mirror.snapshots as
@@ -118,8 +113,6 @@ select h.history_id, h.source_id, h.reference, h.version, h.hash, coalesce(h.raw
   where h.raw_start is not null and i.seq = h.inbox_seq and i.source_id = h.source_id)) as raw
 from mirror.history h;
 comment on view   mirror.snapshots            is 'What each observation showed, read from the history or from the body of its event.';
-comment on column mirror.snapshots.version    is 'updatedAt of the snapshot, nanoseconds since 1970.';
-comment on column mirror.snapshots.raw        is 'The snapshot exactly as received; null for a duplicate or a confirmation.';
 
 create function mirror.keep_snapshots() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -183,11 +176,9 @@ comment on table  mirror.orders                     is 'The latest known state o
 comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
 comment on column mirror.orders.settled             is 'True once a read has shown this version at a time when no further change could have it.';
-comment on column mirror.orders.observed_at         is 'When the stored observation was made, by the provider''s clock; nanoseconds since 1970.';
 comment on column mirror.orders.updated_at          is 'updatedAt to the microsecond, for people and filters; comparisons use version.';
 comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, including unknown fields and the order of fields.';
 comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has one. A gone order is kept but not served.';
-comment on column mirror.orders.previous_status is 'Status before the last change; null for an order that never changed.';
 create index orders_by_version  on mirror.orders (source_id, version, reference);
 create index orders_by_pickup   on mirror.orders (source_id, pickup_time, reference);
 create index orders_by_delivery on mirror.orders (source_id, delivery_time, reference);
@@ -252,11 +243,8 @@ create table mirror.quarantine (
   unique (inbox_seq, source_id)
 );
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied. It is kept in full, shown on the ops pages, and can be replayed.';
-comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, when that is the reason for the quarantine.';
 comment on column mirror.quarantine.reason is 'One of wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
-comment on column mirror.quarantine.raw    is 'What a read returned; the bytes of an event are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw, so that input which every poll shows again is quarantined only once.';
-comment on column mirror.quarantine.inbox_seq is 'Position of the event in the inbox; null for what a read brought.';
 -- For the list by reason, and the exact count of what a retry would take, without reading the documents.
 create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
 create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
@@ -286,7 +274,6 @@ comment on column mirror.refetches.last_error      is 'What the last failure was
 comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
 comment on column mirror.refetches.replayed        is 'True when the order could not be read, and its row in quarantine was replayed: no read has shown it since.';
-comment on column mirror.refetches.request_id      is 'The verification that waits for the read; references period_requests.';
 create index refetches_excepted on mirror.refetches (source_id)
   where claim_version is not null or unconfirmed or replayed;
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
@@ -325,10 +312,7 @@ comment on column mirror.poll_state.polled_through        is 'End of the last wi
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.safe_position         is 'Position in the change feed: every change before safe_through is at this position or an earlier one. Null until the first proof.';
 comment on column mirror.poll_state.clock_error_seconds   is 'Seconds by which the provider''s clock was ahead of the database''s at the end of the last cycle, or behind it when negative; null while they agree to a minute. Nothing is proved meanwhile.';
-comment on column mirror.poll_state.clock_wrong_since     is 'When a cycle first ended with that disagreement; null while they agree.';
 comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';
-comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in one sentence; null when it did not fail.';
-comment on column mirror.poll_state.failing_since         is 'When the first of the latest consecutive failed cycles ended; null when the last cycle did not fail.';
 comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null when the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.margin_seconds  is 'How late a change may appear in the provider''s list: POLL_MARGIN_SECONDS at the last cycle.';
@@ -355,8 +339,6 @@ create table mirror.coverage (
   check (since < until)
 );
 comment on table  mirror.coverage       is 'The windows of updatedAt that were completely walked: the proof behind safe_through. A window that the proof no longer needs is deleted two days after it was read.';
-comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
-comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.sweep is 'Which sweep walked it: proof, backfill or verify; kept: the part of an older proof that a breach did not withdraw.';
 comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, so late that no change could still appear in it, and a head sweep has since read all that could have left it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
 comment on column mirror.coverage.awaits_head is 'True for a window that was walked, until the end of the next head sweep: then it is a proof, or, if the list omitted orders that the mirror has, deleted.';
@@ -383,12 +365,7 @@ create table mirror.coverage_breaches (
   check (since < until)
 );
 comment on table  mirror.coverage_breaches           is 'Proofs that were withdrawn because a change that they had missed was found. The period is read and proved again. Append-only.';
-comment on column mirror.coverage_breaches.since     is 'Start of the period that is no longer proved, inclusive, nanoseconds since 1970.';
-comment on column mirror.coverage_breaches.until     is 'End of that period, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.kind      is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
-comment on column mirror.coverage_breaches.version   is 'updatedAt of the change, nanoseconds since 1970.';
-comment on column mirror.coverage_breaches.safe_through_before is 'safe_through before the breach, nanoseconds since 1970; null when nothing was proved without a gap.';
-comment on column mirror.coverage_breaches.reproved_at is 'When the period was proved again; null until then.';
 create index coverage_breaches_open on mirror.coverage_breaches (source_id) where reproved_at is null;
 
 create view mirror.proved as
@@ -443,9 +420,6 @@ create table mirror.branches (
   primary key (source_id, branch_id)
 );
 comment on table  mirror.branches                 is 'The branches of each source as the provider last listed them. A branch that is no longer listed is closed and kept.';
-comment on column mirror.branches.reference       is 'Code set in the provider''s dashboard; null until set.';
-comment on column mirror.branches.fleet_name      is 'Fleet of the primary connection (routesTo); null when there is none.';
-comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
 create index branches_by_reference on mirror.branches (source_id, reference);
 
 create function mirror.instant_at(nanos bigint) returns timestamptz

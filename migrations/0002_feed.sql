@@ -19,11 +19,6 @@ create table mirror.changes (
 );
 comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows never change, and only retention deletes them.';
 comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with gaps. Read only up to mirror.feed_fence(), called in an earlier statement: a smaller position may commit later.';
-comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
-comment on column mirror.changes.event_id is 'The event that brought the change; null when a read did.';
-comment on column mirror.changes.history_id is 'The observation after the change; references history.';
-comment on column mirror.changes.previous_history_id is 'The observation before the change; null for a new order.';
-comment on column mirror.changes.previous_status is 'Status before the change; null for a new order.';
 -- Every reader of the feed asks for one source.
 create index changes_in_feed_order on mirror.changes (source_id, position);
 
@@ -61,7 +56,6 @@ create table mirror.feed_epochs (
   begun_at       timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.feed_epochs                is 'Each server that the feed was written on, in sequence. A change up to after_position is the same in earlier epochs; a later one that a reader of an earlier epoch saw may have been lost with that server.';
-comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
 insert into mirror.feed_epochs (after_position, server) select 0, server from mirror.feed;
 
 create function mirror.newest_feed_position() returns bigint

@@ -50,9 +50,7 @@ where h.via in ('poll', 'refetch', 'verify') and h.verdict = 'applied'
   and h.version > mirror.nanos_of(s.created_at)
   and (e.received_at is null or e.received_at > h.seen_at);
 comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received. The first state of an order does not count, nor what is older than the source or what a backfill or a write brought.';
-comment on column mirror.unannounced_changes.version      is 'updatedAt of the change, nanoseconds since 1970.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event was ever seen for that status.';
-comment on column mirror.unannounced_changes.event_id     is 'The event that announced the change late; null while none has.';
 -- What proves the mirror complete, and what webhooks lost.
 
 create table mirror.period_requests (
@@ -83,15 +81,11 @@ create table mirror.period_requests (
   check (since < until)
 );
 comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), with their progress. The leading poller processes them, newest part first.';
-comment on column mirror.period_requests.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
-comment on column mirror.period_requests.read_down_to is 'Everything from here to the end of the period was read; nanoseconds since 1970.';
 comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing, because orders that share a timestamp came in a different sequence each time.';
 comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
 comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
 comment on column mirror.period_requests.unreadable   is 'Orders of which no read has shown yet whether they differ: the read failed or was too early to refute what the mirror has, or there were too many to read one by one.';
-comment on column mirror.period_requests.started_at   is 'When a poller began it; null before.';
-comment on column mirror.period_requests.ended_at     is 'When it was done, failed or cancelled; null before.';
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
 create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;
 -- A proof can be withdrawn: safe_through holds as far as all evidence shows, and any process may find evidence that

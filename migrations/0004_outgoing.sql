@@ -11,7 +11,6 @@ create table mirror.outgoing_endpoints (
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". One that is no longer listed has no row.';
-comment on column mirror.outgoing_endpoints.paused_at is 'When a person paused the endpoint; null if it is not paused by a person.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
@@ -36,8 +35,6 @@ comment on column mirror.outgoing_deliveries.state           is 'pending: to be 
 comment on column mirror.outgoing_deliveries.enqueued_at     is 'When its endpoint''s queue got it, by the database''s clock; null: it is to get it.';
 comment on column mirror.outgoing_deliveries.duration_ms     is 'Milliseconds of the last attempt, from the request to the answer or the error, by the sender''s clock.';
 comment on column mirror.outgoing_deliveries.answer          is 'The first characters of the last answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
-comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';
-comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was last sent; null before.';
 create index outgoing_to_enqueue on mirror.outgoing_deliveries (endpoint_id, delivery_id) where state = 'pending' and enqueued_at is null;
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
 create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);

@@ -56,7 +56,6 @@ create table mirror.alerts (
 comment on table  mirror.alerts          is 'Conditions that hold, or whose end has not been notified yet. Kept here so that a restart repeats no notification.';
 comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for a condition that exists only once.';
 comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row is deleted once that was notified.';
-comment on column mirror.alerts.notified_at  is 'When the outgoing webhook accepted that it is firing; null before.';
 -- Erasure: the mirror keeps an order's reference, status, times, fleet and branch, and nothing else of it comes back.
 
 create table mirror.erasures (

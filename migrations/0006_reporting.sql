@@ -234,7 +234,6 @@ select source_id, reference,
   requested_at
 from mirror.refetches where claim_version is not null or unconfirmed or replayed;
 comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
-comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
 
 create view reporting.coverage with (security_barrier) as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
@@ -522,8 +521,6 @@ create table mirror.order_facts (
 comment on table  mirror.order_facts                         is 'One row per order, computed from its history: when it had which status, and how the mirror learned of it. No personal data. A missing row is computed again.';
 comment on column mirror.order_facts.observations            is 'How many observations are included. If the history has fewer of them, retention removed the others, and what they showed is kept.';
 comment on column mirror.order_facts.branch_id               is 'The provider''s id of the branch; looked up by branch_reference where the order has only that.';
-comment on column mirror.order_facts.created_at              is 'updatedAt of the first known state with the status created; null if none was seen, or if a read contradicted it.';
-comment on column mirror.order_facts.gone_at                 is 'When a read found that the provider has no such order; null while it has one.';
 create index order_facts_by_pickup on mirror.order_facts (source_id, pickup_time);
 create index order_facts_by_delivery on mirror.order_facts (source_id, delivery_time);
 
@@ -535,8 +532,6 @@ select p.source_id, p.facts_history_since as since,
 from mirror.poll_state p
 where p.facts_safe_through is not null and p.safe_through is not null;
 comment on view mirror.facts_known is 'The period of updatedAt in which order_facts lacks nothing, as far as all evidence shows, per source.';
-comment on column mirror.facts_known.since     is 'Start of the period, inclusive, nanoseconds since 1970.';
-comment on column mirror.facts_known.through   is 'End of the period, exclusive, nanoseconds since 1970.';
 
 create view reporting.order_facts with (security_barrier) as
 select

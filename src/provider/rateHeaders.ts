@@ -69,9 +69,9 @@ export function readRateHeaders(headers: Headers): RateAnswer {
 
 /**
  * The members of an RFC 9651 list that are named by a string or a token (the draft's examples use both), with their
- * parameters. A malformed list is empty; members of other kinds are omitted. @internal
+ * parameters. A malformed list is empty; members of other kinds are omitted.
  */
-export function parseNamedList(field: string | null): NamedEntry[] {
+function parseNamedList(field: string | null): NamedEntry[] {
   if (field === null) return [];
   return tryParseList(field).flatMap(([value, params]) => {
     if (typeof value === "string") return [{ name: value, params }];

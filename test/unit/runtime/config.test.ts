@@ -171,16 +171,6 @@ it("accepts the alerts' address and secret only together, and only a secret that
   ]);
 });
 
-it.each([
-  ["redis://h:6379", []],
-  ["redis://a,redis://b/0", []],
-  ["http://h", [expect.stringMatching(/must look like/)]],
-  ["redis://a,rediss://b", [expect.stringMatching(/mixes/)]],
-  ["redis://a/1,redis://b/1", [expect.stringMatching(/names a database number/)]],
-])("reads %s as the address of a Redis, or says what is wrong with it", (address, problems) => {
-  expect(problemsOf({ REDIS_URL: address })).toEqual(problems);
-});
-
 it("reports all problems together, one per line, without secrets", () => {
   const problems = problemsOf({
     PORT: "80a",
