@@ -112,8 +112,10 @@ async function withPoller<Result>(
   watch: () => Promise<Result>,
 ): Promise<Result> {
   const source = config.sources.find((each) => each.sourceId === sourceId);
-  // Without its key only a poller elsewhere can read it.
-  if (source === undefined) return watch();
+  if (source === undefined) {
+    printNotice(`The key of ${sourceId} is not configured here: the poller that has it does the work.`);
+    return watch();
+  }
   const options = { url: databaseUrl, purpose: "poll", max: 2, statementTimeoutMs: POLL_TIMEOUT_MS };
   return withPool(options, async (pool) => {
     const poller = makeCommandPoller({ config, pool, clock: systemClock, logger: silentLogger }, source);
@@ -127,8 +129,6 @@ async function withPoller<Result>(
 }
 
 const LOOK_EVERY_MS = 500;
-/** If nobody has started a request for this long, perhaps no poller is running. */
-const NOBODY_AFTER_MS = 45_000;
 
 /** Shows the progress of a request until it ends; returns undefined if interrupted first. */
 async function watchUntilEnded(
@@ -137,8 +137,6 @@ async function watchUntilEnded(
   signal: AbortSignal,
 ): Promise<PeriodRequest | undefined> {
   const line = makeProgressLine(process.stderr);
-  const startedMs = systemClock.monotonicMs();
-  let warned = false;
   try {
     while (!signal.aborted) {
       const request = await readRequest(pool, requestId);
@@ -148,12 +146,6 @@ async function watchUntilEnded(
         const share = Number(until - readDownTo) / Number(until - since);
         line.show({ share, elapsedMs, count: orders, unit: "orders" });
       } else if (state !== "requested") return request;
-      else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
-        warned = true;
-        printNotice(
-          "Not started yet: it may be queued behind other requests, or no process has the key of the source.",
-        );
-      }
       await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
     }
     return undefined;

@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
@@ -15,19 +14,11 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
-/** The limit of the sandbox's control page. */
-const AMOUNT_MAX = 100_000;
-
 const HELP = `
 It sends events to the webhook endpoints that you add, here or on its page:
   curl http://127.0.0.1:4010/_sandbox/webhooks -H 'content-type: application/json' \\
     -d '{"mode":"live","url":"http://127.0.0.1:3000/webhooks/live","secret":"whsec_…"}'
-GET /_sandbox/help lists its other controls.`;
-
-interface Options {
-  readonly traffic: number;
-  readonly speed: number;
-}
+The page also sets its traffic and the speed of its couriers; GET /_sandbox/help lists all controls.`;
 
 interface TriggerOptions {
   readonly order?: string;
@@ -39,8 +30,6 @@ export function register(program: Command): void {
   program
     .command("sandbox")
     .description("run only the sandbox provider, on SANDBOX_PORT of this machine")
-    .option("--traffic <orders>", "orders per minute that the seeded business creates", parseAmount, 0)
-    .option("--speed <factor>", "how much faster than real time couriers move; 0: not at all", parseAmount, 1)
     .addHelpText("after", HELP)
     .action(runSandbox);
   program
@@ -54,7 +43,7 @@ export function register(program: Command): void {
     );
 }
 
-async function runSandbox({ traffic, speed }: Options): Promise<void> {
+async function runSandbox(): Promise<void> {
   const config = readConfig();
   const logger = makeLogger({ level: config.logLevel, format: config.logFormat, service: "sandbox" });
   const shutdown = makeShutdown({ logger });
@@ -63,8 +52,7 @@ async function runSandbox({ traffic, speed }: Options): Promise<void> {
     const database = await openDatabase(config);
     shutdown.onShutdown("database", () => database.close());
     const { sandboxPort: port, sandboxSeed: seed } = config;
-    const world = { seed, speed, trafficPerMinute: traffic };
-    const sandbox = await startSandbox({ databaseUrl: database.url, port, ...world, logger });
+    const sandbox = await startSandbox({ databaseUrl: database.url, port, seed, logger });
     shutdown.onShutdown("sandbox", () => sandbox.close());
     printLine(`The sandbox answers on ${sandbox.url}; control it on ${sandbox.url}/_sandbox.`);
     printLine("Keys: dos_live_sandbox, dos_test_sandbox.");
@@ -73,12 +61,6 @@ async function runSandbox({ traffic, speed }: Options): Promise<void> {
     await shutdown.run("the start failed");
     throw error;
   }
-}
-
-function parseAmount(text: string): number {
-  const amount = text.trim() === "" ? Number.NaN : Number(text);
-  if (amount >= 0 && amount <= AMOUNT_MAX) return amount;
-  throw new InvalidArgumentError(`It must be a number from 0 to ${AMOUNT_MAX}.`);
 }
 
 function list({ json }: TriggerOptions): void {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import path from "node:path";
 import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
@@ -38,6 +39,7 @@ const PAST_HOURS = 24;
 /** The sandbox sends events immediately, but a poll may see a change a moment before its event is here. */
 const EVENT_GRACE_SECONDS = 5;
 const MODES = ["live", "test"] as const;
+const SECRET_BYTES = 24;
 const TRUSTING =
   "everybody on this machine, without a password, because all orders are invented (LOCAL_TRUST)";
 
@@ -68,11 +70,13 @@ export function register(program: Command): void {
 }
 
 /** The sandbox creates its own schema, so it connects as the owner; the product connects with its process login. */
-async function startDemo(service: Service, { secrets, announce, leave }: DemoHold): Promise<void> {
+async function startDemo(service: Service, { announce, leave }: DemoHold): Promise<void> {
   const { config, logger, shutdown } = service;
   shutdown.onShutdown("demo folder", leave);
   const mirror = localUrl(config.host, config.port);
   const base = localUrl(config.host, config.webhookPort ?? config.port);
+  // New at each start: the sandbox signs each attempt with its endpoint's secret of that time.
+  const secrets = { live: makeSecret(), test: makeSecret() };
   const sandbox = await startSandbox({
     databaseUrl: service.ownerUrl,
     host: SANDBOX_HOST,
@@ -112,6 +116,8 @@ async function startDemo(service: Service, { secrets, announce, leave }: DemoHol
   for (const line of early) printLine(line);
   show = printLine;
 }
+
+const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 
 /** Gives a new world a past, so that there is history to read and there are orders under way. */
 async function giveAPast(sandboxUrl: string): Promise<void> {

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
@@ -6,8 +5,6 @@ import type { Config } from "../../runtime/config/config.ts";
 import { openDataFolder } from "../../runtime/dataFolder.ts";
 import { identifyProcess, isIdentityAlive, withProcessLock } from "../../runtime/lifecycle/processLock.ts";
 import { holdsCluster } from "../../runtime/postgres/embeddedPostgres.ts";
-
-const SECRET_BYTES = 24;
 
 /** The addresses of a running demo. */
 export interface DemoAddresses {
@@ -24,18 +21,9 @@ interface DemoNote {
   readonly addresses?: DemoAddresses;
 }
 
-export interface DemoSecrets {
-  readonly live: string;
-  readonly test: string;
-}
-
 /** The demo's lock on its folder. */
 export interface DemoHold {
   readonly dataDir: string;
-  /**
-   * Webhook secrets, created at the folder's first start, so that a restart still accepts the sandbox's earlier events.
-   */
-  readonly secrets: DemoSecrets;
   /** Publishes the demo's addresses to other commands. */
   readonly announce: (addresses: DemoAddresses) => Promise<void>;
   readonly leave: () => Promise<void>;
@@ -61,7 +49,6 @@ export async function enterDemoFolder(dataDir: string): Promise<DemoHold> {
   });
   return {
     dataDir: folder,
-    secrets: await readSecrets(folder),
     announce: (addresses) => writeNote(file, { process: identity, addresses }),
     leave: () => rm(file, { force: true }),
   };
@@ -117,14 +104,4 @@ async function writeNote(file: string, note: DemoNote): Promise<void> {
   const fresh = `${file}-new`;
   await writeFile(fresh, JSON.stringify(note), { mode: 0o600 });
   await rename(fresh, file);
-}
-
-async function readSecrets(folder: string): Promise<DemoSecrets> {
-  const file = path.join(folder, "demo-secrets.json");
-  const stored = await readFile(file, "utf8").catch(() => undefined);
-  if (stored !== undefined) return JSON.parse(stored) as DemoSecrets;
-  const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
-  const secrets = { live: makeSecret(), test: makeSecret() };
-  await writeFile(file, JSON.stringify(secrets), { mode: 0o600 });
-  return secrets;
 }
