@@ -47,15 +47,11 @@ interface CycleRun {
   readonly signal: AbortSignal;
 }
 
-export interface Cycle {
-  /**
-   * Runs a cycle in this term, if one is due and the source is as it was. Throws the error that ended it, after recording
-   * it in mirror.poll_state.
-   */
-  run(context: CycleRun): Promise<CycleResult>;
-}
-
-export function makeCycle(deps: PollDeps): Cycle {
+/**
+ * Makes a leader's work in each interval: runs a cycle in this term, if one is due and the source is as it was. Throws the
+ * error that ended it, after recording it in mirror.poll_state.
+ */
+export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResult> {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
@@ -64,25 +60,10 @@ export function makeCycle(deps: PollDeps): Cycle {
   const tasks = makeSourceTasks(deps);
   let begunTerm: Term | undefined;
 
-  async function run(context: CycleRun): Promise<CycleResult> {
-    const { term, signal } = context;
-    try {
-      return await runIfDue(context);
-    } catch (error) {
-      // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
-      // counts.
-      const failure = signal.aborted ? "cut_short" : describeFailure(error);
-      await endCycle(pool, term.lease, { sourceId, failure, clockErrorSeconds: clockError() }).catch(
-        () => undefined,
-      );
-      throw error;
-    }
-  }
-
   async function runIfDue({ term, polledAs, signal }: CycleRun): Promise<CycleResult> {
     await synchronizeClock(client, signal);
     if (begunTerm !== term) {
-      await waitForQuiet(deps, await readPollState(pool, sourceId), signal);
+      await waitForQuiet(deps, signal);
       await tasks.open({ term, signal });
       begunTerm = term;
     }
@@ -111,25 +92,30 @@ export function makeCycle(deps: PollDeps): Cycle {
     return begin(term, polledAs);
   }
 
-  return { run };
+  return async (context) => {
+    const { term, signal } = context;
+    try {
+      return await runIfDue(context);
+    } catch (error) {
+      // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
+      // counts.
+      const failure: CycleFailure | "cut_short" = signal.aborted
+        ? "cut_short"
+        : { sentence: describeMessage(error), trouble: nameTrouble(error) };
+      const end = { sourceId, failure, clockErrorSeconds: clockError() };
+      await endCycle(pool, term.lease, end).catch(() => undefined);
+      throw error;
+    }
+  };
 }
 
 /** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
-async function waitForQuiet(
-  { client, clock, pace, rateWindowMs, intervalSeconds }: PollDeps,
-  state: { readonly idleMs: number | undefined } | undefined,
-  signal: AbortSignal,
-): Promise<void> {
-  const idleMs = state?.idleMs;
-  const windowMs = rateWindowMs ?? client.promises.rateWindowMs;
-  const quietMs = pace === "request" ? intervalSeconds * 1_000 : windowMs;
-  const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
-  if (waitMs > 0) await clock.sleep(waitMs, signal);
-}
-
-/** What is stored about an error that ended a cycle. */
-function describeFailure(error: unknown): CycleFailure {
-  return { sentence: describeMessage(error), trouble: nameTrouble(error) };
+async function waitForQuiet(deps: PollDeps, signal: AbortSignal): Promise<void> {
+  const { client, clock, pool, pace, intervalSeconds, source } = deps;
+  const { rateWindowMs = client.promises.rateWindowMs } = deps;
+  const quietMs = pace === "request" ? intervalSeconds * 1_000 : rateWindowMs;
+  const { idleMs = quietMs } = (await readPollState(pool, source.sourceId)) ?? {};
+  if (idleMs < quietMs) await clock.sleep(quietMs - idleMs, signal);
 }
 
 function nameTrouble(error: unknown): PollTrouble {

@@ -122,7 +122,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   const { clock, logger, leaseTtlMs = LEASE_TTL_MS } = deps;
   checkSince(deps);
   const leadership = makeLeadership({ ...deps, name, ttlMs: leaseTtlMs });
-  const cycle = makeCycle(deps);
+  const runCycle = makeCycle(deps);
   const resign = () => resignFrom(leadership, logger);
   const log = makePollLog(logger);
   let failures = 0;
@@ -149,7 +149,7 @@ function makeAttempt(deps: PollDeps, name: string) {
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
-        cycle.run({ term, polledAs, signal: inTerm }),
+        runCycle({ term, polledAs, signal: inTerm }),
       );
       if (result.kind === "source_changed") {
         return hasChanged ? putOff("not_due", CHANGED_MS) : await attempt(signal, true);
