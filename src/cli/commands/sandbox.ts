@@ -15,7 +15,7 @@ import type { Config } from "../../runtime/config/config.ts";
 import { isOnThisMachine } from "../../runtime/config/sources.ts";
 
 const HELP = `
-It sends events to the webhook endpoints that you add, here or on its page:
+It sends events to the webhook endpoints that you add:
   curl http://127.0.0.1:4010/_sandbox/webhooks -H 'content-type: application/json' \\
     -d '{"mode":"live","url":"http://127.0.0.1:3000/webhooks/live","secret":"whsec_…"}'
 The page also sets its traffic and the speed of its couriers; GET /_sandbox/help lists all controls.`;

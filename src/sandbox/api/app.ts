@@ -1,6 +1,6 @@
 /**
  * The provider's interface under /v1, on Express: it answers as the spec says, in the order key, budget, path, body,
- * endpoint, and keeps a journal of what it answered.
+ * endpoint, and counts what it answered.
  *
  * `ANSWERS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for each
  * request before anything else, from its number. Start at `serve`.
@@ -10,8 +10,6 @@ import { STATUS_CODES } from "node:http";
 import express from "express";
 import type { Express, Request, Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../../wire/endpoints.ts";
 import type { EndpointName } from "../../wire/endpoints.ts";
@@ -111,15 +109,8 @@ async function serve(deps: ApiDeps, { request, response, asked }: Exchange): Pro
     response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
     response.end(text);
   } else request.socket.destroy();
-  journal.record({
-    at: state.clock.now(),
-    mode: caller ? modeOf(caller.livemode) : null,
-    method: request.method,
-    target: request.originalUrl,
-    endpoint: asked.endpoint?.name ?? "unknown",
-    status: dropped ? 0 : (answer?.status ?? 0),
-    faults: Object.entries(plan).flatMap(([name, value]) => (value ? [name] : [])),
-  });
+  const status = dropped ? 0 : (answer?.status ?? 0);
+  journal.record(`${asked.endpoint?.name ?? "unknown"} ${status}`);
 }
 
 interface Asking {
@@ -296,43 +287,22 @@ function forceAnswer(
     : undefined;
 }
 
-/** One request and its answer; `status` 0: the connection was closed on purpose. */
-interface JournalEntry {
-  readonly at: Instant;
-  readonly mode: Mode | null;
-  readonly method: string;
-  /** With its parameters. */
-  readonly target: string;
-  readonly endpoint: string;
-  readonly status: number;
-  readonly faults: readonly string[];
-}
-
-const ENTRIES_MAX = 2_000;
-
 export type Journal = ReturnType<typeof makeJournal>;
 
-/** The received requests, for tests and people: the newest entries, and counts of all. */
+/** Counts the requests, for tests and people. */
 export function makeJournal() {
   let number = 0;
-  let entries: JournalEntry[] = [];
   let counts: Record<string, number> = {};
   return {
+    /** The number of the next request. */
     next: () => (number += 1),
-    record: (entry: JournalEntry) => {
-      entries.push(entry);
-      // Trimmed in batches: trimming at every entry would move the whole list each time.
-      if (entries.length > 2 * ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX);
-      const name = `${entry.endpoint} ${entry.status}`;
+    record: (name: string) => {
       counts[name] = (counts[name] ?? 0) + 1;
     },
-    /** The newest first. */
-    entries: () => entries.slice(-ENTRIES_MAX).reverse(),
-    /** How many requests per endpoint and status since the last clear: `listOrders 200`. */
+    /** Per endpoint and status since the last clear: `listOrders 200`; 0: the connection was closed on purpose. */
     counts: () => ({ ...counts }),
     clear: () => {
       number = 0;
-      entries = [];
       counts = {};
     },
   };

@@ -38,7 +38,7 @@ export function makeControls(deps: ControlDeps): readonly Control[] {
 }
 
 function makeWorldControls(deps: ControlDeps): readonly Control[] {
-  const { state, loop, journal } = deps;
+  const { state, loop } = deps;
   return [
     control(["get", "/state", "Everything at a glance"], fields.none, () => readOverview(deps)),
     control(
@@ -79,10 +79,6 @@ function makeWorldControls(deps: ControlDeps): readonly Control[] {
       await loop.idle();
       return readOverview(deps);
     }),
-    control(["get", "/requests", "The newest requests, and counts of all"], fields.none, () => ({
-      counts: journal.counts(),
-      requests: journal.entries(),
-    })),
   ];
 }
 

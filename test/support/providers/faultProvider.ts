@@ -61,7 +61,7 @@ export async function startFaultProvider(options: Partial<SandboxOptions> = {}):
       return new Map([...truth].map(([key, order]) => [key, parseInstant(String(order["updatedAt"]))]));
     },
     async countAnswers(status) {
-      const { counts } = (await steer("GET", "/requests")) as { counts: Record<string, number> };
+      const { requests: counts } = (await steer("GET", "/state")) as { requests: Record<string, number> };
       return Object.entries(counts)
         .filter(([answer]) => answer.endsWith(` ${status}`))
         .reduce((sum, [, count]) => sum + count, 0);
