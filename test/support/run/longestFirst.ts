@@ -3,10 +3,15 @@ import type { TestSpecification } from "vitest/node";
 
 /** Files that take minutes. If they began last, all workers but one would wait at the end of a run. */
 const LONG = [
+  "test/integration/poll/pollHostile.test.ts",
   "test/integration/proof/proofSchedules.test.ts",
   "test/integration/proof/proofSchedulesRest.test.ts",
-  "test/integration/poll/backfillPace.test.ts",
-  "test/integration/proof/lateArrivals.test.ts",
+  "test/integration/proof/everyChange.test.ts",
+  "test/integration/proof/wrongClock.test.ts",
+  "test/integration/proof/omittedOrders.test.ts",
+  "test/integration/proof/webhooksOffHour.test.ts",
+  "test/integration/poll/pollHour.test.ts",
+  "test/integration/proof/providerFamily.test.ts",
   "test/integration/health/conditions.test.ts",
   "test/integration/ops/opsBrowser.test.ts",
   "test/e2e/mirror/canary.test.ts",
