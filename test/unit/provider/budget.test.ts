@@ -207,6 +207,30 @@ describe("priorities", () => {
 });
 
 describe("learning from answers", () => {
+  const left = (remaining: number, resetMs: number | null) => [{ policy: "order-list", remaining, resetMs }];
+
+  it.each<[string, Partial<RateLesson>, number]>([
+    [
+      "the end of Retry-After, whatever reset the same answer names",
+      { refusedForMs: 2_000, remaining: left(0, 60_000) },
+      2_000,
+    ],
+    ["the reset when nothing remains", { remaining: left(0, 4_000) }, 4_000],
+    ["one window when nothing remains and the reset is unknown", { remaining: left(0, null) }, WINDOW_MS],
+    [
+      "its usual turn after generous headers",
+      { declared: [{ policy: "order-list", requestsMax: 1_000, windowMs: 1_000 }], remaining: left(999, 0) },
+      556,
+    ],
+  ])("waits for %s", async (_, fields, grantedAtMs) => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson(fields));
+    permit.release();
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([grantedAtMs]);
+  });
+
   it("sends nothing of a refused policy before the end of Retry-After, to the millisecond", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
@@ -216,16 +240,6 @@ describe("learning from answers", () => {
     expect(permit.learn(lesson({ refusedForMs: 7_000, remaining: [spentEntry] }))).toEqual(["order-list"]);
     permit.release();
     expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
-  });
-
-  it("prefers Retry-After to the reset of the same answer", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const permit = await grantOne(clock, budget, "order-list");
-    const spentEntry = { policy: "order-list", remaining: 0, resetMs: 60_000 };
-    permit.learn(lesson({ refusedForMs: 2_000, remaining: [spentEntry] }));
-    permit.release();
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([2_000]);
   });
 
   it("continues other policies while one is refused", async () => {
@@ -248,38 +262,6 @@ describe("learning from answers", () => {
     expect(permit.learn(lesson({ refusedForMs: 7_000 }))).toEqual(["order-list", "sustained"]);
     permit.release();
     expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_000]);
-  });
-
-  it("waits for the reset when nothing remains", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: 4_000 }] }));
-    permit.release();
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([4_000]);
-  });
-
-  it("waits one window when nothing remains and the reset is unknown", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: null }] }));
-    permit.release();
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([WINDOW_MS]);
-  });
-
-  it("is not made faster by generous headers", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(
-      lesson({
-        declared: [{ policy: "order-list", requestsMax: 1_000, windowMs: 1_000 }],
-        remaining: [{ policy: "order-list", remaining: 999, resetMs: 0 }],
-      }),
-    );
-    permit.release();
-    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([556]);
   });
 
   it("slows down to a stricter declared limit", async () => {
