@@ -1,11 +1,10 @@
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { beginFeedEpoch, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { moveServer } from "../../support/mirror/moveServer.ts";
 import {
   addSource,
@@ -19,7 +18,6 @@ import {
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 interface FeedBody {
@@ -28,11 +26,6 @@ interface FeedBody {
   next: string;
   request_id: string;
 }
-
-const modes = new Map([
-  ["live", "live"],
-  ["test", "test"],
-] as const);
 
 const { database, pool } = await openTestDatabase();
 
@@ -53,7 +46,7 @@ async function read(query = "", headers: Record<string, string> = {}): Promise<F
   return (await response.json()) as FeedBody;
 }
 
-const apply = () => makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+const apply = () => makeLiveApply(pool);
 
 async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map(makeSnapshot);
@@ -210,7 +203,7 @@ describe("the list of changes", () => {
     // An open transaction has taken a position, and nothing before it is left.
     const client = await database.pool.connect();
     await client.query("begin");
-    const writer = makeApply({ events: deliveryEvents, pool: asPool(client), logger: silentLogger, modes });
+    const writer = makeLiveApply(asPool(client));
     const time = readAt(parseInstant(at(100)));
     const snapshots = [makeSnapshot({ reference: "C", updatedAt: at(1) })];
     await writer.applyReads({ sourceId: "live", via: "poll", snapshots, time });
@@ -229,7 +222,7 @@ describe("a transaction that is still open", () => {
   /** Applies observations on one connection, in a transaction that the test ends. */
   async function makeWriter() {
     const client = await database.pool.connect();
-    const writer = makeApply({ events: deliveryEvents, pool: asPool(client), logger: silentLogger, modes });
+    const writer = makeLiveApply(asPool(client));
     await client.query("begin");
     return {
       client,

@@ -1,19 +1,16 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type pg from "pg";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { FEED_BEGINNING, readChanges, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import type { Change, FeedCursor } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const WRITERS = 3;
-const MODES = new Map([["live", "live"]] as const);
 
 const { database } = await openTestDatabase();
 const pool = makePool({ url: database.url, purpose: "test", max: WRITERS + 1, statementTimeoutMs: 20_000 });
@@ -49,12 +46,7 @@ const write = (writer: number, order: number): Command => ({
     if (model.open[writer] === undefined) await client.query("begin");
     const pending = (model.open[writer] ??= []);
     const reference = `W${writer}-${order}`;
-    const apply = makeApply({
-      events: deliveryEvents,
-      pool: asPool(client),
-      logger: silentLogger,
-      modes: MODES,
-    });
+    const apply = makeLiveApply(asPool(client));
     const snapshots = [makeSnapshot({ reference, updatedAt: at((real.version += 1)) })];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
     pending.push(reference);

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { changeSchema } from "../../../src/changes/changeJson.ts";
 import {
   compareTimes,
@@ -19,10 +18,9 @@ import type {
   FollowState,
   OrdersQuery,
 } from "../../../src/client/mirrorClient.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
@@ -42,18 +40,8 @@ beforeEach(async () => {
 
 /** Applies these states of orders as reads, in one batch. */
 async function see(...orders: OrderSketch[]): Promise<void> {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
-  await apply.applyReads({
-    sourceId: "live",
-    via: "poll",
-    snapshots: orders.map(makeSnapshot),
-    time: readAt(0n),
-  });
+  const snapshots = orders.map(makeSnapshot);
+  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
 }
 
 /** Orders that change on demand; each change has its own updatedAt. */

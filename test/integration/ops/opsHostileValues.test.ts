@@ -1,18 +1,13 @@
 import { expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const lines: string[] = [];
 
 const config = { opsPassword: "the operator's password", opsViewerPassword: null, localTrust: false };
-const logger = makeLogger({
-  level: "warn",
-  format: "json",
-  service: "test",
-  destination: { write: (line) => lines.push(line) },
-});
+const logger = logInto((line) => lines.push(line));
 const { database, url } = await openOpsPages({ max: 4, config, logger });
 await addSource(database.pool, "live");
 await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('erp')");

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const { database, deps } = await openOpsPages();
 const servers: TestServer[] = [];
@@ -20,12 +20,7 @@ const HTML = { Accept: "text/html,application/xhtml+xml" };
 const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
 
 const lines: Record<string, unknown>[] = [];
-const logger = makeLogger({
-  level: "warn",
-  format: "json",
-  service: "test",
-  destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-});
+const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>));
 
 async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import type { SignOn } from "../../../src/runtime/config/config.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
@@ -10,16 +9,12 @@ import { addSource } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 const servers: TestServer[] = [];
 const lines: Record<string, unknown>[] = [];
-const logger = makeLogger({
-  level: "warn",
-  format: "json",
-  service: "test",
-  destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-});
+const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>));
 
 const board = await openBoardQueue(database.url, "signOn");
 await addSource(database.pool, "live");

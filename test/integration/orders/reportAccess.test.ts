@@ -1,12 +1,12 @@
 import { request } from "node:http";
 import { afterAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const TOKENS = [
   { token: "token-of-live", sourceId: "live" },
@@ -127,12 +127,7 @@ describe("without API tokens", () => {
 
 describe("wrong tokens", () => {
   const lines: Record<string, unknown>[] = [];
-  const logger = makeLogger({
-    level: "warn",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-  });
+  const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>));
   const status = async (server: TestServer, token: string) =>
     (await ask(server, { Authorization: `Bearer ${token}` })).status;
 

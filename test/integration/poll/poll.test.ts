@@ -9,7 +9,6 @@ import { WalkStalledError } from "../../../src/poll/windows.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -17,6 +16,7 @@ import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { portOf, through } from "../../support/faults/faultWorld.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const { database, pool } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
@@ -461,12 +461,7 @@ describe("a provider that fails", () => {
 
   it("with a refused key is asked slowly and logged once", async () => {
     const lines: string[] = [];
-    const logger = makeLogger({
-      level: "info",
-      format: "json",
-      service: "test",
-      destination: { write: (line) => void lines.push(line) },
-    });
+    const logger = logInto((line) => void lines.push(line), "info");
     let skippedMs = 0;
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
     const poller = makeSut({ logger, clock, leaseTtlMs: 3_600_000 });

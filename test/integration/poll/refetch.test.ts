@@ -3,13 +3,13 @@ import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const HOUR = 3_600;
 const MANY = 20;
@@ -78,12 +78,7 @@ it("reads an order again when its updatedAt can be settled, and not before", asy
 
 it("gives up an order that is dated more than six hours ahead, and says so", async () => {
   const lines: string[] = [];
-  const logger = makeLogger({
-    level: "warn",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => void lines.push(line) },
-  });
+  const logger = logInto((line) => void lines.push(line));
   provider.put("AHEAD", secondsAgo(-7 * HOUR));
   await request("AHEAD");
   await readSingly(makeSut({ logger }), 1);

@@ -6,7 +6,6 @@ import { makeBudget } from "../../../src/provider/budget.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import {
   hang,
   hangUp,
@@ -19,6 +18,7 @@ import {
   text,
 } from "../../support/providers/scriptedProvider.ts";
 import type { Step } from "../../support/providers/scriptedProvider.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const provider = await startScriptedProvider();
 const client = makeHastyClient({ baseUrl: provider.url });
@@ -481,12 +481,7 @@ it("the provider's clock dates a read no later than its request started", async 
 
 it("logs and reports no personal data and no key", async () => {
   const lines: string[] = [];
-  const logger = makeLogger({
-    level: "trace",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => lines.push(line) },
-  });
+  const logger = logInto((line) => lines.push(line), "trace");
   const api = makeHastyClient({ baseUrl: provider.url, logger });
   provider.script(refusal(422, "address_not_found"));
   const error = (await failureOf(api.createOrder(NEW_ORDER))) as Error;

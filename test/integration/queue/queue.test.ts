@@ -6,10 +6,11 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServers.ts";
 import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../../support/programs/doomedWorker.ts");
@@ -40,14 +41,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   beforeEach(async ({ skip }) => {
     if (!runs) skip("no redis-server");
     lines.length = 0;
-    queue = await open(
-      makeLogger({
-        level: "warn",
-        format: "json",
-        service: "test",
-        destination: { write: (line) => lines.push(line) },
-      }),
-    );
+    queue = await open(logInto((line) => lines.push(line)));
   });
   afterEach(async () => {
     if (!runs) return;
@@ -204,12 +198,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
 
   it("works and closes without a log line", async () => {
     const words: string[] = [];
-    const logger = makeLogger({
-      level: "debug",
-      format: "json",
-      service: "test",
-      destination: { write: (line) => words.push(line) },
-    });
+    const logger = logInto((line) => words.push(line), "debug");
     const other = await open(logger);
     let taken = 0;
     const consumer = await other.consume(async () => void (taken += 1));

@@ -3,12 +3,13 @@ import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 /** What Postgres answers while it recovers: the code 57P03. */
 const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
@@ -34,12 +35,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     const queue = await makeApplyQueue({
       databaseUrl: "",
       redisUrls: redisUrls.length === 0 ? [redis.url] : redisUrls,
-      logger: makeLogger({
-        level: "warn",
-        format: "json",
-        service: "test",
-        destination: { write: (line) => lines.push(line) },
-      }),
+      logger: logInto((line) => lines.push(line)),
       overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
     });
     closes.unshift(() => queue.close());
@@ -196,12 +192,7 @@ it("the queue while its Postgres fails continues after Postgres was frozen, and 
   const queue = await makeApplyQueue({
     databaseUrl: postgres.url,
     redisUrls: [],
-    logger: makeLogger({
-      level: "warn",
-      format: "json",
-      service: "test",
-      destination: { write: (line) => lines.push(line) },
-    }),
+    logger: logInto((line) => lines.push(line)),
     overrides: { workerOptions: SHORT_LIVED_WORKER },
   });
   const taken: number[] = [];

@@ -7,16 +7,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { makeHttpServer, SERVER_LIMITS } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
+import { logInto } from "../../support/run/logInto.ts";
 
 const lines: string[] = [];
-const logger = makeLogger({
-  level: "debug",
-  format: "json",
-  service: "test",
-  destination: { write: (line) => lines.push(line) },
-});
+const logger = logInto((line) => lines.push(line), "debug");
 
 const whenClosed = (socket: Socket) => new Promise<void>((resolve) => socket.once("close", () => resolve()));
 

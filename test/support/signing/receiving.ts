@@ -10,11 +10,11 @@ import type { Receiver, ReceiverDeps } from "../../../src/receive/receiver.ts";
 import { makeHttpServer } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { logInto } from "../run/logInto.ts";
 
 const secretOf = (seed: number) => `whsec_${hash("sha256", `secret ${seed}`, "base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
@@ -62,12 +62,7 @@ export async function startReceiving(options: {
   const stores = { begun: 0, ended: 0 };
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
-  const logger = makeLogger({
-    level: "debug",
-    format: "json",
-    service: "test",
-    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-  });
+  const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>), "debug");
   const receiver = makeReceiver({
     events: deliveryEvents,
     sources: new Map([
