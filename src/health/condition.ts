@@ -30,8 +30,8 @@ export interface Facts {
   readonly endpoints: readonly OutgoingEndpoint[];
   /** The transaction that the change feed waits for; null if nobody is writing. */
   readonly feedWriter: FeedWriter | null;
-  /** Why Postgres cannot commit, in one sentence; null if it can. */
-  readonly unwritable: string | null;
+  /** Why Postgres cannot commit, and what to do; null if it can. */
+  readonly unwritable: Pick<Required<Finding>, "cause" | "remedy"> | null;
   /** Null if this process does not know the queues. */
   readonly queues: readonly QueueFacts[] | null;
   /** Null if this process knows no replica. */

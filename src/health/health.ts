@@ -82,14 +82,23 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
   };
 }
 
-async function explainUnwritable(pool: Pool): Promise<string | null> {
+async function explainUnwritable(pool: Pool): Promise<Facts["unwritable"]> {
   try {
     const { readOnly } = await probeWrite(pool);
-    return readOnly ? "Postgres is read-only: it is a standby, or was configured so." : null;
+    if (!readOnly) return null;
+    const cause = "Postgres is read-only: it is a standby, or was configured so.";
+    return { cause, remedy: "Point DATABASE_URL at the primary, or let the server write." };
   } catch (error) {
     const state = sqlState(error);
-    if (state === DISK_FULL) return "The disk of Postgres is full.";
-    return `Postgres does not commit${state === undefined ? "" : ` (SQLSTATE ${state})`}.`;
+    if (state === DISK_FULL)
+      return {
+        cause: "The disk of Postgres is full.",
+        remedy: "Free space on it. The mirror then continues by itself.",
+      };
+    return {
+      cause: `Postgres does not commit${state === undefined ? "" : ` (SQLSTATE ${state})`}.`,
+      remedy: "The log of Postgres gives the reason, such as an absent synchronous standby.",
+    };
   }
 }
 

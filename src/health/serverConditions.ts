@@ -20,7 +20,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     remedy:
       "`order-mirror doctor` shows what is wrong with the server: a full disk, a standby, or an absent synchronous standby.",
     page: "/readyz?verbose",
-    find: ({ unwritable }) => (unwritable === null ? [] : [{ subject: "", since: null, cause: unwritable }]),
+    find: ({ unwritable }) => (unwritable === null ? [] : [{ subject: "", since: null, ...unwritable }]),
   },
   {
     name: "OrderMirrorQueueAway",

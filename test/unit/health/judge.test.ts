@@ -110,6 +110,11 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   expect(firing(wrong)).toEqual([name]);
 });
 
+it("tells what to do about a server that does not commit, not only where to look", () => {
+  const unwritable = { cause: "It is full.", remedy: "Free space." };
+  expect(judge(makeFacts({}, { unwritable })).holding).toMatchObject([unwritable]);
+});
+
 it("tells a wrong clock from a wrong secret", () => {
   const say = (source: Partial<SourceFacts>) =>
     judge(makeFacts(source)).holding.map(({ cause, remedy }) => `${cause} ${remedy}`);
@@ -172,7 +177,11 @@ const endpoint = {
 const queue = { name: "apply", problems: [], newestDeadAt: null };
 
 it.each<[string, Partial<Facts>, Partial<Facts>]>([
-  ["OrderMirrorNotWritable", { unwritable: null }, { unwritable: "The disk of Postgres is full." }],
+  [
+    "OrderMirrorNotWritable",
+    { unwritable: null },
+    { unwritable: { cause: "It is full.", remedy: "Free space." } },
+  ],
   [
     "OrderMirrorQueueAway",
     { queues: [queue] },
