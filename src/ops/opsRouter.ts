@@ -17,7 +17,6 @@ import { enter, guardWrites, viewerOf } from "./auth/viewer.ts";
 import { makeEventRoutes } from "./events/eventPage.sql.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
-import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewPage.ts";
 import { makeOutgoingRoutes } from "./lists/outgoingPages.sql.ts";
 import { makeRemedyRoutes } from "./overview/remedies.sql.ts";
@@ -55,17 +54,17 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { health = makeHealthReader({ pool, clock, sources: config.sources ?? [] }) } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
-  ops.use(
-    setHeaders(PAGE_POLICY),
-    makeLogin({ pool, passwords, signOn, localTrust, clock, logger }),
-    guardWrites,
-  );
+  ops.use(setHeaders, makeLogin({ pool, passwords, signOn, localTrust, clock, logger }), guardWrites);
   ops.use(countWaiting(health));
   ops.use(makeOverviewRoutes({ pool, clock, health, listRate }));
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes({ pool, health, listRate }), makeStartPage());
+  ops.use(makeSourceRoutes({ pool, health, listRate }));
+  // People of the business look for orders, people on call for trouble.
+  ops.get("/start", (_request, response) => {
+    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
+  });
   ops.use("/queues", makeQueueDashboard({ pool, queues }));
   ops.use("/queue-health", makeQueueHealth({ pool, queues }));
   ops.use("/events", makeEventRoutes(pool));
@@ -90,28 +89,18 @@ function countWaiting(health: HealthReader): RequestHandler {
   };
 }
 
-/** The first page by role. */
-function makeStartPage(): Router {
-  const ops = Router();
-  // People of the business look for orders, people on call for trouble.
-  ops.get("/start", (_request, response) => {
-    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
+const setHeaders: RequestHandler = (_request, response, next) => {
+  response.set({
+    "Content-Security-Policy": PAGE_POLICY,
+    "Cache-Control": "no-store",
+    // With "no-referrer", browsers send "Origin: null" with our own forms, and guardWrites would refuse them.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
   });
-  return ops;
-}
+  next();
+};
 
-function setHeaders(policy: string): RequestHandler {
-  return (_request, response, next) => {
-    response.set({
-      "Content-Security-Policy": policy,
-      "Cache-Control": "no-store",
-      // With "no-referrer", browsers send "Origin: null" with our own forms, and guardWrites would refuse them.
-      "Referrer-Policy": "same-origin",
-      "X-Content-Type-Options": "nosniff",
-    });
-    next();
-  };
-}
+const NO_DATABASE = "The database does not answer, so the state of the mirror is unknown.";
 
 const answerNotFound: RequestHandler = (_request, response) => {
   refuse(response, 404, "There is nothing at this address.");
@@ -126,10 +115,8 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     if (response.headersSent) return next(error);
     if (error instanceof UnavailableError)
       return refuse(response.set("Retry-After", "5"), 503, error.message);
-    if (classifyDatabaseError(error) === "transient") {
-      response.status(503).set("Retry-After", "5").type("html").send(renderUnavailable());
-      return;
-    }
+    if (classifyDatabaseError(error) === "transient")
+      return refuse(response.set("Retry-After", "5"), 503, NO_DATABASE);
     refuse(response, 500, "Something went wrong; the log has the details.");
   };
 }

@@ -19,7 +19,6 @@ import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } f
 import type { ColumnName, Moment } from "./orderColumns.ts";
 import {
   countListedOrders,
-  ORDER_MARKS,
   positionOf,
   readFilterWords,
   readListedOrders,
@@ -128,12 +127,6 @@ interface OrderListPage {
   readonly viewer: Viewer;
 }
 
-const MARK_WORDS: Readonly<Record<OrderMark, string>> = {
-  open: "Open",
-  late: "Late by 5 min or more",
-  unverified: "Not yet verified",
-  corrected: "Corrected",
-};
 const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
   ["All", []],
   ["Open", ["open"]],
@@ -215,7 +208,7 @@ function renderForm({ query, words }: OrderListPage): Html {
         ${renderMinuteField("From", "from", writeMinute(query.from))}
         ${renderMinuteField("Until", "until", writeMinute(query.until))}
       </div>
-      ${renderMarks(query.marks)}
+      ${query.marks.map((mark) => html`<input type="hidden" name="is" value="${mark}" />`)}
       <input type="hidden" name="sort" value="${query.sort}" />
       ${query.ascending && html`<input type="hidden" name="dir" value="up" />`}
       <button>Show</button>
@@ -228,19 +221,6 @@ function renderMinuteField(label: string, name: string, value: string): Html {
     >${label}, <span data-zone>UTC</span>
     <input type="datetime-local" name="${name}" value="${value}" />
   </label>`;
-}
-
-function renderMarks(chosen: readonly OrderMark[]): Html {
-  return html`<fieldset>
-    <legend>Only</legend>
-    ${ORDER_MARKS.map(
-      (mark) =>
-        html`<label class="check"
-          ><input type="checkbox" name="is" value="${mark}" ${chosen.includes(mark) && html`checked`} />
-          ${MARK_WORDS[mark]}</label
-        > `,
-    )}
-  </fieldset>`;
 }
 
 function renderResults(page: OrderListPage): Html {

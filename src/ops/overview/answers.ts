@@ -132,11 +132,11 @@ const TILES: readonly Tile[] = [
       // As the pages of orders say, before a condition holds.
       const areAllRead = overview.sources.every(({ standing }) => judgeFreshness(standing).why === null);
       if (!areAllRead) return neither("Interrupted");
-      return describeBacklog(overview).isGrowing ? neither("Backlog is growing") : good("Yes");
+      return areEventsWaiting(overview) ? neither("Working on it") : good("Yes");
     },
     address: "/ops/requests",
     detail: (overview) => {
-      const { parts } = describeBacklog(overview);
+      const parts = listBacklog(overview);
       const shares = overview.sources.map(({ listReads: { sent, allowed } }) => sent / allowed);
       const free = Math.max(0, HUNDRED - Math.ceil(Math.max(0, ...shares) * HUNDRED));
       const more = parts.length > 2 ? ` and ${parts.length - 2} more` : "";
@@ -193,26 +193,21 @@ const BACKLOG_SECONDS = 10;
 /** The newest minutes are proved later anyway; only what is older is behind. */
 const BEHIND_SECONDS = 900;
 
-/** What is left to do, in words, and whether more events arrive than are decided. */
-function describeBacklog({ sources, now, pace }: Overview): { parts: string[]; isGrowing: boolean } {
-  const ages = sources.map(({ standing }) => secondsSince(now, standing.oldestPendingAt) ?? 0);
-  const areWaiting = Math.max(0, ...ages) >= BACKLOG_SECONDS;
-  const events = areWaiting
-    ? [
-        countNouns(
-          sum(sources, ({ pending }) => pending),
-          "event",
-        ),
-      ]
-    : [];
+function areEventsWaiting({ sources, now }: Overview): boolean {
+  return sources.some(
+    ({ standing }) => (secondsSince(now, standing.oldestPendingAt) ?? 0) >= BACKLOG_SECONDS,
+  );
+}
+
+/** What is left to do, in words. */
+function listBacklog(overview: Overview): string[] {
+  const { sources, now } = overview;
+  const waiting = sum(sources, ({ pending }) => pending);
   const reads = sources.flatMap(({ standing, tasks }) => {
     const { sourceId, safeThrough, historySince } = standing;
     const behind = secondsSince(now, safeThrough ?? historySince) ?? 0;
     const changes = behind < BEHIND_SECONDS ? [] : [`${describeSpan(behind)} of changes of ${sourceId}`];
     return [...changes, ...tasks.map(({ kind, id }) => `${kind} ${id}`)];
   });
-  return {
-    parts: [...events, ...reads],
-    isGrowing: areWaiting && pace.arrivingPerSecond >= pace.decidedPerSecond,
-  };
+  return areEventsWaiting(overview) ? [countNouns(waiting, "event"), ...reads] : reads;
 }

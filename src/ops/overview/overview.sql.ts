@@ -17,12 +17,6 @@ export interface SourceView {
   readonly tasks: readonly OpenTask[];
 }
 
-/** How fast events come and are decided, of all sources, over about the last minute. */
-export interface Pace {
-  readonly arrivingPerSecond: number;
-  readonly decidedPerSecond: number;
-}
-
 export interface Overview {
   /** The database's clock at the time of the reading. */
   readonly now: Instant;
@@ -31,7 +25,6 @@ export interface Overview {
   readonly holding: readonly Holding[];
   /** Those that begin to hold. */
   readonly beginning: readonly Holding[];
-  readonly pace: Pace;
 }
 
 export interface OverviewReaderDeps {
@@ -46,8 +39,6 @@ export interface OverviewReaderDeps {
 const HOLD_MS = 4_000;
 const RECENT_MINUTES = 10;
 const TASKS_MAX = 20;
-/** More decisions are not looked at: the latest ones describe the present. */
-const DECISIONS_MAX = 5_000;
 
 /**
  * Makes the one reader for all pages of a process; it rejects with the database's error. Each figure takes one
@@ -70,7 +61,7 @@ export function makeOverviewReader({
       listReads: { sent: sent.get(standing.sourceId) ?? 0, allowed },
       tasks: tasks.filter(({ sourceId }) => sourceId === standing.sourceId),
     }));
-    return { now: facts.now, sources, holding, beginning, pace: await readPace(pool) };
+    return { now: facts.now, sources, holding, beginning };
   }
   return shareReading(read, { clock, holdMs: HOLD_MS });
 }
@@ -84,20 +75,6 @@ async function readListReads(pool: Pool): Promise<ReadonlyMap<string, number>> {
     [RECENT_MINUTES],
   );
   return new Map(rows.map(({ sourceId, sent }) => [sourceId, sent]));
-}
-
-async function readPace(pool: Pool): Promise<Pace> {
-  const { rows } = await pool.query<Pace>(
-    `select coalesce((
-         select sum(calls) / (60 + extract(second from clock_timestamp())) from mirror.webhook_calls
-         where outcome = 'accepted' and minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'
-       ), 0)::float8 as "arrivingPerSecond",
-       (select count(*) filter (where via = 'webhook') / greatest(1, case when count(*) < ${DECISIONS_MAX} then 60
-           else extract(epoch from clock_timestamp() - min(seen_at)) end)
-        from (select via, seen_at from mirror.history order by history_id desc limit ${DECISIONS_MAX}) newest
-        where seen_at > clock_timestamp() - interval '1 minute')::float8 as "decidedPerSecond"`,
-  );
-  return rows[0] ?? { arrivingPerSecond: 0, decidedPerSecond: 0 };
 }
 
 /** A task requested from the poller, by a person or by the nightly job, that has not ended. */

@@ -155,14 +155,6 @@ function renderSources(sources: readonly SourceView[]): Html {
     })}`;
 }
 
-/** The page shown when the database does not answer. */
-export function renderUnavailable(): string {
-  const body = html`<h1>No database</h1>
-    <p>${renderAlert("The database does not answer, so the state of the mirror is unknown.")}</p>
-    <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
-  return renderPage({ title: "No database", body, mood: "critical" });
-}
-
 const NANOS_PER_SECOND = 1e9;
 
 function renderTailLine(decision: DecisionRow): Html {

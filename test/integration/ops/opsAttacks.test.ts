@@ -70,7 +70,6 @@ async function fillWithEvil(): Promise<string[]> {
     `/ops/search?q=${typed}`,
     "/ops/quarantine",
     `/ops/quarantine?source=${typed}&reason=${typed}`,
-    "/ops/quarantine/all",
     ...rows.map((row) => `/ops/quarantine/${row.quarantine_id}`),
     "/ops/actions",
     "/ops/outgoing",

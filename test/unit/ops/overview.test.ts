@@ -41,9 +41,8 @@ const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
 function collect(parts: Parts = {}): Overview {
   const view = makeSourceView(parts);
   const { holding, beginning } = judge(makeFacts(view.standing));
-  const pace = { arrivingPerSecond: 0, decidedPerSecond: 0 };
   const sources = [{ ...view, webhooks: describeWebhooks(view.standing) }];
-  return { now: ago(0), sources, holding, beginning, pace };
+  return { now: ago(0), sources, holding, beginning };
 }
 const render = (overview: Overview, viewer = OPERATOR) => renderOverview({ overview, lines: [], viewer });
 const show = (parts: Parts = {}) => read(render(collect(parts)));
@@ -95,9 +94,9 @@ describe("the overview", () => {
       /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Interrupted live: the provider cannot be reached/,
     ],
     [
-      "more arrives than is decided",
+      "events wait",
       { standing: { pending: 500, oldestPendingAt: ago(15) } },
-      /… Able to catch up\? Backlog is growing: backlog: 500 events/,
+      /… Able to catch up\? Working on it: backlog: 500 events/,
     ],
     [
       "a backfill runs",
