@@ -132,7 +132,7 @@ const TILES: readonly Tile[] = [
       // As the pages of orders say, before a condition holds.
       const areAllRead = overview.sources.every(({ standing }) => judgeFreshness(standing).why === null);
       if (!areAllRead) return neither("Interrupted");
-      return areEventsWaiting(overview) ? neither("Working on it") : good("Yes");
+      return areEventsWaiting(overview) ? neither("Has a backlog") : good("Yes");
     },
     address: "/ops/requests",
     detail: (overview) => {

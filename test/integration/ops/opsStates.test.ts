@@ -46,7 +46,7 @@ const STATES: readonly State[] = [
     statement: fault("EventsWait"),
     verdict:
       /^✖ 1 event of live waiting\. No worker is keeping up\. Since .* \(7 min \d+ s\)\. Start order-mirror worker/,
-    answers: ["✔ Up to date", "✔ Webhooks arrive", "✖ Stuck", "… Working on it"],
+    answers: ["✔ Up to date", "✔ Webhooks arrive", "✖ Stuck", "… Has a backlog"],
   },
   {
     name: "the provider is away for four minutes",

@@ -96,7 +96,7 @@ describe("the overview", () => {
     [
       "events wait",
       { standing: { pending: 500, oldestPendingAt: ago(15) } },
-      /… Able to catch up\? Working on it: backlog: 500 events/,
+      /… Able to catch up\? Has a backlog: backlog: 500 events/,
     ],
     [
       "a backfill runs",
