@@ -2,9 +2,9 @@ import type { Job } from "bullmq";
 import { z } from "zod";
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
+import { endQueue, endWorker } from "../queue/backend.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -43,7 +43,6 @@ const PENDING_MAX = 10_000;
 const LOOK_MIN_MS = 100;
 const LOOK_MAX_MS = 1_000;
 const COMPARE_EVERY_MS = 10_000;
-const CLOSE_DEADLINE_MS = 5_000;
 /** An endpoint has at most this many attempts under way, whatever the number of processes. @internal */
 export const UNDER_WAY_MAX = 10;
 /** Also without a limit of its own an endpoint gets no more messages than this in a second. */
@@ -129,12 +128,8 @@ export async function openOutgoing(deps: OutgoingDeps) {
     /** Stops, after waiting some seconds for attempts under way; the rest is sent again. */
     async close() {
       await loop.stop();
-      const outcome = await withTimeout(opened.worker.close(), CLOSE_DEADLINE_MS);
-      if (outcome === "late")
-        logger.warn("outgoing webhooks under way did not end in time; they are sent again");
-      await opened.cut();
-      await withTimeout(queue.close(), CLOSE_DEADLINE_MS);
-      await backend.cut();
+      await endWorker(opened, logger);
+      await endQueue(backend);
     },
   };
 }

@@ -8,7 +8,7 @@ import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { endWorker, openBackend } from "./backend.ts";
+import { endQueue, endWorker, openBackend } from "./backend.ts";
 import type { JobProcessor, QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 
@@ -22,7 +22,6 @@ const APPLY_QUEUE = "apply";
 const JOB_SEQS_MAX = 1_000;
 const WAITING_SEQS_MAX = 10_000;
 const SEND_DEADLINE_MS = 2_000;
-const CLOSE_DEADLINE_MS = 2_000;
 const LOG_INTERVAL_MS = 10_000;
 const HOUR_SECONDS = 3_600;
 const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
@@ -121,8 +120,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
       await sender.close();
-      await withTimeout(queue.close(), CLOSE_DEADLINE_MS);
-      await backend.cut();
+      await endQueue(backend);
     },
   };
 }

@@ -10,6 +10,7 @@ import { openRedisBackend } from "./redisBackend.ts";
 // A queue of BullMQ in Redis or in Postgres: the same one to all who use it. Start at `openBackend`.
 
 const WORKER_CLOSE_DEADLINE_MS = 3_000;
+const QUEUE_CLOSE_DEADLINE_MS = 2_000;
 const CUT_DEADLINE_MS = 1_000;
 const ERROR_LOG_INTERVAL_MS = 30_000;
 
@@ -83,6 +84,12 @@ export async function endWorker<Content>(
     // The connection on which it waits for jobs would reconnect for ever.
     await withTimeout(worker.getBackend().disconnectBlocking(false), CUT_DEADLINE_MS);
   }
+  await cut();
+}
+
+/** Ends a queue within seconds, whatever its server does. Its workers end separately, before it. */
+export async function endQueue({ queue, cut }: Pick<QueueBackend<unknown>, "queue" | "cut">): Promise<void> {
+  await withTimeout(queue.close(), QUEUE_CLOSE_DEADLINE_MS);
   await cut();
 }
 

@@ -5,7 +5,7 @@ import { openOutgoing, OUTGOING_JOB_OPTIONS, outgoingQueueName } from "../outgoi
 import type { OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
-import { openBackend } from "../queue/backend.ts";
+import { endQueue, openBackend } from "../queue/backend.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
@@ -36,12 +36,11 @@ export async function startOutgoing(deps: RoleDeps): Promise<void> {
   for (const endpointId of retired) {
     logger.info({ endpoint: endpointId }, "an endpoint is no longer listed and is retired");
     // Its jobs would stand in the dashboard for ever.
-    const { queue, cut } = await openEndpointQueue(deps, endpointId);
+    const backend = await openEndpointQueue(deps, endpointId);
     try {
-      await queue.obliterate({ force: true });
+      await backend.queue.obliterate({ force: true });
     } finally {
-      await queue.close();
-      await cut();
+      await endQueue(backend);
     }
   }
 }
@@ -64,10 +63,9 @@ const SHOWN_EVERY_MS = 60_000;
 export function showOutgoingQueues(deps: RoleDeps, pool: Pool): () => readonly Queue[] {
   const { clock, shutdown } = deps;
   const shown = new Map<string, QueueBackend<OutgoingJob>>();
-  async function hide(endpointId: string, { queue, cut }: QueueBackend<OutgoingJob>): Promise<void> {
+  async function hide(endpointId: string, backend: QueueBackend<OutgoingJob>): Promise<void> {
     shown.delete(endpointId);
-    await queue.close();
-    await cut();
+    await endQueue(backend);
   }
   const loop = makeLoop({
     async run() {
