@@ -1,3 +1,9 @@
+/**
+ * The API put together: the provider's reads from the mirror, the change feed, exports, and writes that it forwards.
+ *
+ * A client of the provider needs another address and key, and nothing else. `writeThrough.ts` forwards writes,
+ * `openapiEndpoints.ts` describes every address and `openapi.ts` makes the document of it. Start at `makeReportRouter`.
+ */
 import { Router } from "express";
 import type { NextFunction, Request, Response } from "express";
 import type { Pool } from "../database/database.ts";

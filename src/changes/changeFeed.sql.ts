@@ -1,3 +1,10 @@
+/**
+ * The feed of changes: every change of every order once, no position twice, and none skipped under any concurrency.
+ *
+ * A reader gets what lies before the fence, which no open transaction can still change; an epoch tells a server that has
+ * lost changes from its successor. `feedReader.ts` makes entries of them, `changeRoutes.ts` lists them, `changeHub.ts`
+ * looks once for all streams of `changeStream.ts`, `announcements.ts` tells when. Start at `readChanges`.
+ */
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import type { Via } from "../domain/order/observation.ts";

@@ -1,3 +1,9 @@
+/**
+ * How the API answers: JSON with `request_id`, ETags, large answers in slices, and one body for every error.
+ *
+ * Orders are sent as the provider wrote them, so answers are put together as text. `authenticate.ts` decides who may
+ * read and write which source. Start at `sendJson` and `makeErrorAnswer`.
+ */
 import { createHash, hash, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";

@@ -1,3 +1,10 @@
+/**
+ * Orders and branches for readers: the provider's own reads, answered from the mirror to the byte, and exports.
+ *
+ * Every answer says up to when it is complete (`freshness.ts`). `orderQuery.ts` reads parameters, `orderReads.sql.ts`
+ * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.ts` writes files. Start at
+ * `makeListOrders`.
+ */
 import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
 import type { OrdersQuery, ListedOrder } from "./orderReads.sql.ts";
