@@ -264,7 +264,7 @@ class CycleReads {
     const nothing = { waits: false, reach: undefined };
     const { waits, reach } = closes ? await readWalked(pool, source.sourceId) : nothing;
     head.reader.forget();
-    head.sweep.begin(this.#view(), { closes: waits, reach });
+    head.sweep.begin(this.#view(), context.term, { closes: waits, reach });
     const choose = () => Promise.resolve(head.sweep.next(this.#view(), context.term));
     for (let tooLarge = 0; ;) {
       try {

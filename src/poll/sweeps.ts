@@ -114,8 +114,11 @@ function lengthOf({ since, until }: Window): number {
 export interface HeadSweep {
   /** The next window of the sweep that was begun; undefined after its last one. */
   next(view: SweepView, term: Term): Job | undefined;
-  /** Begins a sweep that reaches back to `reach`, if that is given, and closes what was walked before. */
-  begin(view: SweepView, closing: { closes: boolean; reach: Instant | undefined }): void;
+  /**
+   * Begins a sweep that reaches back to `reach`, if that is given, and closes what was walked before. One that was cut off
+   * in this term goes on: nothing was walked since, and orders only move towards its end.
+   */
+  begin(view: SweepView, term: Term, closing: { closes: boolean; reach: Instant | undefined }): void;
   /** What the last commit brought. */
   progress(): Progress | undefined;
 }
@@ -128,16 +131,19 @@ export function makeHeadSweep({
 }: Pick<PollDeps, "source" | "client" | "pace" | "intervalSeconds">): HeadSweep {
   const seconds = pace === "request" ? PAGE_SECONDS : HEAD_SPAN_SECONDS;
   const span = makeSpan({ client, pace }, { seconds, max: HEAD_SPAN_SECONDS });
-  let sweep: { readonly since: Instant; readonly closes: boolean; from: Instant } | undefined;
+  let sweep:
+    | { readonly term: Term; readonly since: Instant; readonly closes: boolean; readonly from: Instant }
+    | undefined;
   let progress: Progress | undefined;
 
   return {
     progress: () => progress,
-    begin({ providerNow, state: { polledThrough } }, { closes, reach }) {
+    begin({ providerNow, state: { polledThrough } }, term, { closes, reach }) {
+      if (sweep?.term === term && sweep.closes === closes) return;
       const last = polledThrough < providerNow ? polledThrough : providerNow;
       const fresh = floorTo(addSeconds(last, -HEAD_OVERLAP_SECONDS), BOUND_GRANULE);
       const since = reach !== undefined && reach < fresh ? reach : fresh;
-      sweep = { since, closes, from: since };
+      sweep = { term, since, closes, from: since };
     },
     next({ providerNow }, { lease }) {
       if (sweep === undefined) return undefined;
@@ -170,7 +176,7 @@ export function makeHeadSweep({
         },
         noteRead(found) {
           span.fit(read, found);
-          sweep = isLast ? undefined : { since, closes, from: until };
+          sweep = isLast || sweep === undefined ? undefined : { ...sweep, from: until };
         },
         shorten: () => span.shorten(read),
       };
