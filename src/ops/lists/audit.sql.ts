@@ -97,7 +97,6 @@ const ACTIONS: Readonly<Record<string, string>> = {
   reread: "Read orders again",
   backfill: "Backfill",
   verify: "Verification",
-  cancel: "Cancelled",
   export: "Exported",
   erase: "Erased",
   adopt: "Adopted a source",
