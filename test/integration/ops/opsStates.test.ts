@@ -12,6 +12,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
+/** With `STATE_PICTURES=test/integration/ops/pictures/states`, the pictures of the states are taken anew. */
 const SIZES = [
   { width: 390, height: 800 },
   { width: 1280, height: 800 },
@@ -143,8 +144,11 @@ describe.skipIf(findChromium() === undefined)(`the overview in nine states (else
         });
       }
       const folder = process.env["STATE_PICTURES"];
-      if (folder !== undefined)
-        await page.screenshot({ path: `${folder}/${name.replaceAll(" ", "-")}-${size.width}.png` });
+      if (folder !== undefined) {
+        const height = size.width < 1_000 ? 620 : 340;
+        const path = `${folder}/${name.replaceAll(" ", "-")}-${size.width}.png`;
+        await page.screenshot({ path, clip: { x: 0, y: 0, width: size.width, height } });
+      }
       expect(await brokenWords(page)).toEqual([]);
       expect(await smallControls(page)).toEqual([]);
       expect(await overflow(page)).toBe(0);
