@@ -12,7 +12,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-/** With `STATE_PICTURES=test/integration/ops/pictures/states`, the pictures of the states are taken anew. */
+/** With `STATE_PICTURES=test/integration/ops/pictures/states`, the pictures of the states are taken again. */
 const SIZES = [
   { width: 390, height: 800 },
   { width: 1280, height: 800 },
