@@ -84,8 +84,8 @@ it("twenty connections that read large answers again and again do not slow ackno
   process.stderr.write(
     `acknowledgements, p99: ${quietMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside readers\n`,
   );
-  // Answers that were made in one go took half a second; beside other work of the machine a tenth of that means nothing.
-  expect(besideMs).toBeLessThan(Math.max(250, 6 * quietMs));
+  // With all answers made at once it is seventeen times as long, with two at a time a little over twice.
+  expect(besideMs).toBeLessThan(Math.max(50, 6 * quietMs));
 });
 
 it("a hundred such connections leave health checks quick", async () => {
