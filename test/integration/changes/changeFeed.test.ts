@@ -224,6 +224,9 @@ describe("a transaction that is still open", () => {
     const client = await database.pool.connect();
     const writer = makeLiveApply(asPool(client));
     await client.query("begin");
+    let open = true;
+    // A test that fails leaves it open, and closing the pool would wait for it.
+    onTestFinished(() => (open ? client.release(true) : undefined));
     return {
       client,
       write: (reference: string, seconds: number) =>
@@ -235,6 +238,7 @@ describe("a transaction that is still open", () => {
         }),
       async end(how: "commit" | "rollback") {
         await client.query(how);
+        open = false;
         client.release();
       },
     };
