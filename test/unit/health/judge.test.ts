@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
-import { CONDITIONS } from "../../../src/health/judge.ts";
-import { judge } from "../../../src/health/judge.ts";
+import { CONDITIONS, judge } from "../../../src/health/judge.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 const firing = (source: Partial<SourceFacts>, change: Partial<Facts> = {}) =>
@@ -222,17 +221,6 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
   expect(firing({}, wrong)).toEqual([name]);
 });
 
-it("reports what has no known start at once to a single look, and later to a watcher", () => {
-  const away = makeFacts({}, { replica: { lastCycleEndedAt: undefined } });
-  const names = (judgement: ReturnType<typeof judge>) =>
-    judgement.holding.map(({ condition }) => condition.name);
-  expect(names(judge(away))).toEqual(["OrderMirrorReplicaBehind"]);
-  const firstSeen = new Map();
-  expect(names(judge(away, firstSeen))).toEqual([]);
-  const later = { ...away, now: ago(-120) };
-  expect(names(judge(later, firstSeen))).toEqual(["OrderMirrorReplicaBehind"]);
-});
-
 it("reports only the pause while polling is paused", () => {
   const stopped = { ...leaderless(9_000), ...failing("away", 9_000), lastCycleEndedAt: ago(9_000) };
   expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
@@ -260,11 +248,12 @@ it("judges each source separately", () => {
   expect(holding.map(({ subject }) => subject)).toEqual(["test"]);
 });
 
-it("dates a condition without its own start from the first check, and again after it was over", () => {
+it("reports what has no known start at once to a single look; a watcher dates it from its first look, and again after it was over", () => {
   const seen = new Map<string, bigint>();
   const at = (seconds: number, replica: Facts["replica"]) =>
     judge(makeFacts({}, { now: ago(seconds), replica }), seen).holding.map(({ since }) => since);
   const away = { lastCycleEndedAt: undefined };
+  expect(firing({}, { replica: away })).toEqual(["OrderMirrorReplicaBehind"]);
   expect(at(500, away)).toEqual([]);
   expect(at(381, away)).toEqual([]);
   expect(at(380, away)).toEqual([ago(500)]);

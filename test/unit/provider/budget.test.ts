@@ -127,7 +127,7 @@ describe("any arrivals of requests", () => {
     geocoding: { requestsMax: 20, windowMs: WINDOW_MS },
   };
 
-  it("stay within every policy in every sliding window of the provider, and all are sent", async () => {
+  it("stay within every policy in every sliding window of the provider, are all sent, and the more urgent of a policy first", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(request, { maxLength: 150, size: "max" }), async (requests) => {
         const clock = makeSimulatedClock();
@@ -139,17 +139,6 @@ describe("any arrivals of requests", () => {
         expect(busiestWindow(counts(["order-list"]))).toBeLessThanOrEqual(9);
         expect(busiestWindow(counts(["geocoding"]))).toBeLessThanOrEqual(18);
         expect(busiestWindow(counts(["order-list", "geocoding", "sustained"]))).toBeLessThanOrEqual(36);
-      }),
-      { numRuns: 60 },
-    );
-  });
-
-  it("never send a less urgent request before a more urgent one of the same policy", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(request, { maxLength: 150, size: "max" }), async (requests) => {
-        const clock = makeSimulatedClock();
-        const sent = play(clock, makeBudget({ clock, limits }), requests);
-        await clock.runUntil(HOUR_MS);
         sent.forEach((earlier, index) => {
           const overtaken = sent
             .slice(index + 1)
@@ -162,7 +151,7 @@ describe("any arrivals of requests", () => {
           expect(overtaken).toEqual([]);
         });
       }),
-      { numRuns: 60 },
+      { numRuns: 100 },
     );
   });
 });
@@ -197,12 +186,19 @@ describe("priorities", () => {
     ]);
   });
 
-  it("does not delay refetches behind a waiting list read", async () => {
+  it("does not delay other policies behind a refused one, and refetches behind a waiting list read", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
-    await refuse(budget, "order-list", 20_000);
+    const permit = await grantOne(clock, budget, "order-list");
+    const remaining = [
+      { policy: "order-list", remaining: 0, resetMs: 20_000 },
+      { policy: "sustained", remaining: 120, resetMs: 20_000 },
+    ];
+    permit.learn(lesson({ refusedForMs: 20_000, remaining }));
+    permit.release();
     void budget.acquire({ policy: "order-list", priority: "poll" });
-    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 0]);
+    const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
+    expect(Math.max(first, second)).toBeLessThan(200);
   });
 });
 
@@ -240,19 +236,6 @@ describe("learning from answers", () => {
     expect(permit.learn(lesson({ refusedForMs: 7_000, remaining: [spentEntry] }))).toEqual(["order-list"]);
     permit.release();
     expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
-  });
-
-  it("continues other policies while one is refused", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
-    const permit = await grantOne(clock, budget, "order-list");
-    const entries = [
-      { policy: "order-list", remaining: 0, resetMs: 7_000 },
-      { policy: "sustained", remaining: 120, resetMs: 7_000 },
-    ];
-    permit.learn(lesson({ refusedForMs: 7_000, remaining: entries }));
-    permit.release();
-    expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
   });
 
   it("holds all policies of a refused request when the answer names none", async () => {
