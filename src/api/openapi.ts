@@ -58,12 +58,6 @@ const SCHEMAS = {
       .describe("What holds at `next`; null while not everything that is proved has been given."),
     request_id: z.string(),
   }),
-  TestMessage: z.object({
-    type: z.literal("test"),
-    timestamp: z.string(),
-    source: z.string(),
-    data: z.object({}),
-  }),
   NewOrder: createOrderSchema,
   OrderChange: updateOrderSchema,
   Quote: quoteResponseSchema,

@@ -261,13 +261,13 @@ export const INCOMING: readonly ApiEndpoint[] = [
   }),
 ];
 
-function outgoing(type: string, summary: string, body: SchemaName): ApiEndpoint {
+function outgoing(type: OutgoingType): ApiEndpoint {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
-  return endpoint([`on${words.join("")}`, "post", type], "Webhooks", summary, {
+  return endpoint([`on${words.join("")}`, "post", type], "Webhooks", MEANINGS[type], {
     description:
       "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`.",
     headers: { "webhook-id": "The message's id, the same in each repetition.", ...SIGNATURE },
-    body,
+    body: "OutgoingMessage",
     open: true,
     answers: {
       "2XX": { description: "Accepted, within 15 s." },
@@ -285,7 +285,4 @@ const MEANINGS: Readonly<Record<OutgoingType, string>> = {
 };
 
 /** The messages to the business's own endpoints, by type. */
-export const OUTGOING: readonly ApiEndpoint[] = [
-  ...OUTGOING_TYPES.map((type) => outgoing(type, MEANINGS[type], "OutgoingMessage")),
-  outgoing("test", "Somebody tries the endpoint", "TestMessage"),
-];
+export const OUTGOING: readonly ApiEndpoint[] = OUTGOING_TYPES.map(outgoing);

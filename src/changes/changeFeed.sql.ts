@@ -225,19 +225,6 @@ export async function readFeedEnd(
   return { epoch: last.epoch, position: BigInt(last.position), digest: last.digest };
 }
 
-/** The position after which a reader with this cursor continues; undefined if the cursor is no longer valid. */
-export async function findFeedPlace(
-  pool: Pool,
-  { sourceId, cursor }: { sourceId: string; cursor: FeedCursor },
-): Promise<bigint | undefined> {
-  const { rows } = await pool.query<{ place: string | null }>(
-    "select mirror.feed_place($1, $2, $3::bigint, $4) as place",
-    [sourceId, cursor.epoch, String(cursor.position), cursor.digest],
-  );
-  const place = rows[0]?.place ?? null;
-  return place === null ? undefined : BigInt(place);
-}
-
 /** In the database and with its owner's rights, as it writes what the processes themselves must not. */
 const BEGIN = "select mirror.begin_feed_epoch() as begun";
 

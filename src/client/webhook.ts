@@ -6,19 +6,14 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Change } from "./feed.ts";
 
-interface Message<Type extends string, Content> {
+/** An outgoing webhook of the mirror. `id` is the same in each repetition. */
+export interface WebhookMessage {
   readonly id: string;
-  readonly type: Type;
+  readonly type: OutgoingType;
   readonly timestamp: string;
   readonly source: string;
-  readonly data: Content;
+  readonly data: Change;
 }
-
-/**
- * An outgoing webhook of the mirror. `id` is the same in each repetition. `test`: sent by hand, to
- * try the endpoint.
- */
-export type WebhookMessage = Message<OutgoingType, Change> | Message<"test", Readonly<Record<string, never>>>;
 
 /** The request is not a message of the mirror, or is too old: answer 401. `reason` is for logs only. */
 export class WebhookRefusedError extends OrderMirrorError {

@@ -10,11 +10,6 @@ type Ending =
   | Pick<Extract<SendResult, { kind: "answered" }>, "kind" | "status">
   | Pick<Extract<SendResult, { kind: "failed" }>, "kind" | "code">;
 
-/** Any 2xx: the endpoint has the message. */
-export function isAccepted(answer: Ending): boolean {
-  return answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
-}
-
 /** One of the business's own endpoints, as far as sending matters. */
 export interface OutgoingEndpoint extends Pick<
   OutgoingWebhook,
@@ -106,10 +101,11 @@ const SENTENCES = {
   pending: ["info", "an outgoing webhook failed and will be tried again"],
 } as const;
 
-/** Interprets an answer to the last attempt, or to one before. @internal */
+/** Interprets an answer to the last attempt, or to one before. Any 2xx: the endpoint has the message. @internal */
 export function judgeAnswer(answer: Ending, isLast: boolean): Pick<AttemptEnd, "outcome" | "result"> {
   const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
-  if (isAccepted(answer)) return { outcome, result: "delivered" };
+  const accepted = answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
+  if (accepted) return { outcome, result: "delivered" };
   const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
   return { outcome, result: gone || isLast ? "dead" : "pending" };
 }

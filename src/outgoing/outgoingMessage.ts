@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
@@ -40,12 +39,6 @@ function makeId(...parts: readonly (string | number | bigint)[]): string {
     .update(JSON.stringify(parts.map(String)))
     .digest("hex");
   return `msg_${digest.slice(0, 32)}`;
-}
-
-/** A message about nothing, to try an endpoint with. */
-export function writeTestMessage({ sourceId, now }: { sourceId: string; now: Instant }): OutgoingMessage {
-  const message = { type: "test", timestamp: formatInstant(now), source: sourceId, data: {} };
-  return { id: makeId(sourceId, "test", now), body: Buffer.from(JSON.stringify(message)) };
 }
 
 const SHOWN_LENGTH_MAX = 200;

@@ -90,11 +90,9 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   const first = received[0]!;
   const again = () => received.filter(({ id }) => id === first.id).length;
   const before = again();
-  const { data } = first.message;
   const past = ["replay", "erp", "--yes"];
   expect(await command(...past, "--since", "PT1H")).toMatchObject({ replayed: true });
   await vi.waitFor(() => expect(again()).toBeGreaterThan(before), PATIENCE);
-  expect(await command(...past, "--after", data.position)).toMatchObject({ endpoint: "erp" });
   expect(unverified).toEqual([]);
 
   const unknown = await runProgram(["outgoing", "retry", "none", "--yes"], env);
@@ -104,30 +102,3 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   expect(ending.signal).toBe("SIGINT");
   expect(ending.stderr).not.toMatch(/took too long/);
 }, 900_000);
-
-it("an endpoint can be tested with a signed message of type test", async () => {
-  const keys = { DELIVERY_LIVE_API_KEY: "dos_live_outgoing", DELIVERY_TEST_API_KEY: "dos_test_outgoing" };
-  const configured = { ...env, ...keys, DELIVERY_BASE_URL: "http://127.0.0.1:9" };
-  const run = (...args: string[]) => runProgram(["outgoing", "test", ...args], configured);
-  const accepted = await run("erp", "--json");
-  const { id, ...answer } = JSON.parse(accepted.stdout) as { id: string };
-  expect([accepted.code, answer]).toEqual([
-    0,
-    { endpoint: "erp", accepted: true, outcome: "status 204", durationMs: expect.any(Number) as number },
-  ]);
-  expect(received.find((each) => each.id === id)?.message).toMatchObject({
-    type: "test",
-    source: "live",
-    data: {},
-  });
-  expect(unverified).toEqual([]);
-  status = 500;
-  const refused = await run("erp");
-  status = 204;
-  expect([refused.code, refused.stdout]).toEqual([
-    3,
-    expect.stringMatching(/^not accepted: status 500 after /),
-  ]);
-  const unknown = await run("none");
-  expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("No endpoint none")]);
-});

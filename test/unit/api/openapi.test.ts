@@ -11,7 +11,7 @@ import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { writeMessage, writeTestMessage } from "../../../src/outgoing/outgoingMessage.ts";
+import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 import { at, makeOrder } from "../../support/mirror/orders.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
@@ -116,6 +116,4 @@ it("describes the messages of outgoing webhooks", () => {
     expect(makeCheck(type).safeParse(message).error).toBeUndefined();
     expect(makeCheck(type).safeParse({ ...(message as object), data: {} }).success).toBe(false);
   }
-  const test = read(writeTestMessage({ sourceId: "live", now: parseInstant(at(1)) }));
-  expect(makeCheck("test").safeParse(test).error).toBeUndefined();
 });
