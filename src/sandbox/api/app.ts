@@ -14,8 +14,6 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../../wire/endpoints.ts";
 import type { EndpointName } from "../../wire/endpoints.ts";
 import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
-import { hitsEndpoint } from "../control/faults.ts";
-import type { Faults } from "../control/faults.ts";
 import { chance } from "../world/chance.ts";
 import { modeOf } from "../world/directory.ts";
 import type { Caller } from "../world/directory.ts";
@@ -253,38 +251,21 @@ function planRequestFaults(
   asked: Asked,
 ) {
   const faults = switches.current();
-  const endpoint = asked.endpoint?.name ?? "unknown";
   const isBroken =
-    endpoint === "getOrder" && chance(seed, "broken", asked.reference) < faults.brokenOrderShare;
-  const spared = !hitsEndpoint(faults, endpoint);
-  const draw = (fault: string) => chance(seed, fault, number);
-  const isHit = (fault: string, share: number) => !spared && draw(fault) < share;
+    asked.endpoint?.name === "getOrder" && chance(seed, "broken", asked.reference) < faults.brokenOrderShare;
+  const isHit = (fault: string, share: number) => chance(seed, fault, number) < share;
+  const failure: ApiAnswer = {
+    status: faults.failStatus,
+    body: { error: { code: "internal_error", message: "A fault of the sandbox." } },
+    headers: {},
+  };
   return {
-    latencyMs: spared ? 0 : faults.latencyMs,
+    latencyMs: faults.latencyMs,
     dropBefore: isHit("dropBefore", faults.dropBeforeShare),
     dropAfter: isHit("dropAfter", faults.dropAfterShare),
     truncate: isHit("truncate", faults.truncateShare),
-    forced: forceAnswer(faults, (fault, share) => (fault === "fail" && isBroken) || isHit(fault, share)),
+    forced: isBroken || isHit("fail", faults.failShare) ? failure : undefined,
   };
-}
-
-function forceAnswer(
-  faults: Faults,
-  isHit: (fault: string, share: number) => boolean,
-): ApiAnswer | undefined {
-  const answer = (status: number, code: string, message: string, headers = {}) => ({
-    status,
-    body: { error: { code, message } },
-    headers,
-  });
-  if (isHit("refuse", faults.refuseShare)) {
-    const message = 'Rate limit of the policy "sustained" exceeded (a storm of the sandbox).';
-    const headers = { "Retry-After": "5" };
-    return answer(429, "rate_limit_exceeded", message, headers);
-  }
-  return isHit("fail", faults.failShare)
-    ? answer(faults.failStatus, "internal_error", "A fault of the sandbox.")
-    : undefined;
 }
 
 export type Journal = ReturnType<typeof makeJournal>;

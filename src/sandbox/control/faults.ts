@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { CONTRACT_ENDPOINTS } from "../../wire/endpoints.ts";
 
 /** Form values are text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1).default(0);
@@ -43,8 +42,6 @@ export const faultsSchema = z.strictObject({
     .describe("Bounds of since and until"),
   /** A larger `limit` is silently reduced to this. */
   listLimitMax: z.coerce.number().int().min(1).max(200).default(200).describe("Most orders on a page"),
-  /** Although the budget is not used up. */
-  refuseShare: share.describe("Requests answered with 429"),
   /** Before any work. */
   failShare: share.describe("Requests that fail"),
   /** Always; lists show them. */
@@ -56,13 +53,6 @@ export const faultsSchema = z.strictObject({
   dropBeforeShare: share.describe("Connections closed before the work"),
   /** The caller cannot know the outcome. */
   dropAfterShare: share.describe("Connections closed after the work"),
-  /** Of requests; comma separated. */
-  onlyEndpoints: z
-    .string()
-    .max(255)
-    .refine(namesEndpoints, "names of endpoints, comma separated, or all")
-    .default("all")
-    .describe("Only at these endpoints, or all"),
 });
 export type Faults = Readonly<z.infer<typeof faultsSchema>>;
 
@@ -71,19 +61,6 @@ export const NO_FAULTS: Faults = Object.freeze(faultsSchema.parse({}));
 /** The faults that differ from their default. */
 export function listChanged(faults: Faults): (keyof Faults)[] {
   return (Object.keys(NO_FAULTS) as (keyof Faults)[]).filter((name) => faults[name] !== NO_FAULTS[name]);
-}
-
-export function hitsEndpoint({ onlyEndpoints }: Pick<Faults, "onlyEndpoints">, endpoint: string): boolean {
-  return onlyEndpoints === "all" || splitNames(onlyEndpoints).includes(endpoint);
-}
-
-function namesEndpoints(text: string): boolean {
-  const known: readonly string[] = CONTRACT_ENDPOINTS.map(({ name }) => name);
-  return text === "all" || splitNames(text).every((name) => known.includes(name));
-}
-
-function splitNames(text: string): string[] {
-  return text.split(",").map((name) => name.trim());
 }
 
 export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };

@@ -42,12 +42,7 @@ describe("fault switches", () => {
     expect(switches.current()).toEqual({ ...NO_FAULTS, loseShare: 0.5 });
     const form = { delayMs: "10" } as unknown as Parameters<typeof switches.set>[0];
     expect(switches.set(form)).toMatchObject({ loseShare: 0.5, delayMs: 10 });
-    for (const wrong of [
-      { loseShare: -0.1 },
-      { loseShare: 1.1 },
-      { nothing: 1 },
-      { onlyEndpoints: "all, x" },
-    ]) {
+    for (const wrong of [{ loseShare: -0.1 }, { loseShare: 1.1 }, { nothing: 1 }]) {
       expect(() => switches.set(wrong)).toThrow(/./);
     }
     expect(switches.current()).toMatchObject({ loseShare: 0.5, delayMs: 10 });
