@@ -26,10 +26,7 @@ import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
-  /** For orders and branches; may be a replica. */
   readonly pool: Pool;
-  /** For the change feed, which must read from the primary; default `pool`. */
-  readonly feedPool?: Pool | undefined;
   /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
@@ -57,7 +54,6 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate, exporting: new Map<string, number>() };
-  const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
   const refuseAddress = makeRefuseAddress({ authenticate, writes: writes !== undefined });
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);
@@ -66,8 +62,8 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
-  v1.get("/changes", makeListChanges(feedDeps));
-  v1.get("/changes/stream", makeStreamChanges(feedDeps));
+  v1.get("/changes", makeListChanges(routeDeps));
+  v1.get("/changes/stream", makeStreamChanges(routeDeps));
   v1.use(refuseAddress, refuseUndecodable(refuseAddress));
   if (writes === undefined) v1.use(refuseWrite);
   else

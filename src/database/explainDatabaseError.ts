@@ -47,7 +47,7 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
   }),
   "25006": ({ server }) => ({
     sentence: `${server} is read-only, as a standby is.`,
-    fix: "Point DATABASE_URL at the primary; a standby goes into DATABASE_READ_URL.",
+    fix: "Point DATABASE_URL at the primary.",
   }),
   "53100": ({ server }) => ({
     sentence: `The disk of ${server} is full.`,

@@ -18,11 +18,6 @@ export interface QueueFacts {
   readonly newestDeadAt: Instant | null;
 }
 
-export interface ReplicaFacts {
-  /** The end of the last poll that the replica knows; undefined if it does not answer, null if it knows none. */
-  readonly lastCycleEndedAt: Instant | null | undefined;
-}
-
 /** The inputs of all conditions. Times are the database's unless stated otherwise. */
 export interface Facts {
   readonly now: Instant;
@@ -34,8 +29,6 @@ export interface Facts {
   readonly unwritable: Pick<Required<Finding>, "cause" | "remedy"> | null;
   /** Null if this process does not know the queues. */
   readonly queues: readonly QueueFacts[] | null;
-  /** Null if this process knows no replica. */
-  readonly replica: ReplicaFacts | null;
 }
 
 /** One occurrence of a condition. */

@@ -3,10 +3,10 @@ import type { Pool } from "../database/database.ts";
 import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
-import type { Facts, QueueFacts, ReplicaFacts } from "./condition.ts";
+import type { Facts, QueueFacts } from "./condition.ts";
 import { judge } from "./judge.ts";
 import type { FirstSeen, Judgement } from "./judge.ts";
-import { probeWrite, readNewestCycle, readOldestFeedWriter } from "./readHealth.sql.ts";
+import { probeWrite, readOldestFeedWriter } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 
 /** The configuration of a source that conditions depend on. */
@@ -24,7 +24,6 @@ export interface HealthDeps {
    */
   readonly sources: readonly WatchedSource[];
   readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
-  readonly replicaPool?: Pool | undefined;
 }
 
 export interface Health extends Judgement {
@@ -61,8 +60,7 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
 
 /** One statement after another, so that a reading does not take all connections of a pool. */
 async function readFacts(deps: HealthDeps): Promise<Facts> {
-  const { pool, clock, readQueues, replicaPool } = deps;
-  const replica = replicaPool === undefined ? null : await readReplica(replicaPool);
+  const { pool, clock, readQueues } = deps;
   const standings = await readStandings(pool);
   const sources = standings.flatMap((standing) => {
     const source = deps.sources.find(({ sourceId }) => sourceId === standing.sourceId);
@@ -78,7 +76,6 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
     feedWriter: await readOldestFeedWriter(pool),
     unwritable: await explainUnwritable(pool),
     queues: (await readQueues?.()) ?? null,
-    replica,
   };
 }
 
@@ -100,8 +97,4 @@ async function explainUnwritable(pool: Pool): Promise<Facts["unwritable"]> {
       remedy: "The log of Postgres gives the reason, such as an absent synchronous standby.",
     };
   }
-}
-
-async function readReplica(pool: Pool): Promise<ReplicaFacts> {
-  return { lastCycleEndedAt: await readNewestCycle(pool).catch(() => undefined) };
 }

@@ -1,5 +1,3 @@
-import type { Instant } from "../domain/order/instant.ts";
-import { queryInstants } from "../database/database.ts";
 import type { Pool } from "../database/database.ts";
 
 export interface WriteProbe {
@@ -26,15 +24,6 @@ export async function probeWrite(pool: Pool, table: FirstWrite = "mirror.inbox")
   );
   const [row] = rows;
   return { readOnly: row?.readOnly !== false, mayInsert: row?.mayInsert === true };
-}
-
-/** When the last poll of any source ended, as far as this server knows; null if it knows none. */
-export async function readNewestCycle(pool: Pool): Promise<Instant | null> {
-  const [row] = await queryInstants<{ at: Instant | null }>(
-    pool,
-    "select mirror.nanos_of(max(last_cycle_ended_at)) as at from mirror.poll_state",
-  );
-  return row?.at ?? null;
 }
 
 /** A transaction that is writing changes: until it ends, readers of the feed do not see later changes. */

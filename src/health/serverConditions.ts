@@ -102,26 +102,4 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
       return [{ subject: "", since: toInstant(since), cause }];
     },
   },
-  {
-    name: "OrderMirrorReplicaBehind",
-    severity: "warning",
-    area: "database",
-    label: null,
-    measures: "the replica for readers is down, or more than two minutes behind",
-    forSeconds: 120,
-    noticedAfterSeconds: 30,
-    remedy: "Check replication on both servers. Without DATABASE_READ_URL, readers use the primary.",
-    page: "/ops",
-    find: ({ replica, sources }) => {
-      if (replica === null) return undefined;
-      const { lastCycleEndedAt: known } = replica;
-      if (known === undefined)
-        return [{ subject: "", since: null, cause: "The replica of DATABASE_READ_URL does not answer." }];
-      const newest = sources.map(({ lastCycleEndedAt }) => lastCycleEndedAt ?? 0n);
-      const isBehind = newest.some((at) => at > (known ?? 0n));
-      return isBehind
-        ? [{ subject: "", since: known, cause: "The replica of DATABASE_READ_URL is behind." }]
-        : [];
-    },
-  },
 ];

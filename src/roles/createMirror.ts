@@ -67,8 +67,6 @@ export interface MirrorOptions {
   readonly databaseUrl: string;
   /** Postgres itself, if `databaseUrl` is a pooler in transaction mode: for migrations, the queue and notifications. */
   readonly databaseDirectUrl?: string | undefined;
-  /** A replica for the orders, branches and exports of the read API. Default: `databaseUrl`. */
-  readonly databaseReadUrl?: string | undefined;
   /** Redis of the queue: one address, or the nodes of a cluster. Default, and empty: the queue is in Postgres. */
   readonly redisUrls?: readonly string[] | undefined;
   /** What is mirrored, at least one: `{ sourceId, mode, baseUrl, apiKey, webhookSecrets }`. Without secrets it is polled only. */

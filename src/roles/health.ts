@@ -13,7 +13,7 @@ import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { makeSigner } from "../signature/sign.ts";
-import { HOLDER, openPool, openReplicaPool } from "./role.ts";
+import { HOLDER, openPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
@@ -23,7 +23,6 @@ export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
   const { config, clock, queue } = deps;
   return makeHealthReader({
     pool: openPool(deps, HEALTH_POOL),
-    replicaPool: openReplicaPool(deps, HEALTH_POOL),
     clock,
     sources: config.sources,
     readQueues: queue && (async () => [await readQueueFacts(queue)]),

@@ -15,7 +15,6 @@ const number = z.number().optional();
 const VARIABLES = {
   databaseUrl: ["DATABASE_URL", z.string()],
   databaseDirectUrl: ["DATABASE_DIRECT_URL", text],
-  databaseReadUrl: ["DATABASE_READ_URL", text],
   redisUrls: ["REDIS_URL", texts],
   apiTokens: ["API_TOKENS", texts],
   opsPassword: ["OPS_PASSWORD", text],

@@ -38,7 +38,7 @@ const APPLY_TIMEOUT_MS = 15_000;
 
 /** What a process provides to open a pool. */
 export interface PoolDeps {
-  readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl" | "databaseReadUrl">;
+  readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl">;
   readonly databaseUrl: string;
   readonly shutdown: Pick<Shutdown, "onShutdown">;
 }
@@ -50,18 +50,8 @@ type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
 export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
   const { databaseUrl, databaseDirectUrl } = deps.config;
   const pooled = databaseDirectUrl !== null && databaseUrl !== null;
-  return openPoolAt(deps, { url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
-}
-
-/** A pool on the replica for readers; undefined if there is none. */
-export function openReplicaPool(deps: PoolDeps, options: RolePoolOptions): Pool | undefined {
-  const { databaseReadUrl: url } = deps.config;
-  return url === null ? undefined : openPoolAt(deps, { url, ...options });
-}
-
-function openPoolAt({ shutdown }: PoolDeps, options: PoolOptions): Pool {
-  const pool = makePool(options);
-  shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
+  const pool = makePool({ url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
+  deps.shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
   return pool;
 }
 

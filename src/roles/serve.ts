@@ -39,14 +39,14 @@ export interface WebAddress {
   readonly webhooksUrl: string;
 }
 
-type Place = Pick<Config, "host" | "port" | "webhookPort" | "connectionsMax" | "publicUrls">;
+type Place = Pick<Config, "host" | "port" | "webhookPort" | "publicUrls">;
 type Serving = WebAddress & Pick<ListeningServer, "close">;
 
 /** Serves a mirror at HOST and PORT: on one port, or with WEBHOOK_PORT on one for webhooks and one for everything else. */
 export async function serve(mirror: Mirror, place: Place, logger: Logger): Promise<Serving> {
-  const { host, port, webhookPort, connectionsMax, publicUrls } = place;
+  const { host, port, webhookPort, publicUrls } = place;
   const open = (listener: RequestListener, at: number, portVariable: string) =>
-    listen(listener, { host, port: at, portVariable, connectionsMax, clock: systemClock, logger });
+    listen(listener, { host, port: at, portVariable, clock: systemClock, logger });
   const toOps: Handler = ({ url }, response, next) =>
     url === "/" ? void response.writeHead(303, { Location: "/ops/start" }).end() : next();
   const readers = [mirror.api, mirror.ops, toOps, setAnswerHeaders, stampAnswer, refuseAnyAddress];

@@ -36,7 +36,7 @@ import { makeBudgets, makeCallCounter } from "./counting.ts";
 import { meterAnswers, meterHealth, meterQueue, meterReceiver } from "./metering.ts";
 import { showOutgoingQueues } from "./outgoing.ts";
 import { assertOwnKey, recordConfiguredSources } from "./recordSources.ts";
-import { composeApply, openPool, openReplicaPool } from "./role.ts";
+import { composeApply, openPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -71,13 +71,11 @@ export async function openWeb(
     connectTimeoutMs: RECEIVE_TIMEOUT_MS,
   });
   const readPool = openPool(deps, READ_POOL);
-  const exportPool = openReplicaPool(deps, EXPORT_POOL) ?? openPool(deps, EXPORT_POOL);
+  const exportPool = openPool(deps, EXPORT_POOL);
   await recordConfiguredSources(readPool, config);
   const receiver = await composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
-  const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
-  // The order is then read from here: on another server it may not have arrived.
-  const orderWait = makeOrderWait({ pool: replicaPool, clock });
+  const orderWait = makeOrderWait({ pool: readPool, clock });
   const announcements = listenForAnnouncements({
     databaseUrl: deps.databaseUrl,
     onChanges() {
@@ -102,7 +100,7 @@ export async function openWeb(
   });
   return {
     webhooks: (request, response) => receive(request, response),
-    api: running.note(composeApi(deps, { readPool, replicaPool, exportPool, hub, orderWait })),
+    api: running.note(composeApi(deps, { pool: readPool, exportPool, hub, orderWait })),
     ops: running.note(composeOps(deps, { receivePool, opsPool })),
   };
 }
@@ -172,14 +170,12 @@ function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
 
 function composeApi(
   deps: RoleDeps & Queues,
-  readers: { readPool: Pool; replicaPool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
+  readers: { pool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
 ): Handler {
   const { config, clock, logger } = deps;
-  const { readPool, replicaPool, exportPool, hub, orderWait } = readers;
   const { apiTokens, localTrust, sources } = config;
   const writes = composeWrites(deps);
-  const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
-  const report = makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger });
+  const report = makeReportRouter({ ...readers, writes, sources, apiTokens, localTrust, clock, logger });
   const app = express().disable("x-powered-by");
   app.use(makeDocsRouter(describeApi()), stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   // The read API comes before Express's application, which costs more than reading an order: it gives every request and

@@ -9,7 +9,6 @@ import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
-import { makePool } from "../../database/database.ts";
 import { withMirror } from "../input/session.ts";
 import type { Mirror } from "../input/session.ts";
 import { countOf, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";
@@ -134,21 +133,14 @@ function toJson(source: SourceFacts, orders: number, { holding, beginning }: Hea
   };
 }
 
-/** For the replica and the queue: a command's connections are new, and on a busy machine take a second to open. */
+/** For the queue: a command's connection is new, and on a busy machine takes a second to open. */
 const TIMEOUT_MS = 3_000;
 
 /** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
 export async function readHealth({ config, pool, databaseUrl }: Mirror): Promise<Health> {
-  const url = config.databaseReadUrl;
-  const replica = { purpose: "command", max: 1, statementTimeoutMs: TIMEOUT_MS };
-  const replicaPool = url === null ? undefined : makePool({ url, ...replica });
   const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
   const { sources } = config;
-  try {
-    return await readHealthOnce({ pool, replicaPool, clock: systemClock, sources, readQueues });
-  } finally {
-    await replicaPool?.end();
-  }
+  return readHealthOnce({ pool, clock: systemClock, sources, readQueues });
 }
 
 async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promise<QueueFacts> {

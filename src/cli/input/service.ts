@@ -152,8 +152,8 @@ export async function startMirror(service: Service, parts: Parts): Promise<WebAd
   shutdown.onShutdown("mirror", async () => void (await Promise.all([mirror.close(), server?.close()])));
   // The ports first: one that is taken ends the start before anything runs. Until the mirror has started, it answers 503.
   const web = isWeb ? await serve(mirror, config, logger) : undefined;
-  const { host, healthPort: port, connectionsMax } = config;
-  const place = { host, connectionsMax, portVariable: "HEALTH_PORT", clock: systemClock, logger };
+  const { host, healthPort: port } = config;
+  const place = { host, portVariable: "HEALTH_PORT", clock: systemClock, logger };
   const health =
     isWeb || port === null
       ? undefined

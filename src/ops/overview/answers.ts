@@ -59,7 +59,6 @@ const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]
   OrderMirrorEventsRefused: ["Webhooks fail", "Some refused"],
   OrderMirrorEventsLost: ["Some missed", "Some missed"],
   OrderMirrorEventsLate: ["Some late", ""],
-  OrderMirrorReplicaBehind: ["Replica behind", "Replica behind"],
 };
 
 const good = (words: string) => ({ mood: "good", words }) as const;

@@ -129,7 +129,6 @@ function listValueProblems(values: Values, checkScheme: CheckScheme): string[] {
       "WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.",
     ],
     needs("DATABASE_DIRECT_URL", "DATABASE_URL", "DATABASE_URL. Set DATABASE_URL too."),
-    needs("DATABASE_READ_URL", "DATABASE_URL", "DATABASE_URL. Set DATABASE_URL too."),
     needs(
       "ALERT_WEBHOOK_URL",
       "ALERT_WEBHOOK_SECRET",
@@ -270,14 +269,12 @@ function makeConfig(
   return {
     databaseUrl: values.DATABASE_URL,
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
-    databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
     // Empty: the queue is in Postgres. Several: the nodes of a cluster.
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,
     webhookPort: values.WEBHOOK_PORT,
-    connectionsMax: values.CONNECTIONS_MAX,
     healthPort: values.HEALTH_PORT,
     captureRefused: values.CAPTURE_REFUSED,
     sources: sources.map(({ names: _names, ...source }) => source),

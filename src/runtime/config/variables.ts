@@ -198,7 +198,6 @@ export const VARIABLES = {
   SOURCES_FILE: { schema: text },
   DATABASE_URL: { schema: databaseUrl, secret: true },
   DATABASE_DIRECT_URL: { schema: databaseUrl, secret: true },
-  DATABASE_READ_URL: { schema: databaseUrl, secret: true },
   DATA_DIR: {
     schema: text.refine(
       (value) => !value.startsWith("~"),
@@ -216,7 +215,6 @@ export const VARIABLES = {
   },
   PORT: { schema: port, default: "3000" },
   WEBHOOK_PORT: { schema: port },
-  CONNECTIONS_MAX: { schema: wholeNumber(1, 1_000_000), default: "4096" },
   HEALTH_PORT: { schema: port },
   POLL_INTERVAL_SECONDS: { schema: seconds(0.1, HOUR_SECONDS), default: "30" },
   POLL_MARGIN_SECONDS: { schema: seconds(1, DAY_SECONDS), default: "300" },

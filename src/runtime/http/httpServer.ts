@@ -144,14 +144,9 @@ interface Place {
 /** Serves at `place`. Throws UnavailableError if the port is taken or not allowed. */
 export async function listen(
   listener: RequestListener,
-  {
-    connectionsMax,
-    clock,
-    logger,
-    ...place
-  }: Place & { connectionsMax: number; clock: Clock; logger: Logger },
+  { clock, logger, ...place }: Place & { clock: Clock; logger: Logger },
 ): Promise<ListeningServer> {
-  const server = makeHttpServer(listener, { limits: { connectionsMax }, clock, logger });
+  const server = makeHttpServer(listener, { clock, logger });
   const bound = await listenOn(server, place);
   return { url: localUrl(place.host, bound), close: () => close(server) };
 }

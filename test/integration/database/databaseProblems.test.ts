@@ -51,7 +51,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     const failure = await migrate(newcomerUrl);
     await setAccount("reset default_transaction_read_only");
     expect(failure.sentence).toMatch(/is read-only, as a standby is\.$/);
-    expect(failure.fix).toContain("DATABASE_READ_URL");
+    expect(failure.fix).toContain("DATABASE_URL at the primary");
     expect(failure.code).toBe(2);
   });
 

@@ -3,7 +3,7 @@ import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
-import { findTestServer, makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
+import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
@@ -94,17 +94,6 @@ it("does not say that all is good while something begins to be wrong", async () 
       sentence: expect.stringMatching(/^Watching: Polls of live get no usable answer/),
     }),
   );
-});
-
-it("reports everywhere, and commands at once, that a replica does not answer", async () => {
-  const url = `postgres://nobody@127.0.0.1:${await findFreePort()}/nothing`;
-  const away = await openSurfaces({ ...env, DATABASE_READ_URL: url });
-  onTestFinished(() => away.close());
-  const { status, doctor } = await away.look();
-  expect({ status, doctor }).toEqual({
-    status: ["warning OrderMirrorReplicaBehind"],
-    doctor: ["warning OrderMirrorReplicaBehind"],
-  });
 });
 
 it("reports everywhere that webhooks come to a source without a secret", async () => {
@@ -213,21 +202,6 @@ it("reports everywhere the transaction that readers of the feed wait for", async
   await client.query("rollback");
   client.release();
   expect(await surfaces.look()).toEqual(everywhere());
-});
-
-it("reports everywhere that a replica is behind", async () => {
-  const replica = await makeTestDatabase();
-  onTestFinished(() => replica.drop());
-  await addSource(replica.pool, "live");
-  await replica.pool.query(
-    "insert into mirror.poll_state (source_id, last_cycle_ended_at) values ('live', now() - interval '3 minutes')",
-  );
-  const behind = await openSurfaces({ ...env, DATABASE_READ_URL: replica.url });
-  onTestFinished(() => behind.close());
-  expect(await behind.look()).toEqual(everywhere("warning OrderMirrorReplicaBehind"));
-  await replica.pool.query("update mirror.poll_state set last_cycle_ended_at = now()");
-  await run(poll("last_cycle_ended_at = now() - interval '1 second'"));
-  expect(await behind.look()).toEqual(everywhere());
 });
 
 it("reports everywhere that a job failed for good, until its failure is 15 minutes old", async () => {

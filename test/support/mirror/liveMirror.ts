@@ -14,7 +14,7 @@ export function openLiveMirror({ max = 4, statementTimeoutMs = 20_000 } = {}) {
 /** The same, with the pool that the worker and the poller have. */
 export function openAppliedMirror() {
   return open((databaseUrl) => {
-    const config = { databaseUrl, databaseDirectUrl: null, databaseReadUrl: null };
+    const config = { databaseUrl, databaseDirectUrl: null };
     return openApplyPool({ config, databaseUrl, shutdown: { onShutdown: () => undefined } });
   });
 }

@@ -92,7 +92,6 @@ export function makeFacts(source: Partial<SourceFacts> = {}, change: Partial<Fac
     feedWriter: null,
     unwritable: null,
     queues: [{ name: "apply", problems: [], newestDeadAt: null }],
-    replica: { lastCycleEndedAt: ago(10) },
     ...change,
   };
 }

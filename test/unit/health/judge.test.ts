@@ -211,15 +211,16 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 0.9 } },
     { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 1 } },
   ],
-  [
-    "OrderMirrorReplicaBehind",
-    { replica: { lastCycleEndedAt: ago(119) } },
-    { replica: { lastCycleEndedAt: ago(120) } },
-  ],
 ])("tells what is fine from what is not: %s", (name, fine, wrong) => {
   expect(firing({}, fine)).toEqual([]);
   expect(firing({}, wrong)).toEqual([name]);
 });
+
+const AWAY = {
+  name: "apply",
+  problems: [{ problem: "Redis is away.", fix: "Start it." }],
+  newestDeadAt: null,
+};
 
 it("reports only the pause while polling is paused", () => {
   const stopped = { ...leaderless(9_000), ...failing("away", 9_000), lastCycleEndedAt: ago(9_000) };
@@ -250,20 +251,19 @@ it("judges each source separately", () => {
 
 it("reports what has no known start at once to a single look; a watcher dates it from its first look, and again after it was over", () => {
   const seen = new Map<string, bigint>();
-  const at = (seconds: number, replica: Facts["replica"]) =>
-    judge(makeFacts({}, { now: ago(seconds), replica }), seen).holding.map(({ since }) => since);
-  const away = { lastCycleEndedAt: undefined };
-  expect(firing({}, { replica: away })).toEqual(["OrderMirrorReplicaBehind"]);
-  expect(at(500, away)).toEqual([]);
-  expect(at(381, away)).toEqual([]);
-  expect(at(380, away)).toEqual([ago(500)]);
-  expect(at(370, { lastCycleEndedAt: ago(10) })).toEqual([]);
-  expect(at(200, away)).toEqual([]);
+  const at = (seconds: number, queues: Facts["queues"]) =>
+    judge(makeFacts({}, { now: ago(seconds), queues }), seen).holding.map(({ since }) => since);
+  expect(firing({}, { queues: [AWAY] })).toEqual(["OrderMirrorQueueAway"]);
+  expect(at(500, [AWAY])).toEqual([]);
+  expect(at(441, [AWAY])).toEqual([]);
+  expect(at(440, [AWAY])).toEqual([ago(500)]);
+  expect(at(370, [])).toEqual([]);
+  expect(at(200, [AWAY])).toEqual([]);
 });
 
 it("lists the conditions that it cannot judge", () => {
-  const { unjudged } = judge(makeFacts({}, { queues: null, replica: null }));
-  expect(unjudged).toEqual(["OrderMirrorQueueAway", "OrderMirrorDeadJobs", "OrderMirrorReplicaBehind"]);
+  const { unjudged } = judge(makeFacts({}, { queues: null }));
+  expect(unjudged).toEqual(["OrderMirrorQueueAway", "OrderMirrorDeadJobs"]);
 });
 
 it("has a unique name for each condition", () => {

@@ -50,12 +50,10 @@ const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.string
 
 it("refuses a second address of the database without a first one", () => {
   const url = "postgres://h/d";
-  for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"]) {
-    expect(problemsOf({ [name]: url })).toEqual([
-      `${name} is set without DATABASE_URL. Set DATABASE_URL too.`,
-    ]);
-    expect(problemsOf({ [name]: url, DATABASE_URL: url })).toEqual([]);
-  }
+  expect(problemsOf({ DATABASE_DIRECT_URL: url })).toEqual([
+    "DATABASE_DIRECT_URL is set without DATABASE_URL. Set DATABASE_URL too.",
+  ]);
+  expect(problemsOf({ DATABASE_DIRECT_URL: url, DATABASE_URL: url })).toEqual([]);
 });
 
 it("loads every default from an empty environment, without a source", () => {
@@ -63,13 +61,11 @@ it("loads every default from an empty environment, without a source", () => {
     captureRefused: 0,
     databaseUrl: null,
     databaseDirectUrl: null,
-    databaseReadUrl: null,
     dataDir: ".data",
     redisUrls: [],
     host: "127.0.0.1",
     port: 3000,
     webhookPort: null,
-    connectionsMax: 4_096,
     healthPort: null,
     sources: [],
     pollIntervalSeconds: 30,
