@@ -7,6 +7,7 @@ import {
   renderFacts,
   renderGood,
   renderMinute,
+  renderName,
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
@@ -33,13 +34,14 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
       ${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}. It is not served
       any more; below is its last known state.
     </p>`;
-  return html`${renderTrack(delivery, timeline)}${gone}
+  const name = (text: string | null) => (text === null ? "–" : renderName(text));
+  return html`${gone}${renderTrack(delivery, timeline)}
   ${goneAt === null && html`<p class="verified">${renderVerification(delivery, timeline)}</p>`}
   ${renderTimes(delivery, moment)}
   ${renderFacts({
-    Branch: branch ?? "–",
-    Fleet: fleetName ?? "–",
-    "External id": delivery.externalOrderId ?? "–",
+    Branch: name(branch),
+    Fleet: name(fleetName),
+    "External id": name(delivery.externalOrderId),
     Source: delivery.sourceId,
     Updated: renderMinute(delivery.updatedAt),
     "First seen by": delivery.firstSeenVia,
@@ -48,7 +50,7 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
 }
 
 /** The statuses of a delivery, with the time at which each began. */
-function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): Html {
+function renderTrack({ status, goneAt }: Delivery, timeline: readonly TimelineEntry[]): Html {
   const began = new Map<string, Instant>();
   for (const { status: each, version, verdict, refuted } of timeline) {
     if (each === null || version === null || refuted || !SHOWN_STATES.has(verdict)) continue;
@@ -62,7 +64,7 @@ function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): 
     ${steps.map((step, index) => {
       const state = index === current ? "current" : index < current ? "past" : "ahead";
       const at = began.get(step);
-      const said = state === "ahead" ? "not yet" : "";
+      const said = state === "ahead" && goneAt === null ? "not yet" : "";
       return html`<li class="${state} ${step}" ${state === "current" && html`aria-current="step"`}>
         <span class="step">${describeStatus(step)}</span>
         <span class="dim">${at === undefined ? said : renderMinute(at)}</span>

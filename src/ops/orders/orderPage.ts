@@ -186,7 +186,7 @@ function renderClocks({ version, observedAt, receivedAt, seenAt, via }: Timeline
     receivedAt !== null && html`<p>${renderInstant(receivedAt)} <span class="dim">received</span></p>`;
   return html`<div class="clock">
       <span class="hidden-text">Provider's clock:</span>
-      <p>${renderInstant(version)} <span class="dim">changed</span></p>
+      ${version !== null && html`<p>${renderInstant(version)} <span class="dim">changed</span></p>`}
       ${observedAt !== null && html`<p>${renderInstant(observedAt)} <span class="dim">${observed}</span></p>`}
     </div>
     <div class="clock">

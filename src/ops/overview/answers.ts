@@ -163,8 +163,10 @@ export function answerQuestions(overview: Overview): Answer[] {
     const { condition, subject } = first;
     const words = (WORDS_OF[condition.name] ?? WORDS[condition.area])[worst === undefined ? 1 : 0];
     const mood = worst?.condition.severity ?? "neither";
-    // The free rate says nothing while nobody can use it.
-    const why = condition.area === "poller" ? `${subject}: ${condition.measures}` : common.detail;
+    // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
+    const isFigureIdle = condition.area === "events" && sum(overview.sources, ({ lost }) => lost) === 0;
+    const isSaid = condition.area === "poller" || isFigureIdle;
+    const why = isSaid ? `${subject}: ${condition.measures}` : common.detail;
     return { ...common, mood, words, detail: why, address: pageOf(first) };
   });
 }

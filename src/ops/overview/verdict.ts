@@ -1,3 +1,4 @@
+import type { Area } from "../../health/condition.ts";
 import type { Holding } from "../../health/judge.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
@@ -12,6 +13,34 @@ import { renderRemedy } from "./remedies.sql.ts";
 
 /** More problems than this are counted: one cause makes the same problem for every source. */
 const SHOWN_MAX = 20;
+
+const OURS = "On our side";
+const PROVIDERS = "At the provider";
+const BETWEEN = "Between us and the provider";
+
+/** Where the cause is, as far as it can be known from here: whom to call. */
+const PLACES: Readonly<Record<Area, string>> = {
+  database: OURS,
+  queue: OURS,
+  worker: OURS,
+  poller: OURS,
+  provider: PROVIDERS,
+  events: BETWEEN,
+  coverage: BETWEEN,
+  quarantine: BETWEEN,
+  outgoing: "Between us and your endpoint",
+};
+/** The same for conditions about which their area says too little, or something false. */
+const PLACES_OF: Readonly<Record<string, string>> = {
+  OrderMirrorEventsRefused: OURS,
+  OrderMirrorNoSecret: OURS,
+  OrderMirrorSlowAnswers: OURS,
+  OrderMirrorListIncomplete: PROVIDERS,
+  OrderMirrorProviderAway: "At the provider, or on the way to it",
+  OrderMirrorKeyRefused: BETWEEN,
+  OrderMirrorRateLimited: BETWEEN,
+  OrderMirrorPollFailing: BETWEEN,
+};
 
 /**
  * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
@@ -57,18 +86,19 @@ export function moodOf(overview: Overview): Mood {
   return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
 }
 
-/** What is wrong, since when, and what to do. */
+/** What is wrong, where, since when, and what to do. */
 function renderProblem(
   problem: Holding,
   { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
 ): Html {
   const { condition, since, cause, remedy } = problem;
-  const { severity, name } = condition;
+  const { severity, name, area } = condition;
   const sentence = renderSentence(cause);
   return html`<div class="${severity}" data-condition="${name}">
     <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
     <p>
-      <span class="nowrap">Since ${renderTime(formatInstant(since, 0))}</span>
+      <strong>${PLACES_OF[name] ?? PLACES[area]}</strong>
+      <span class="nowrap">since ${renderTime(formatInstant(since, 0))}</span>
       (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${pageOf(problem)}">Details</a>
     </p>
     ${renderRemedy(problem, viewer)}

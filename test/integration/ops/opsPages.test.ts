@@ -32,7 +32,9 @@ describe("the overview", () => {
     const page = await (await fetch(`${fresh.url}/ops`)).text();
     const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
     await fresh.close();
-    expect(text).toMatch(/▲ 1 event or read of live could not be processed\. Since .* Details /);
+    expect(text).toMatch(
+      /▲ 1 event or read of live could not be processed\. Between us and the provider since .* Details /,
+    );
     expect(text).toMatch(/Rate used live [-\d]+ \d\d:\d\d .*3 1 0 % test not yet/);
   });
 

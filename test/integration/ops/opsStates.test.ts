@@ -9,7 +9,12 @@ import { openSurfaces } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
+import { applyAbsence } from "../../../src/apply/absence.sql.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { orderAddress } from "../../../src/ops/overview/phrases.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 /** With `STATE_PICTURES=test/integration/ops/pictures/states`, the pictures of the states are taken again. */
@@ -46,7 +51,7 @@ const STATES: readonly State[] = [
     name: "the worker is dead",
     statement: fault("EventsWait"),
     verdict:
-      /^✖ 1 event of live waiting\. No worker is keeping up\. Since .* \(7 min \d+ s\)\. Start order-mirror worker/,
+      /^✖ 1 event of live waiting\. No worker is keeping up\. On our side since .* \(7 min \d+ s\)\. Start order-mirror worker/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "✖ Stuck", "… Has a backlog"],
   },
   {
@@ -61,7 +66,7 @@ const STATES: readonly State[] = [
     statement: `${poll(`last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '11 minutes',
       polled_through = ${NANOS} - 660000000000, safe_through = ${NANOS} - 720000000000`)}`,
     verdict:
-      /^▲ Polls of live get no usable answer .* Since .* \(11 min \d+ s\)\. Check the provider's status page and wait/,
+      /^▲ Polls of live get no usable answer .* At the provider, or on the way to it since .* \(11 min \d+ s\)\. Check the provider's status page and wait/,
     answers: ["… Behind", "✔ Webhooks arrive", "✔ Nothing stuck", "▲ No"],
   },
   {
@@ -69,13 +74,14 @@ const STATES: readonly State[] = [
     statement: `update mirror.sources set event_grace = '5 minutes';
       ${calls("wrong_signature", 12)} ${lost(1, "1 minute", { counted: false })}`,
     verdict:
-      /^✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Since/,
+      /^✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Between us and the provider since/,
     answers: ["✔ Up to date", "✖ Webhooks refused", "✔ Nothing stuck", "✔ Yes"],
   },
   {
     name: "the provider refuses the key",
     statement: fault("KeyRefused"),
-    verdict: /^✖ The provider refuses the API key of live\. .* Since .* \(2 min \d+ s\)\. Put the key from/,
+    verdict:
+      /^✖ The provider refuses the API key of live\. .* Between us and the provider since .* \(2 min \d+ s\)\. Put the key from/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "✔ Nothing stuck", "✖ No"],
   },
   {
@@ -90,9 +96,25 @@ const STATES: readonly State[] = [
     statement: `insert into mirror.quarantine (source_id, via, reason)
       select 'live', 'webhook', 'not_json' from generate_series(1, 61)`,
     verdict:
-      /^▲ 61 events or reads of live could not be processed\. Since .* Details Process them again or dismiss them…$/,
+      /^▲ 61 events or reads of live could not be processed\. Between us and the provider since .* Details Process them again or dismiss them…$/,
     answers: ["✔ Up to date", "✔ Webhooks arrive", "▲ Some stuck", "✔ Yes"],
   },
+];
+
+const TRICK = `<b onclick=alert(1)>A\u202Egnirts\u200B</b> ${"long ".repeat(30)}${"x".repeat(200)}`;
+
+/** Orders that a person looks at when something is strange: what the page says first. */
+const ORDERS: readonly (readonly [name: string, reference: string, says: RegExp])[] = [
+  [
+    "an order with hostile text",
+    `DO-\u202E1<script>alert(1)</script>${"9".repeat(60)}`,
+    /Pause Order DO-⟨U\+202E⟩1<script>.* Not yet verified: reported .* Fleet <b onclick=alert\(1\)>A⟨U\+202E⟩gnirts/,
+  ],
+  [
+    "a gone order",
+    "DO-GONE",
+    /Order DO-GONE Data up to \d\d:\d\d \(\d+ s ago\)\. ✖ The provider no longer has this order, found [^✖]* Arrived for pickup Picked up /,
+  ],
 ];
 
 describe.skipIf(findChromium() === undefined)(`the overview in nine states (else ${NO_BROWSER})`, () => {
@@ -120,6 +142,19 @@ describe.skipIf(findChromium() === undefined)(`the overview in nine states (else
     await database.drop();
   });
 
+  const takePicture = async (page: Page, { name, height }: { name: string; height: number }) => {
+    const folder = process.env["STATE_PICTURES"];
+    const width = page.viewportSize()?.width ?? 0;
+    if (folder === undefined) return;
+    const path = `${folder}/${name.replaceAll(" ", "-")}-${width}.png`;
+    await page.screenshot({ path, clip: { x: 0, y: 0, width, height } });
+  };
+  const checkPage = async (page: Page) => {
+    expect(await brokenWords(page)).toEqual([]);
+    expect(await smallControls(page)).toEqual([]);
+    expect(await overflow(page)).toBe(0);
+  };
+
   const readText = async (page: Page, selector: string) =>
     (await page.locator(selector).allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ").trim());
 
@@ -143,19 +178,46 @@ describe.skipIf(findChromium() === undefined)(`the overview in nine states (else
           isInSight: true,
         });
       }
-      const folder = process.env["STATE_PICTURES"];
-      if (folder !== undefined) {
-        const height = size.width < 1_000 ? 620 : 340;
-        const path = `${folder}/${name.replaceAll(" ", "-")}-${size.width}.png`;
-        await page.screenshot({ path, clip: { x: 0, y: 0, width: size.width, height } });
-      }
-      expect(await brokenWords(page)).toEqual([]);
-      expect(await smallControls(page)).toEqual([]);
-      expect(await overflow(page)).toBe(0);
+      await takePicture(page, { name, height: size.width < 1_000 ? 620 : 340 });
+      await checkPage(page);
     }
     expect(await findBarriers(page)).toEqual([]);
     const isGood = answers.every((answer) => answer.startsWith("✔"));
     expect((await page.title()).startsWith("All good")).toBe(isGood);
+    expect(troubles).toEqual([]);
+    await close();
+  });
+
+  it.each(ORDERS)("says on the page of %s what it is", async (name, reference, says) => {
+    await database.pool.query(WELL);
+    const order = {
+      reference,
+      status: "created",
+      updatedAt: secondsAgo(40),
+      more: name === "a gone order" ? {} : { externalOrderId: TRICK, fleet: { name: TRICK } },
+    };
+    const event = {
+      eventId: reference,
+      body: makeEventBody({ id: reference, type: "order.created", order }),
+    };
+    await makeLiveApply(database.pool).applyEvents(await putIntoInbox(database.pool, [event]));
+    if (name === "a gone order") {
+      const horizon = parseInstant(secondsAgo(1));
+      const read = { via: "refetch", horizon, requestedAt: horizon } as const;
+      await applyAbsence(database.pool, { sourceId: "live", reference, ...read });
+    }
+    const { page, troubles, close } = await openTab(browser, surfaces.url);
+    for (const size of SIZES) {
+      await page.setViewportSize(size);
+      await page.goto(orderAddress({ sourceId: "live", reference }));
+      expect((await readText(page, "main")).join(" ")).toMatch(says);
+      await takePicture(page, { name, height: size.height });
+      await checkPage(page);
+      await page.goto("/ops/orders");
+      await checkPage(page);
+      expect(await overflow(page, "#orders .wide")).toBe(0);
+    }
+    expect(await findBarriers(page)).toEqual([]);
     expect(troubles).toEqual([]);
     await close();
   });

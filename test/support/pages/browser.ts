@@ -67,7 +67,8 @@ interface AxeResult {
   }[];
 }
 
-/** How many pixels the page is wider than the window; 0 when nothing has to be scrolled sideways. */
-export async function overflow(page: Page): Promise<number> {
-  return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+/** How many pixels the page, or a part of it, is wider than its place; 0 when nothing has to be scrolled sideways. */
+export async function overflow(page: Page, part = ":root"): Promise<number> {
+  const place = `document.querySelector(${JSON.stringify(part)})`;
+  return page.evaluate<number>(`${place}.scrollWidth - ${place}.clientWidth`);
 }

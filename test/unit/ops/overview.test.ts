@@ -106,7 +106,7 @@ describe("the overview", () => {
     [
       "a worker is missing",
       { standing: { pending: 5, oldestPendingAt: ago(600) } },
-      /✖ 5 events of live waiting\. No worker is keeping up\. Since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Stuck 5 waiting, 0 in quarantine/,
+      /✖ 5 events of live waiting\. No worker is keeping up\. On our side since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Stuck 5 waiting, 0 in quarantine/,
     ],
     [
       "nobody polls",
@@ -116,7 +116,7 @@ describe("the overview", () => {
     [
       "a person paused polling",
       { standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } },
-      /▲ Polling of live is paused\. Since .* Resume with order-mirror source resume live ;.* Details Resume polling/,
+      /▲ Polling of live is paused\. On our side since .* Resume with order-mirror source resume live ;.* Details Resume polling/,
     ],
     ["no event has come", { standing: { lastEventAt: null } }, /Lost\? … None yet for live .* never arrived/],
     [
@@ -257,8 +257,8 @@ describe("no two statements about a source contradict each other", () => {
     [/✔ Up to date/, /Data of live may be missing|Nothing of live has been verified/],
     [/(?:refused|answered 404) \(\d+ calls?\)/, /Webhooks arrive|Polled only| working /],
     [/Webhooks arrive/, /all refused|no secret|✖ stopped/],
-    [/none of \d+ missed/, /some lost|were lost within/],
-    [/Nothing stuck/, /No worker is keeping up\. Since|could not be processed/],
+    [/none of \d+ missed/, /some lost|were lost within|Webhooks (?:refused|stopped|fail)|✖ No secret/],
+    [/Nothing stuck/, /No worker is keeping up\. On our side since|could not be processed/],
     [/✔ Yes/, /No poller runs|is paused|get no usable answer|refuses the API key/],
     [/The provider no longer has this order/, /Verified with|Not yet verified| late |overdue/],
     [/✔ All good\./, /… (?:Watching|Behind|Starting)|critical:|warning:|Behind:|Starting: /],
