@@ -25,7 +25,7 @@ const TEN_MEBIBYTES = 10 * 1024 * 1024;
 interface Spell {
   readonly spoil: Spoil;
   /** Matches the warning in the log; or the other place where it is shown. */
-  readonly reported: RegExp | "quarantine";
+  readonly reported: RegExp | "quarantine" | "clock";
   readonly healingMs?: number;
   /** Makes the mirror claim too much while it lasts, for the reason given where it is set. */
   readonly misleads?: boolean;
@@ -97,11 +97,11 @@ const spells: Record<string, Spell> = {
     // The poller honours a requested wait for ten minutes at most.
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
-  "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), reported: /clock differs/ },
+  "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), reported: "clock" },
   // Only the provider reports its time: a claim that was too early is true when that time comes.
   "a clock ten minutes ahead": {
     spoil: withClockOff(TEN_MINUTES_MS / 1_000),
-    reported: /clock differs/,
+    reported: "clock",
     misleads: true,
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
@@ -132,10 +132,12 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
     gateway.spoil(spoil);
     await pass(SPELL_MS);
     const ill = await look();
+    const tells = {
+      quarantine: ill.quarantined > quarantined,
+      clock: ill.clockError !== null,
+    };
     const isTold =
-      reported === "quarantine"
-        ? ill.quarantined > quarantined
-        : warnings.some((line) => reported.test(line));
+      typeof reported === "string" ? tells[reported] : warnings.some((line) => reported.test(line));
     const requests = sent.length - requestsBefore;
     expect({
       name,
@@ -181,13 +183,15 @@ async function startWorld() {
   startPoller("only", { logger, client });
 
   async function look() {
-    const { rows } = await pool.query<{ safe: string; quarantined: number }>(
-      `select safe_through as safe, (select count(*)::int from mirror.quarantine) as quarantined
+    const { rows } = await pool.query<{ safe: string; quarantined: number; clockError: number | null }>(
+      `select safe_through as safe, (select count(*)::int from mirror.quarantine) as quarantined,
+         clock_error_seconds as "clockError"
        from mirror.poll_state`,
     );
-    const [{ safe, quarantined } = { safe: "0", quarantined: 0 }] = rows;
+    const [{ safe, quarantined, clockError } = { safe: "0", quarantined: 0, clockError: null }] = rows;
     return {
       quarantined,
+      clockError,
       behindSeconds: Number(sandbox.now() - BigInt(safe)) / 1e9,
       /** Orders that the mirror claims but that differ from the provider's. */
       falseClaims: await falseClaims(BigInt(safe)),
