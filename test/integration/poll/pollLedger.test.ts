@@ -13,7 +13,7 @@ import {
 } from "../../../src/poll/coverage.sql.ts";
 import type { HeadWindow } from "../../../src/poll/coverage.sql.ts";
 import { WalkForgottenError } from "../../../src/poll/coverage.sql.ts";
-import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
+import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/pollState.sql.ts";
 import {
@@ -135,20 +135,6 @@ describe("writes under a lost lease", () => {
 });
 
 describe("a cycle", () => {
-  it("starts no earlier than the interval after the last one, whoever led it", async () => {
-    const first = await lead("a");
-    await begin(first);
-    const cycle = { ...CYCLE, intervalMs: 3_600_000 };
-    expect(await beginCycle(pool, first, cycle)).toMatchObject({ kind: "begun" });
-    await releaseLease(pool, first);
-    const second = await lead("b");
-    const early = await beginCycle(pool, second, cycle);
-    const waitMs = early.kind === "not_due" ? early.waitMs : 0;
-    expect(waitMs).toBeGreaterThan(3_000_000);
-    expect(waitMs).toBeLessThanOrEqual(3_600_000);
-    await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '3600.1 s'");
-    expect(await beginCycle(pool, second, cycle)).toMatchObject({ kind: "begun" });
-  });
   it("does not start when the source is no longer as it was when it was checked", async () => {
     const lease = await lead();
     await begin(lease);

@@ -1,20 +1,14 @@
 import { expect, it, onTestFinished, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 
+const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 const UNDER_WAY_NANOS = 200_000_000n;
 
 it("stamps a read with the instant of its request, however long the answer takes", async () => {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  await addSource(pool, "live");
   const provider = makeMemoryProvider();
   // Too old for any window.
   provider.put("SINGLE", secondsAgo(7_200));

@@ -1,16 +1,12 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import {
   hangUp,
   json,
@@ -23,19 +19,9 @@ import {
 import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool, apply } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: ScriptedProvider;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 beforeEach(async () => {
   provider = await startScriptedProvider();
   await pool.query(
@@ -110,6 +96,16 @@ const readMirrored = async () =>
     await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
   ).rows.map(({ reference }) => reference);
 const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
+/** Polls, with every wait of a refetch ended if `hurries`, until that holds after a cycle. */
+const pollUntil = (poller: Poller, reached: () => Promise<boolean>, { hurries = false } = {}) =>
+  vi.waitUntil(
+    async () => {
+      if (hurries) await endWaits();
+      await poll(poller);
+      return reached();
+    },
+    { timeout: 60_000, interval: 1 },
+  );
 
 const HTML = { "content-type": "text/html" };
 const html = (status: number) => text(status, "<h1>Jane Doe, Dam 1</h1>", HTML);
@@ -194,13 +190,7 @@ describe("an order that cannot be refetched", () => {
     const waits: number[] = [];
     for (let attempt = 1; attempt <= 4; attempt += 1) {
       await endWaits();
-      await vi.waitUntil(
-        async () => {
-          await poll(poller);
-          return (await readWishes())[0]?.failures === attempt;
-        },
-        { timeout: 60_000, interval: 1 },
-      );
+      await pollUntil(poller, async () => (await readWishes())[0]?.failures === attempt);
       const { rows } = await pool.query<{ wait: number }>(
         "select extract(epoch from next_attempt_at - clock_timestamp())::float8 as wait from mirror.refetches",
       );
@@ -220,14 +210,7 @@ describe("an order that cannot be refetched", () => {
     serve({ BAD: html(500), WORSE: html(500), NULL: noTime });
     await request("BAD", "WORSE", "NULL");
     const poller = makeSut(0.05);
-    await vi.waitUntil(
-      async () => {
-        await endWaits();
-        await poll(poller);
-        return (await readQuarantine()).length === 3;
-      },
-      { timeout: 60_000, interval: 1 },
-    );
+    await pollUntil(poller, async () => (await readQuarantine()).length === 3, { hurries: true });
     const [bad, ...others] = await readQuarantine();
     expect(others.map(({ reference }) => reference)).toEqual(["NULL", "WORSE"]);
     expect(bad).toMatchObject({
@@ -257,23 +240,9 @@ describe("an order that cannot be refetched", () => {
     serve({ BAD: noTime });
     await request("BAD");
     const poller = makeSut(0.05);
-    await vi.waitUntil(
-      async () => {
-        await endWaits();
-        await poll(poller);
-        return (await readQuarantine()).length === 1;
-      },
-      { timeout: 60_000, interval: 1 },
-    );
+    await pollUntil(poller, async () => (await readQuarantine()).length === 1, { hurries: true });
     serve({});
-    await vi.waitUntil(
-      async () => {
-        await endWaits();
-        await poll(poller);
-        return (await readWishes()).length === 0;
-      },
-      { timeout: 60_000, interval: 1 },
-    );
+    await pollUntil(poller, async () => (await readWishes()).length === 0, { hurries: true });
     expect(await readQuarantine()).toEqual([]);
     expect(await readMirrored()).toEqual(["BAD"]);
   });
@@ -312,40 +281,22 @@ describe("a failure of all refetches", () => {
     await request(...many);
     await request("GOOD");
     const poller = makeSut(0.05);
-    await vi.waitUntil(
-      async () => {
-        await poll(poller);
-        return (await readMirrored()).length === 1;
-      },
-      { timeout: 60_000, interval: 1 },
-    );
+    await pollUntil(poller, async () => (await readMirrored()).length === 1);
     expect(await readMirrored()).toEqual(["GOOD"]);
   });
 });
 
 describe("a verification that meets an unreadable order", () => {
   it("continues with the others and reports it", async () => {
-    const apply = makeLiveApply(pool);
     const snapshots = ["A", "BAD", "C"].map((reference) =>
       makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),
     );
-    await apply.applyReads({
-      sourceId: "live",
-      via: "poll",
-      snapshots,
-      time: readAt(OLD, 5),
-    });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(OLD, 5) });
     serve({ BAD: noTime });
     const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
     const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
     const poller = makeSut();
-    await vi.waitUntil(
-      async () => {
-        await poll(poller);
-        return (await readRequest(pool, id))?.state === "done";
-      },
-      { timeout: 60_000, interval: 1 },
-    );
+    await pollUntil(poller, async () => (await readRequest(pool, id))?.state === "done");
     expect(new Set([countReads("A"), countReads("C")].map((count) => count > 0))).toEqual(new Set([true]));
     expect(await readWishes()).toMatchObject([{ reference: "BAD", failures: expect.any(Number) }]);
     expect(await readRequest(pool, id)).toMatchObject({ unreadable: 1 });
@@ -354,7 +305,7 @@ describe("a verification that meets an unreadable order", () => {
 
 it("ends the single reads of a verification when the poller is closed", async () => {
   const snapshots = [makeSnapshot({ reference: "SLOW", updatedAt: formatInstant(OLD) })];
-  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(OLD, 5) });
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(OLD, 5) });
   serve({ SLOW: () => undefined });
   const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
   await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });

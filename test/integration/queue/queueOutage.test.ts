@@ -146,19 +146,6 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(taken).toEqual(expect.arrayContaining([1, 2]));
   });
 
-  it("reports an eviction policy that could delete jobs", async () => {
-    const queue = await open();
-    const client = new Redis(redis.url);
-    await client.config("SET", "maxmemory-policy", "allkeys-lru");
-    client.disconnect();
-    expect(await queue.check()).toEqual([
-      {
-        problem: "Redis may throw away jobs: its maxmemory-policy is allkeys-lru.",
-        fix: "Set maxmemory-policy to noeviction.",
-      },
-    ]);
-  });
-
   it("reports that Redis does not answer, frozen or dead, within 5 s", async () => {
     const queue = await open();
     expect(await queue.check()).toEqual([]);

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { html } from "../../../src/runtime/http/html.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint } from "../../../src/wire/endpoints.ts";
-import { makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
 
 describe("paths", () => {
   it("match segment by segment and decode parameters", () => {
@@ -33,19 +32,5 @@ describe("HTML", () => {
       '<p title="&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;">' +
         "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;<b>1</b>&amp;</p>",
     );
-  });
-});
-
-describe("fault switches", () => {
-  it("accept numbers as form text, too, and refuse unknown names", () => {
-    const switches = makeFaultSwitches({ loseShare: 0.5 });
-    expect(switches.current()).toEqual({ ...NO_FAULTS, loseShare: 0.5 });
-    const form = { delayMs: "10" } as unknown as Parameters<typeof switches.set>[0];
-    expect(switches.set(form)).toMatchObject({ loseShare: 0.5, delayMs: 10 });
-    for (const wrong of [{ loseShare: -0.1 }, { loseShare: 1.1 }, { nothing: 1 }]) {
-      expect(() => switches.set(wrong)).toThrow(/./);
-    }
-    expect(switches.current()).toMatchObject({ loseShare: 0.5, delayMs: 10 });
-    expect(switches.clear()).toEqual(NO_FAULTS);
   });
 });
