@@ -1,14 +1,23 @@
 import { isChange } from "../apply/applySubjects.ts";
 import type { Decision } from "../apply/applySubjects.ts";
+import { withClient } from "../database/database.ts";
 import type { Pool } from "../database/database.ts";
-import { startListener } from "../database/listener.ts";
-import type { Listener } from "../database/listener.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { listenForChanges, notifyChanges } from "./changeFeed.sql.ts";
 
 /** At most 200 announcements a second and process: each one covers every change that was committed before it. */
 const PAUSE_MS = 5;
+/** Listening again fails if the connection is broken. */
+const LISTEN_EVERY_MS = 5_000;
+const PAUSE_AFTER_ERROR_MS = 1_000;
+const LISTENER = {
+  application_name: "order-mirror changes",
+  keepAlive: true,
+  connectionTimeoutMillis: 2_000,
+  query_timeout: 5_000,
+};
 
 export interface Announcer {
   /** Announces the changes among committed decisions, soon. Never throws and never waits. */
@@ -47,22 +56,33 @@ export function makeAnnouncer({ pool, clock }: { pool: Pool; clock: Clock }): An
   };
 }
 
-/** Calls `onChanges`, which must not throw, whenever changes are announced. */
+/**
+ * Calls `onChanges`, which must not throw, whenever changes are announced. It has its own connection, and reconnects
+ * until closed; what is announced in between is lost.
+ */
 export function listenForAnnouncements(deps: {
   /** Leads to the server itself: a pooler in transaction mode does not pass notifications on. */
   readonly databaseUrl: string;
   readonly onChanges: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
-}): Listener {
+}): { readonly close: () => Promise<void> } {
   const { databaseUrl, onChanges, clock, logger } = deps;
-  return startListener({
-    databaseUrl,
-    applicationName: "order-mirror changes",
-    listen: listenForChanges,
-    onNotification: onChanges,
+  const place = { connectionString: databaseUrl, ...LISTENER };
+  const loop = makeLoop({
+    run: (signal) =>
+      withClient(place, async (client) => {
+        client.on("notification", onChanges);
+        while (!signal.aborted) {
+          await listenForChanges(client);
+          await clock.sleep(LISTEN_EVERY_MS, signal);
+        }
+      }),
+    everyMs: PAUSE_AFTER_ERROR_MS,
     onError: (error) =>
       logger.debug({ err: error }, "changes cannot be listened for and are looked for instead"),
     clock,
   });
+  loop.start();
+  return { close: loop.stop };
 }

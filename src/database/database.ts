@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import pg from "pg";
 import type { Instant } from "../domain/order/instant.ts";
 import { sqlState } from "./databaseErrors.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 
 export type Pool = pg.Pool;
@@ -39,6 +40,8 @@ export interface PoolOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
+/** A frozen server would hold up the end of a connection for ever. */
+const END_DEADLINE_MS = 1_000;
 /** Past the server's own timeout plus this margin, the client assumes that the server is frozen and gives up. */
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 
@@ -143,11 +146,14 @@ export async function withClient<Result>(
   const client = new pg.Client(place);
   // The next query reports a broken connection; without a listener, the error would end the process.
   client.on("error", () => undefined);
-  await client.connect();
   try {
+    await client.connect();
     return await use(client);
   } finally {
-    await client.end().catch(() => undefined);
+    await withTimeout(
+      client.end().catch(() => undefined),
+      END_DEADLINE_MS,
+    );
   }
 }
 
