@@ -30,6 +30,26 @@ const PAGE = html`<!doctype html>
       <meta name="robots" content="noindex" />
       <link rel="icon" href="data:," />
       <link rel="stylesheet" href="/docs/swagger-ui.css" />
+      <style>
+        /* Text that Swagger UI shows too pale to be read (WCAG 2.2, 1.4.3). */
+        .swagger-ui :is(.opblock .opblock-summary-method, .info .title pre.version) {
+          color: #000;
+          text-shadow: none;
+        }
+        .swagger-ui .info .title small {
+          background: #e0e3e8;
+        }
+        .swagger-ui .info .title .version-stamp {
+          background: #89bf04;
+        }
+        .swagger-ui .info :is(a, .url) {
+          color: #0b57d0;
+        }
+        .swagger-ui .btn.authorize {
+          color: #1b6b45;
+          border-color: currentcolor;
+        }
+      </style>
       <script src="/docs/swagger-ui-bundle.js" defer></script>
       <script src="/docs/docs.js" defer></script>
       <title>API · order-mirror</title>

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
+import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
 import { openContractMirror, passMinute } from "../../support/contract/contractMirror.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram } from "../../support/programs/program.ts";
@@ -146,6 +146,7 @@ describe.skipIf(browser === undefined)(
       for (const path of Object.keys({ ...api.paths, ...api.webhooks })) {
         expect(text.replaceAll("\u200b", "")).toContain(path);
       }
+      expect(await findBarriers(look.page)).toEqual([]);
       await look.page.setViewportSize({ width: 390, height: 800 });
       expect(await overflow(look.page)).toBe(0);
       expect(look.troubles).toEqual([]);
