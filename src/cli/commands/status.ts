@@ -8,7 +8,7 @@ import { isUpToDate } from "../../health/freshness.ts";
 import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
-import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
+import { countMirroredOrders } from "../doctor/serverFacts.sql.ts";
 import { withMirror } from "../input/session.ts";
 import type { Mirror } from "../input/session.ts";
 import { countOf, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";

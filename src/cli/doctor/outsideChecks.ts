@@ -1,6 +1,6 @@
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { readNewestReference } from "../../health/serverFacts.sql.ts";
+import { readNewestReference } from "./serverFacts.sql.ts";
 import { makeBudget } from "../../provider/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";

@@ -1,8 +1,8 @@
 import { listLostSettings, readLogin } from "../../database/logins.ts";
 import { examineSchema } from "../../database/migrations.ts";
 import { mayWorkersEndLongReads } from "../../database/longReads.sql.ts";
-import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
-import type { ServerFacts } from "../../health/serverFacts.sql.ts";
+import { readReaderRole, readServerFacts } from "./serverFacts.sql.ts";
+import type { ServerFacts } from "./serverFacts.sql.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 

@@ -1,4 +1,4 @@
-import type { Pool } from "../database/database.ts";
+import type { Pool } from "../../database/database.ts";
 
 /** The server's properties that the doctor checks. */
 export interface ServerFacts {

@@ -205,7 +205,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("show the four tiles without scrolling on a phone and a small screen, and do not grow with new decisions", async () => {
+  it("show the four tiles without scrolling on a phone and a small screen", async () => {
     await withTab(PHONE, async ({ page }) => {
       await logIn(page, "operator");
       const bottom = async () => {
@@ -219,13 +219,6 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         await page.setViewportSize(size);
         expect(await bottom()).toBeLessThan(size.height);
       }
-      const height = () => page.evaluate<number>("document.documentElement.scrollHeight");
-      const before = await height();
-      await ops.database.pool.query(`
-        insert into mirror.history (source_id, reference, via, verdict, status)
-        select 'live', 'GROW-' || n, 'webhook', 'applied', 'created' from generate_series(1, 300) n`);
-      await page.locator("#tail").getByText("GROW-").first().waitFor();
-      expect((await height()) - before).toBeLessThan(1_500);
     });
   });
 

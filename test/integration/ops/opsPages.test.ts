@@ -83,14 +83,15 @@ describe.skipIf(findChromium() === undefined)("in a browser (not run: no chromiu
       const { page, troubles } = await openTab(browser, url);
       await page.goto("/ops");
       await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● Updated");
-      const decide = (reference: string) =>
+      const waits = (count: number) =>
         database.pool.query(
-          `insert into mirror.history (source_id, reference, via, verdict, status)
-           values ('live', $1, 'webhook', 'applied', 'created')`,
-          [reference],
+          `insert into mirror.quarantine (source_id, via, reason)
+           select 'live', 'webhook', 'not_json' from generate_series(1, $1)`,
+          [count],
         );
-      await decide("ORD-LIVE");
-      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LIVE");
+      await waits(5);
+      const said = () => page.locator("main").textContent();
+      await expect.poll(said, PATIENCE).toContain("6 events or reads of live");
       await page.getByRole("button", { name: "Pause" }).click();
       await expect
         .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
@@ -102,8 +103,8 @@ describe.skipIf(findChromium() === undefined)("in a browser (not run: no chromiu
         .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
         .toContain("Not updating: the server answers 502");
       await page.unroute("**/ops");
-      await decide("ORD-LATER");
-      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LATER");
+      await waits(3);
+      await expect.poll(said, PATIENCE).toContain("9 events or reads of live");
       await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● Updated");
       expect(troubles.filter((trouble) => !trouble.includes("status of 502"))).toEqual([]);
     } finally {
