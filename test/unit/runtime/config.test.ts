@@ -672,7 +672,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       events,
       statuses: ["picked_up"],
       fields: "thin",
-      ordered: true,
       rate: 5,
       paused: true,
     });
@@ -685,7 +684,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: null,
         statuses: null,
         fields: "redacted",
-        ordered: false,
         rate: null,
         paused: false,
       },
@@ -697,7 +695,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: events,
         statuses: ["picked_up"],
         fields: "thin",
-        ordered: true,
         rate: 5,
         paused: true,
       },
