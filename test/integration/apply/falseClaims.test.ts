@@ -1,16 +1,14 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const MILLI = 1_000_000n;
@@ -35,13 +33,8 @@ async function rest(pool: Pool): Promise<void> {
 
 /** A provider with four orders that are two hours old, and a mirror that polls it. */
 async function startWorld({ marginSeconds = 3 }: { marginSeconds?: number } = {}) {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  await addSource(pool, "live");
+  const { pool, apply } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000, ends: onTestFinished });
   const provider = makeMemoryProvider();
-  const apply = makeLiveApply(pool);
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
   // The last known orders are read again with whatever is to be proved.
   for (const reference of ["N1", "N2", "N3"]) provider.put(reference, OLD + 40n * MINUTE);

@@ -33,7 +33,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServers.ts";
+import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
@@ -62,7 +62,7 @@ interface Options {
   readonly wanted?: Partial<Wanted>;
 }
 
-const servers = useQueueServers();
+const servers = await openQueueServers();
 let pool: Pool;
 let number = 0;
 const closes: (() => Promise<unknown>)[] = [];

@@ -1,16 +1,14 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { PollerClosedError } from "../../../src/poll/poller.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 
 const WAIT = { timeout: 100_000, interval: 50 };
 const DAY = 86_400;
@@ -18,11 +16,11 @@ const floor = (instant: bigint) => (instant / 10n ** 9n) * 10n ** 9n;
 const daysAgo = (days: number) => floor(secondsAgo(days * DAY));
 
 async function startWorld(more: Partial<PollDeps> = {}) {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  await addSource(pool, "live");
+  const { database, pool } = await openLiveMirror({
+    max: 6,
+    statementTimeoutMs: 10_000,
+    ends: onTestFinished,
+  });
   const provider = makeMemoryProvider();
   const startPoller = (own: Partial<PollDeps> = {}) => {
     const poller = makeLivePoller({

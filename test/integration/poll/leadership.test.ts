@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { makeLeadership } from "../../../src/poll/leadership.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
@@ -13,16 +10,7 @@ const NAME = "poll:live";
 /** Longer than any of these tests by the database's real clock. */
 const TTL_MS = 60_000;
 
-let database: TestDatabase;
-let pool: Pool;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 30_000 });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { pool } = await openTestDatabase({ statementTimeoutMs: 30_000 });
 beforeEach(() => pool.query(emptying("leases")));
 
 const acquire = (holder: string) => acquireLease(pool, { name: NAME, holder, ttlMs: TTL_MS });

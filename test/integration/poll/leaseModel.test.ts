@@ -1,30 +1,16 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { inTransaction } from "../../../src/database/transaction.ts";
 import { commitHead } from "../../../src/poll/coverage.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { addSource } from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const NAME = "poll:live";
 const TTL = { ttlMs: 60_000 };
 
-let database: TestDatabase;
-let pool: Pool;
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 2, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { pool } = await openLiveMirror({ max: 2, statementTimeoutMs: 10_000 });
 
 /** The lease's contract: at most one holder, each acquisition has a greater number, and an expired lease is free. */
 interface Model {

@@ -1,21 +1,16 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import { makePool } from "../../../src/database/database.ts";
 import { makePoller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 
 it("stops polling while paused, and resumes where it left off", async () => {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  await addSource(pool, "live");
+  const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000, ends: onTestFinished });
   await addSource(pool, "other");
   const startPoller = (sourceId: string) => {
     const provider = makeMemoryProvider();

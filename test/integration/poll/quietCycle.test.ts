@@ -1,15 +1,12 @@
 import pg from "pg";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { addSource } from "../../support/mirror/orders.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 
 /** Begins the cycle, commits the window without orders, ends the cycle; facts. */
 const OF_QUIET_CYCLE = [
@@ -22,15 +19,12 @@ const OF_PROOF = /reproved as \(/;
 /** Sent from time to time, in any cycle. */
 const OF_LEASE = /^update mirror\.leases/;
 
-let database: TestDatabase;
 let pool: Pool;
 let provider: MemoryProvider;
 let poller: Poller;
 
 beforeEach(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  await addSource(pool, "live");
+  ({ pool } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000, ends: onTestFinished }));
   provider = makeMemoryProvider();
   poller = makeLivePoller({
     client: provider,
@@ -39,11 +33,7 @@ beforeEach(async () => {
     backfillSince: "P3D",
     webhooksConfigured: true,
   });
-  return async () => {
-    await poller.close();
-    await pool.end();
-    await database.drop();
-  };
+  onTestFinished(() => poller.close());
 });
 
 const one = async <Row>(text: string): Promise<Row> => (await pool.query(text)).rows[0] as Row;

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { NANOS_PER_SECOND } from "../../../src/domain/order/instant.ts";
 import { makeListPage } from "../../../src/poll/windows.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { hangUp, makeHastyClient, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 
-let provider: ScriptedProvider;
-beforeAll(async () => {
-  provider = await startScriptedProvider();
-});
+const provider = await startScriptedProvider();
 afterAll(() => provider.close());
 
 it.each([

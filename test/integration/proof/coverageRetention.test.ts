@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import {
@@ -9,15 +9,12 @@ import {
   startRequest,
 } from "../../../src/poll/periodRequests.sql.ts";
 import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
 import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -26,21 +23,11 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const SOURCES = ["whole", "thinned"] as const;
 const HOUR = 3_600_000_000_000n;
 
-let database: TestDatabase;
-let pool: Pool;
+const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
+for (const sourceId of SOURCES) await addSource(pool, sourceId);
 let lease: Lease;
 /** Ten days ago in whole hours, so that the week of the figures begins in the middle. */
 let start: bigint;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
-  for (const sourceId of SOURCES) await addSource(pool, sourceId);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
 
 async function beginAnew(historyHour = 0): Promise<void> {
   await pool.query(emptying("leases poll_state coverage period_requests retention_walks"));

@@ -1,30 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { COUNT_MAX, readStandings } from "../../../src/health/standing.sql.ts";
 import { endCycle } from "../../../src/poll/pollState.sql.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-let database: TestDatabase;
-let pool: Pool;
-let lease: Lease;
-
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 20_000 });
-  await addSource(pool, "live");
-  await addSource(pool, "test", "test");
-  lease = (await acquireLease(pool, { name: "poll:live", holder: "host:1", ttlMs: 600_000 }))!;
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
+const { pool } = await openLiveMirror({ max: 2 });
+await addSource(pool, "test", "test");
+const lease = (await acquireLease(pool, { name: "poll:live", holder: "host:1", ttlMs: 600_000 }))!;
 beforeEach(async () => {
   await pool.query(emptying("poll_state quarantine pending refetches"));
 });

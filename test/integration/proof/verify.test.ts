@@ -1,14 +1,12 @@
 import { expect, it, onTestFinished } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { makePool } from "../../../src/database/database.ts";
 import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR = 3_600;
@@ -17,13 +15,12 @@ const OLD = hoursAgo(30);
 
 /** A provider with orders A to F, changed an hour apart, and a mirror that differs in four ways. */
 async function startWorld() {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
-  onTestFinished(() => pool.end());
-  await addSource(pool, "live");
+  const { database, pool, apply } = await openLiveMirror({
+    max: 6,
+    statementTimeoutMs: 10_000,
+    ends: onTestFinished,
+  });
   const provider = makeMemoryProvider();
-  const apply = makeLiveApply(pool);
   const mirror = (reference: string, updatedAt: bigint, more: Record<string, unknown> = {}) =>
     apply.applyReads({
       sourceId: "live",

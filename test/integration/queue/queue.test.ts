@@ -8,14 +8,14 @@ import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
-import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServers.ts";
+import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
 import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../../support/programs/doomedWorker.ts");
 
-const servers = useQueueServers();
+const servers = await openQueueServers();
 
 describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   const redisUrls = () => servers.redisUrls(backend);

@@ -6,9 +6,13 @@ import { makeTestDatabase } from "../servers/database.ts";
 import { makeLiveApply } from "./liveApply.ts";
 import { addSource } from "./orders.ts";
 
-/** A migrated database for this test file with the source `live`, closed after the file's tests. */
-export function openLiveMirror({ max = 4, statementTimeoutMs = 20_000 } = {}) {
-  return open((url) => makePool({ url, purpose: "test", max, statementTimeoutMs }));
+/** A migrated database with the source `live`; closed after the file's tests, or at the end of one with `onTestFinished`. */
+export function openLiveMirror({
+  max = 4,
+  statementTimeoutMs = 20_000,
+  ends = afterAll as (close: () => Promise<void>) => void,
+} = {}) {
+  return open((url) => makePool({ url, purpose: "test", max, statementTimeoutMs }), ends);
 }
 
 /** The same, with the pool that the worker and the poller have. */
@@ -19,10 +23,10 @@ export function openAppliedMirror() {
   });
 }
 
-async function open(openPool: (url: string) => Pool) {
+async function open(openPool: (url: string) => Pool, ends: (close: () => Promise<void>) => void = afterAll) {
   const database = await makeTestDatabase();
   const pool = openPool(database.url);
-  afterAll(async () => {
+  ends(async () => {
     await pool.end();
     await database.drop();
   });

@@ -10,10 +10,10 @@ it("escapes text in content and attributes, and keeps markup", () => {
   );
 });
 
-it("writes a list of pieces in sequence", () => {
+it("writes a list of pieces in sequence, and nothing for null", () => {
   const pieces = [html`<i>${"a"}</i>`, html`<i>${"<"}</i>`];
   expect(html`<b>${pieces}</b>`.markup).toBe("<b><i>a</i><i>&lt;</i></b>");
-  expect(html`${[]}`.markup).toBe("");
+  expect(html`${[]}${null}`.markup).toBe("");
 });
 
 it("prevents text from breaking out", () => {

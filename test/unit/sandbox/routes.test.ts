@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { html } from "../../../src/runtime/http/html.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint } from "../../../src/wire/endpoints.ts";
 
 describe("paths", () => {
@@ -22,15 +21,5 @@ describe("paths", () => {
     expect(name("PUT", "/v1/orders")).toBeUndefined();
     expect(matchEndpoint(endpoints, "PUT", "/v1/orders").methods).toEqual(["POST", "GET"]);
     expect(matchEndpoint(endpoints, "GET", "/v2/orders").methods).toEqual([]);
-  });
-});
-
-describe("HTML", () => {
-  it("escapes text in content and attributes, keeps HTML, joins lists and omits null", () => {
-    const text = `<a href="x" title='y'>&`;
-    expect(html`<p title="${text}">${text}${null}${[html`<b>${1}</b>`, "&"]}</p>`.markup).toBe(
-      '<p title="&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;">' +
-        "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;<b>1</b>&amp;</p>",
-    );
   });
 });
