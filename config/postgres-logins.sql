@@ -25,8 +25,6 @@ create role order_mirror_reader nologin;
 create role mirror_web login password :'web_password' in role order_mirror_web;
 create role mirror_worker login password :'worker_password' in role order_mirror_worker, order_mirror_retention;
 create role mirror_poller login password :'poller_password' in role order_mirror_poller;
--- The worker ends reports that run for too long.
-grant pg_signal_backend, pg_read_all_stats to mirror_worker;
 
 -- The limits of a reader; mirror.admit_reader sets them for each login, because settings are not inherited.
 alter role order_mirror_reader set default_transaction_read_only = on;

@@ -14,7 +14,6 @@
 --
 --   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it forwarded
 --   grant order_mirror_retention to mirror_worker;                   -- removes what is old
---   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
 --   call mirror.admit_reader('login');                                 -- a reporting tool
 --   call mirror.admit_reader('login', 'source');                       -- one that reads this source only
 --

@@ -13,8 +13,6 @@ import type { Step } from "./migrations.ts";
 const ROLES_FILE = fileURLToPath(new URL("../../config/postgres-roles.sql", import.meta.url));
 /** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_003;
-/** The worker ends reports that run too long. */
-const TO_END_LONG_READS = ["pg_signal_backend", "pg_read_all_stats"];
 
 /** The group roles of config/postgres-roles.sql. */
 export const ALL_GROUPS = [
@@ -123,7 +121,6 @@ export async function prepareLogin(
 ): Promise<string> {
   const url = new URL(ownerUrl);
   const password = createHmac("sha256", decodeURIComponent(url.password)).update(name).digest("base64url");
-  const granted = groups.includes("order_mirror_worker") ? [...groups, ...TO_END_LONG_READS] : groups;
   const login = pg.escapeIdentifier(name);
   await withClient(ownerUrl, async (client) => {
     await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
@@ -131,7 +128,7 @@ export async function prepareLogin(
     await client.query(
       `${rowCount === 0 ? "create" : "alter"} role ${login} login password ${pg.escapeLiteral(password)}`,
     );
-    await client.query(`grant ${granted.map((group) => pg.escapeIdentifier(group)).join(", ")} to ${login}`);
+    await client.query(`grant ${groups.map((group) => pg.escapeIdentifier(group)).join(", ")} to ${login}`);
     await closeOtherDatabases(client);
   });
   url.username = name;

@@ -1,7 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import { acquireLease, renewLease } from "../database/leases.sql.ts";
-import { endLongReads } from "../database/longReads.sql.ts";
 import {
   removeChanges,
   removeCoverage,
@@ -26,13 +25,10 @@ import type { RoleDeps } from "./role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
 /**
- * These leases are never released: one worker per interval checks long reads, and one removes old rows. A pass of
- * removal renews its lease with each step, so the next pass starts this long after its end.
+ * The lease is never released: one worker per interval removes old rows. A pass renews it with each step, so the next
+ * pass starts this long after its end.
  */
-const READS_TURN_MS = 20_000;
-const RETENTION_TURN_MS = 3_600_000;
-/** Longer than any limit of a reader's role, and shorter than what keeps a server from cleaning up. */
-const READ_SECONDS_MAX = 900;
+const TURN_MS = 3_600_000;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
 /** Long enough to explain a message that was given up after three days. */
@@ -47,19 +43,16 @@ const AGAIN_STEPS_MAX = 10;
 
 const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_000 };
 
-/** Ends reports that run too long, and removes what is older than configured. */
+/** Removes what is older than configured. */
 export function startRetention(deps: RoleDeps): void {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, RETENTION_POOL);
   const rules = listRules(config);
-  const watchReads = makeReadWatch(logger);
 
   async function takeTurns(signal: AbortSignal): Promise<void> {
-    if (await acquireLease(pool, { name: "long reads", holder: HOLDER, ttlMs: READS_TURN_MS }))
-      watchReads(await endLongReads(pool, READ_SECONDS_MAX));
-    const lease = await acquireLease(pool, { name: "retention", holder: HOLDER, ttlMs: RETENTION_TURN_MS });
+    const lease = await acquireLease(pool, { name: "retention", holder: HOLDER, ttlMs: TURN_MS });
     if (lease === undefined) return;
-    const renew = () => renewLease(pool, lease, { ttlMs: RETENTION_TURN_MS });
+    const renew = () => renewLease(pool, lease, { ttlMs: TURN_MS });
     for (const { keptFor, ...rule } of rules)
       await removeOld(
         { pool, clock, logger, signal, renew },
@@ -132,17 +125,4 @@ export async function removeOld(
   }
   if (removed > 0) logger.info({ what, rows: removed }, "removed what was kept long enough");
   return { removed, looked };
-}
-
-function makeReadWatch(logger: Logger) {
-  let logged = false;
-  return ({ ended, permitted }: { ended: number; permitted: boolean }): void => {
-    if (ended > 0)
-      logger.warn({ sessions: ended, seconds: READ_SECONDS_MAX }, "ended reports that ran for too long");
-    if (permitted || logged) return;
-    logged = true;
-    logger.warn(
-      "reports that run for too long cannot be ended: grant pg_signal_backend and pg_read_all_stats to the role of DATABASE_URL",
-    );
-  };
 }

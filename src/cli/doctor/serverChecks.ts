@@ -1,6 +1,5 @@
 import { listLostSettings, readLogin } from "../../database/logins.ts";
 import { examineSchema } from "../../database/migrations.ts";
-import { mayWorkersEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "./serverFacts.sql.ts";
 import type { ServerFacts } from "./serverFacts.sql.ts";
 import { ok, problem, warning } from "./check.ts";
@@ -77,12 +76,6 @@ export const readerCheck: Check = {
   name: "reader role",
   async run({ pool, database }) {
     const role = await readReaderRole(pool);
-    if (role === "ready" && !(await mayWorkersEndLongReads(pool))) {
-      const sentence = "Reports that run too long cannot be ended: a session may raise its own limits.";
-      const fix =
-        "Have an administrator run: grant pg_signal_backend, pg_read_all_stats to the worker's login.";
-      return [warning(sentence, fix)];
-    }
     if (role === "ready") return [ok("order_mirror_reader may read the schema reporting, and nothing else.")];
     const what =
       role === "missing"

@@ -71,7 +71,6 @@ async function makeRoleLogins(): Promise<RoleLogins> {
   }
   await administer(`create role mirror_reader login password '${PASSWORD}' in role order_mirror_reader`);
   await administer("grant order_mirror_retention to mirror_worker");
-  await administer("grant pg_signal_backend, pg_read_all_stats to mirror_worker");
 
   const readEntries = async (who: ProcessName) => {
     const log = await server.readLog();

@@ -3,7 +3,6 @@ import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vite
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { examine } from "../../../src/cli/doctor/check.ts";
 import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
-import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
@@ -244,22 +243,6 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([
       expect.stringMatching(/^reader role: .*order_mirror_reader is missing.*→ psql .*prepare_reader/),
     ]);
-  });
-
-  it("asks of the worker's login, and of no other one, that it may end long reports", async () => {
-    await pool.query("create role other login password 'secret'; grant order_mirror_reader to other");
-    const others = new URL(postgres.url);
-    [others.username, others.password] = ["other", "secret"];
-    const other = makePool({ url: others.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-    onTestFinished(() => other.end());
-    const patient = { pool: other, database: { embedded: false } } as unknown as Patient;
-    const judge = async () => (await readerCheck.run(patient, AbortSignal.timeout(10_000)))[0]?.level;
-    await pool.query(
-      "create role order_mirror_worker; create role its_worker login in role order_mirror_worker",
-    );
-    expect(await judge()).toBe("warning");
-    await pool.query("grant pg_signal_backend, pg_read_all_stats to its_worker");
-    expect(await judge()).toBe("ok");
   });
 
   it("reports a database that is unreachable or does not exist, and then runs no other check", async () => {

@@ -1,9 +1,5 @@
-import pg from "pg";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import type { Patient } from "../../../src/cli/doctor/check.ts";
-import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
-import { endLongReads } from "../../../src/database/longReads.sql.ts";
 import {
   removeChanges,
   removeEvents,
@@ -17,14 +13,13 @@ import {
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
+const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 
 await addSource(pool, "live");
 await addSource(pool, "test");
@@ -189,85 +184,5 @@ describe("retention removes old rows", () => {
         (error: unknown) => (error as { status?: number }).status,
       );
     expect(await Promise.all(readers.map(read))).toEqual([410, 410, 410, "read"]);
-  });
-});
-
-describe("a statement of a reader that runs for too long", () => {
-  const LOGIN = `reader_${process.pid}`;
-  const clients: pg.Client[] = [];
-
-  beforeAll(async () => {
-    await pool.query(`create role ${LOGIN} login password 'secret'`);
-    await pool.query(`call mirror.admit_reader('${LOGIN}')`);
-  });
-  afterAll(async () => {
-    await Promise.allSettled(clients.map((client) => client.end()));
-    await pool.query(`drop owned by ${LOGIN}`);
-    await pool.query(`drop role ${LOGIN}`);
-  });
-
-  async function connect(user?: string): Promise<pg.Client> {
-    const url = new URL(database.url);
-    if (user !== undefined) Object.assign(url, { username: user, password: "secret" });
-    const client = new pg.Client({ connectionString: url.href });
-    client.on("error", () => undefined);
-    await client.connect();
-    clients.push(client);
-    return client;
-  }
-  /** A statement that would run until long after the test. */
-  async function runForLong(client: pg.Client): Promise<string> {
-    await client.query("set statement_timeout = 0");
-    return client.query("select pg_sleep(300)").then(
-      () => "finished",
-      (error: unknown) => (error instanceof Error ? error.message : "failed"),
-    );
-  }
-  const running = async () =>
-    (
-      await pool.query<{ usename: string }>(
-        "select usename from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(300)' and state = 'active'",
-      )
-    ).rows.length;
-
-  it("is ended even when its session has removed its limits, and others continue", async () => {
-    const reader = await connect(LOGIN);
-    const owner = await connect();
-    let ended: string | undefined;
-    void runForLong(reader).then((ending) => (ended = ending));
-    void runForLong(owner);
-    await vi.waitFor(async () => expect(await running()).toBe(2), 60_000);
-    expect(await endLongReads(pool, 900)).toEqual({ ended: 0, permitted: true });
-    expect(ended).toBeUndefined();
-    await vi.waitFor(async () => expect(await endLongReads(pool, 0.2)).toMatchObject({ ended: 1 }), 60_000);
-    await vi.waitFor(() => expect(ended).toMatch(/terminat/), 60_000);
-    expect(await running()).toBe(1);
-    await pool.query("select pg_terminate_backend($1)", [
-      (owner as unknown as { processID: number }).processID,
-    ]);
-  });
-
-  it("is ended by a permitted role that is not a superuser, and left alone without the permission", async () => {
-    const account = `retention_${process.pid}`;
-    await pool.query(`create role ${account} login password 'secret'`);
-    const connection = await connect(account);
-    const asRetention = asPool(connection);
-    let ended: string | undefined;
-    void runForLong(await connect(LOGIN)).then((ending) => (ended = ending));
-    await vi.waitFor(async () => expect(await running()).toBe(1), 60_000);
-    expect(await endLongReads(asRetention, 0)).toEqual({ ended: 0, permitted: false });
-    await pool.query(`grant order_mirror_reader to ${account}`);
-    const patient = { pool: asRetention, database: { embedded: false } } as unknown as Patient;
-    const examine = () => readerCheck.run(patient, new AbortController().signal);
-    expect(await examine()).toMatchObject([{ level: "warning" }]);
-    await pool.query(`grant pg_signal_backend, pg_read_all_stats to ${account}`);
-    await vi.waitFor(
-      async () => expect(await endLongReads(asRetention, 0.1)).toEqual({ ended: 1, permitted: true }),
-      60_000,
-    );
-    expect(await examine()).toMatchObject([{ level: "ok" }]);
-    await vi.waitFor(() => expect(ended).toMatch(/terminat/), 60_000);
-    await connection.end();
-    await pool.query(`drop role ${account}`);
   });
 });
