@@ -6,11 +6,7 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { withPool } from "../../database/database.ts";
-import type { Pool } from "../../database/database.ts";
-import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
-import { resolveFilter, parseOrderFilter } from "../../orders/orderQuery.ts";
-import { RefusedRequestError } from "../../wire/refusal.ts";
 import { EXPORT_FORMATS, exportOrders } from "../../orders/exportOrders.ts";
 import type { ExportFormat } from "../../orders/exportOrders.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
@@ -25,8 +21,6 @@ interface Options {
   readonly source?: string;
   readonly since?: Instant;
   readonly until?: Instant;
-  readonly status?: string;
-  readonly branch?: string;
   readonly format: ExportFormat;
   readonly output?: string;
   readonly json?: boolean;
@@ -42,8 +36,6 @@ export function register(program: Command): void {
     .option("--source <id>", "the source; required if there are several")
     .option("--since <when>", "updatedAt at or after this, such as 7d or 2026-11-21", parseWhen)
     .option("--until <when>", "updatedAt before this", parseWhen)
-    .option("--status <status>", "with this status")
-    .option("--branch <name>", "of this branch: its reference or id")
     .addOption(new Option("--format <format>", "output format").choices(EXPORT_FORMATS).default("csv"))
     .option("--output <file>", "write to this file, which appears only when complete; default: stdout")
     .option("--json", "print a JSON summary of the export; requires --output")
@@ -65,16 +57,17 @@ function assertPossible({ since, until, json, output }: Options): void {
 }
 
 async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promise<void> {
-  const { output, json, format } = options;
-  const filter = await readFilter(pool, options);
+  const { output, json, format, since, until } = options;
+  const sourceId = await chooseSource(pool, options.source);
+  const filter = { sourceId, updatedSince: since, updatedUntil: until };
   const startedMs = systemClock.monotonicMs();
   // Before the orders are read: they have every change before it.
-  const freshness = await selectFreshness(pool, filter.sourceId);
+  const freshness = await selectFreshness(pool, sourceId);
   const safeThrough = freshness === undefined ? null : formatInstant(freshness.safeThrough, 0);
   const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
   await withPool(poolOptions, (exportPool) =>
     runUntilInterrupted(async (signal) => {
-      const action = { action: "export", sourceId: filter.sourceId, target: describeExport(options) };
+      const action = { action: "export", sourceId, target: describeExport(options) };
       const write = (out: Writable) =>
         audited(pool, action, () => exportOrders({ pool: exportPool, format, filter, out, signal }), Number);
       const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
@@ -94,34 +87,11 @@ async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promi
   );
 }
 
-/** Names of the filters in use, without their values: a branch could contain a person's name. */
-function describeExport({ format, ...options }: Options): string {
-  const used = (["since", "until", "status", "branch"] as const).filter(
-    (name) => options[name] !== undefined,
-  );
+/** The bounds in use, without their values. */
+function describeExport({ format, since, until }: Options): string {
+  const bounds = Object.entries({ since, until });
+  const used = bounds.flatMap(([name, bound]) => (bound === undefined ? [] : name));
   return `${format}, ${used.length === 0 ? "all orders" : used.join(", ")}`;
-}
-
-async function readFilter(
-  pool: Pool,
-  { source, since, until, status, branch }: Options,
-): Promise<OrderFilter> {
-  const isPeriod = since !== undefined || until !== undefined;
-  const wanted = {
-    ...(isPeriod && {
-      updatedSince: formatInstant(since ?? 0n),
-      updatedUntil: formatInstant(until ?? systemClock.now()),
-    }),
-    ...(status !== undefined && { status }),
-    ...(branch !== undefined && { branch }),
-  };
-  const sourceId = await chooseSource(pool, source);
-  try {
-    return await resolveFilter(pool, { sourceId, asked: parseOrderFilter(new URLSearchParams(wanted)) });
-  } catch (error) {
-    if (!(error instanceof RefusedRequestError)) throw error;
-    throw new ConfigurationError(error.message, { fix: "See order-mirror export --help." });
-  }
 }
 
 class ExportFailedError extends OrderMirrorError {

@@ -36,10 +36,7 @@ it.each<[string[], object]>([
   [["refetch", "R1"], { action: "refetch", target: "R1", affected: 1 }],
   [["source", "pause", "live"], { action: "pause", target: "source live", affected: 1 }],
   [["source", "resume", "live"], { action: "resume", target: "source live", affected: 1 }],
-  [
-    ["export", "--since", "P1D", "--status", "created"],
-    { action: "export", target: "csv, since, status", affected: 0 },
-  ],
+  [["export", "--since", "P1D"], { action: "export", target: "csv, since", affected: 0 }],
   [
     ["replay", "--quarantine", "--yes"],
     {
