@@ -5,7 +5,6 @@ create table mirror.webhook_calls (
   minute    timestamptz not null,
   outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'wrong_time', 'not_stored', 'no_secret', 'other')),
   calls     bigint not null,
-  slow      bigint not null,
   last_at   timestamptz not null,
   primary key (source_id, minute, outcome)
 );

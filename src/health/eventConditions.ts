@@ -8,8 +8,6 @@ import { commandOn } from "../domain/shellWord.ts";
 const REFUSED_MIN = 3;
 const WRONG_SIGNATURES_MAX = 20;
 const LOSS_RATE_MAX = 0.01;
-const SLOW_RATE_MAX = 0.01;
-const SLOW_MIN = 3;
 const LATE_RATE_MAX = 0.1;
 const LATE_MIN = 5;
 /** One or two may be events of a change that the provider took back. */
@@ -160,17 +158,6 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     since: ({ firstNotStoredAt }) => firstNotStoredAt,
     cause: ({ sourceId, notStored }) =>
       `${describeCount(notStored, "webhook call")} of ${sourceId} could not be stored.`,
-  }),
-  perSource({
-    name: "OrderMirrorSlowAnswers",
-    severity: "warning",
-    area: "events",
-    measures: "one webhook call in a hundred takes longer than a second to answer",
-    remedy: "Commits to Postgres are slow: check its disk and its other load.",
-    page: "/ops/slow",
-    holds: ({ calls, slowCalls }) => slowCalls >= SLOW_MIN && slowCalls > SLOW_RATE_MAX * calls,
-    cause: ({ sourceId, calls, slowCalls }) =>
-      `${slowCalls} of ${describeCount(calls, "webhook call")} of ${sourceId} took longer than a second to answer.`,
   }),
   perSource({
     name: "OrderMirrorEventsStopped",

@@ -112,10 +112,7 @@ export interface Standing {
    * now.
    */
   readonly foundSinceRefused: number;
-  /** Calls to the webhook address in the last 10 minutes. */
-  readonly calls: number;
-  readonly slowCalls: number;
-  /** Whose signature did not verify; `wrongTimes` of them because of the time of signing. */
+  /** Calls of the last 10 minutes whose signature did not verify; `wrongTimes` of them because of the time of signing. */
   readonly wrongSignatures: number;
   readonly wrongTimes: number;
   readonly firstWrongSignatureAt: Instant | null;
@@ -191,7 +188,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   refused.calls as "refusedSinceLastEvent", refused.wrong_times as "wrongTimesSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
   (select count(*)::int from (select from mirror.unannounced_changes u where u.source_id = s.source_id
     and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late' limit ${FOUND_MAX}) found) as "foundSinceRefused",
-  recent.calls, recent.slow as "slowCalls", recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
+  recent.refused as "wrongSignatures", recent.wrong_times as "wrongTimes",
   mirror.nanos_of(recent.first_refused) as "firstWrongSignatureAt",
   recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt",
   recent.no_secret as "withoutSecret", mirror.nanos_of(recent.first_no_secret) as "firstWithoutSecretAt"
@@ -263,8 +260,7 @@ cross join lateral (
     and w.last_at > coalesce(event.last_at, '-infinity')
 ) refused
 cross join lateral (
-  select coalesce(sum(calls), 0)::int as calls, coalesce(sum(slow), 0)::int as slow,
-    coalesce(sum(calls) filter (where outcome in ('wrong_signature', 'wrong_time')), 0)::int as refused,
+  select coalesce(sum(calls) filter (where outcome in ('wrong_signature', 'wrong_time')), 0)::int as refused,
     coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times,
     min(minute) filter (where outcome in ('wrong_signature', 'wrong_time')) as first_refused,
     case when max(last_at) filter (where outcome = 'not_stored') > clock_timestamp() - interval '1 minute'

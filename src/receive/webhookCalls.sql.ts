@@ -13,28 +13,26 @@ export interface CallCount {
   readonly sourceId: string;
   readonly outcome: CallOutcome;
   readonly calls: number;
-  readonly slow: number;
 }
 
 /** Adds calls of the webhook addresses to those of this minute, and drops what is older than two days. */
 export async function recordCalls(pool: Pool, counts: readonly CallCount[]): Promise<void> {
   await pool.query(
     `with counted as (
-       select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) as c (source_id, outcome, calls, slow)
+       select * from unnest($1::text[], $2::text[], $3::bigint[]) as c (source_id, outcome, calls)
      ), forgotten as (
        delete from mirror.webhook_calls w using counted
        where w.source_id = counted.source_id and w.minute < clock_timestamp() - interval '2 days'
      )
-     insert into mirror.webhook_calls as w (source_id, minute, outcome, calls, slow, last_at)
-     select source_id, date_trunc('minute', clock_timestamp()), outcome, calls, slow, clock_timestamp()
+     insert into mirror.webhook_calls as w (source_id, minute, outcome, calls, last_at)
+     select source_id, date_trunc('minute', clock_timestamp()), outcome, calls, clock_timestamp()
      from counted join mirror.sources using (source_id) order by source_id, outcome
      on conflict (source_id, minute, outcome) do update set
-       calls = w.calls + excluded.calls, slow = w.slow + excluded.slow, last_at = excluded.last_at`,
+       calls = w.calls + excluded.calls, last_at = excluded.last_at`,
     [
       counts.map(({ sourceId }) => sourceId),
       counts.map(({ outcome }) => outcome),
       counts.map(({ calls }) => calls),
-      counts.map(({ slow }) => slow),
     ],
   );
 }

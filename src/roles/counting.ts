@@ -11,8 +11,6 @@ import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { RoleDeps } from "./role.ts";
 
 const CALLS_FLUSH_EVERY_MS = 5_000;
-/** Senders give up after a few seconds, some sooner. */
-const SLOW_MS = 1_000;
 
 const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], CallOutcome>>> = {
   received: "accepted",
@@ -36,18 +34,16 @@ export function makeCallCounter(
   const tally = makeTally<CallCount>({
     keyOf: ({ sourceId, outcome }) => `${sourceId} ${outcome}`,
     // A literal, not a spread, which is three times as slow: this runs for each call.
-    join: ({ sourceId, outcome, calls, slow }, count) => ({
+    join: ({ sourceId, outcome, calls }, count) => ({
       sourceId,
       outcome,
       calls: calls + count.calls,
-      slow: slow + count.slow,
     }),
     write: (counts) => recordCalls(pool, counts),
   });
   saveTally(deps, { name: "webhook calls", everyMs: CALLS_FLUSH_EVERY_MS, flush: tally.flush });
-  return ({ sourceId, outcome, reason, durationMs }) => {
-    const slow = durationMs > SLOW_MS ? 1 : 0;
-    tally.add({ sourceId, outcome: nameOutcome(outcome, reason), calls: 1, slow });
+  return ({ sourceId, outcome, reason }) => {
+    tally.add({ sourceId, outcome: nameOutcome(outcome, reason), calls: 1 });
   };
 }
 

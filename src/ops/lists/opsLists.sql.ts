@@ -152,7 +152,6 @@ export const CALLS: List = {
     SOURCE,
     { title: "Outcome", select: ["outcome"], show: (outcome: string) => OUTCOMES[outcome] ?? outcome },
     count("Calls", "calls"),
-    count("Slower than 1 s", "slow"),
   ],
   keys: { minute: "timestamptz", source_id: "text", outcome: "text" },
   from: ({ condition, order }) =>

@@ -34,7 +34,6 @@ const PLACES: Readonly<Record<Area, string>> = {
 const PLACES_OF: Readonly<Record<string, string>> = {
   OrderMirrorEventsRefused: OURS,
   OrderMirrorNoSecret: OURS,
-  OrderMirrorSlowAnswers: OURS,
   OrderMirrorListIncomplete: PROVIDERS,
   OrderMirrorProviderAway: "At the provider, or on the way to it",
   OrderMirrorKeyRefused: BETWEEN,

@@ -70,8 +70,6 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     wrongTimesSinceLastEvent: 0,
     firstRefusedAt: null,
     foundSinceRefused: 0,
-    calls: 50,
-    slowCalls: 0,
     wrongSignatures: 0,
     wrongTimes: 0,
     firstWrongSignatureAt: null,

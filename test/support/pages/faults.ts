@@ -24,9 +24,9 @@ const failing = (trouble: string, since: string) =>
   poll(
     `last_error = 'GET /v1/orders failed', trouble = '${trouble}', failing_since = now() - interval '${since}'`,
   );
-export const calls = (outcome: string, count: number, slow = 0) => `
+export const calls = (outcome: string, count: number) => `
   insert into mirror.webhook_calls values
-    ('live', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, ${slow}, now());`;
+    ('live', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, now());`;
 const delivery = (state: string) => `
   insert into mirror.outgoing_endpoints (endpoint_id, failures_in_row) values ('erp', ${state === "dead" ? 0 : 4});
   insert into mirror.outgoing_deliveries
@@ -86,7 +86,6 @@ export const FAULTS: readonly (readonly [
   ],
   ["BadSignatures", "warning", calls("wrong_signature", 21)],
   ["EventsRefused", "critical", calls("not_stored", 1)],
-  ["SlowAnswers", "warning", calls("accepted", 100, 5)],
   ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],
   ["EventsLost", "warning", lost(2, "20 minutes")],
   ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],

@@ -91,8 +91,6 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
     { notStored: 1, firstNotStoredAt: ago(119) },
     { notStored: 1, firstNotStoredAt: ago(120) },
   ],
-  ["OrderMirrorSlowAnswers", { calls: 300, slowCalls: 3 }, { calls: 299, slowCalls: 3 }],
-  ["OrderMirrorSlowAnswers", { calls: 10, slowCalls: 2 }, { calls: 10, slowCalls: 3 }],
   [
     "OrderMirrorEventsStopped",
     { lostSinceLastEvent: 2, firstLostSinceLastEventAt: ago(9) },
