@@ -4,11 +4,9 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { serve, serveAt } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
@@ -97,8 +95,7 @@ afterAll(async () => {
 
 async function see(...orders: OrderSketch[]): Promise<void> {
   const { pool } = database;
-  const modes = new Map([["live", "live"]] as const);
-  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  const apply = makeLiveApply(pool);
   const snapshots = orders.map(makeSnapshot);
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
 }

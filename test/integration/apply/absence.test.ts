@@ -1,9 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import {
   addSource,
@@ -22,8 +20,7 @@ async function makeMirror() {
   onTestFinished(() => database.drop());
   const { pool } = database;
   await addSource(pool, "live");
-  const modes = new Map([["live", "live"]] as const);
-  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  const apply = makeLiveApply(pool);
   const order = { reference: "claimed", updatedAt: at(100) };
   await apply.applyEvents(
     await putIntoInbox(pool, [{ eventId: "evt_1", body: makeEventBody({ id: "evt_1", order }) }]),

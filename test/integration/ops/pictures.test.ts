@@ -21,11 +21,9 @@ import { migrate } from "../../../src/database/migrations.ts";
 import { migrateQueue } from "../../../src/queue/postgresBackend.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";
-import { makeApply } from "../../../src/apply/apply.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 
-const MODES = new Map([["live", "live"]] as const);
 const BRANCHES = ["Centre", "Harbour", "North"] as const;
 const FLEETS = ["Swift Couriers", "Northside Couriers"] as const;
 const STEPS = ["created", "assigned", "picked_up", "delivered"] as const;
@@ -59,12 +57,7 @@ async function fillShop(
       [name.toLowerCase(), name],
     );
   }
-  const { applyEvents, applyReads } = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: MODES,
-  });
+  const { applyEvents, applyReads } = makeLiveApply(pool);
   const latest = new Map<number, ReturnType<typeof sketch>>();
   for (const change of listChanges(endMs)) {
     const { n, step, atMs, isLost } = change;

@@ -1,37 +1,23 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../../src/apply/apply.ts";
-import { makePoller } from "../../../src/poll/poller.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 
 it("stops polling while paused, and resumes where it left off", async () => {
   const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000, ends: onTestFinished });
   await addSource(pool, "other");
   const startPoller = (sourceId: string) => {
     const provider = makeMemoryProvider();
-    const poller = makePoller({
+    const poller = makeLivePoller({
       source: { sourceId },
       client: provider,
       pool,
-      apply: makeApply({
-        events: deliveryEvents,
-        pool,
-        logger: silentLogger,
-        modes: new Map([[sourceId, "live"]]),
-      }),
-      clock: systemClock,
-      logger: silentLogger,
+      apply: makeLiveApply(pool, sourceId),
       intervalSeconds: 0.05,
-      marginSeconds: 2,
       backfillSince: "PT1M",
-      pace: "cycle",
-      holder: "test",
-      rateWindowMs: 0,
     });
     onTestFinished(() => poller.close());
     return { provider, poller };

@@ -1,13 +1,10 @@
-import { makeApply } from "../../../src/apply/apply.ts";
+import { makeLiveApply } from "../mirror/liveApply.ts";
 import { announced } from "../mirror/webhookHours.ts";
 import { instantFromMillis, formatInstant } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../mirror/orders.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
 
 const CUSTOMER = { firstName: "Ada", phone: "+44 20 7946 0000", address: { street: "12 Analytical Row" } };
-const MODES = new Map([["live", "live"]] as const);
 
 /** Seconds before now, as the provider writes times. */
 export const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(Date.now() - seconds * 1_000));
@@ -18,12 +15,7 @@ export const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(D
  */
 export async function fillMirror(pool: Pool): Promise<void> {
   await addSource(pool, "live");
-  const { applyEvents, applyReads } = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: MODES,
-  });
+  const { applyEvents, applyReads } = makeLiveApply(pool);
   const tell = async (id: string, reference: string, status: string, ago: number, customer = CUSTOMER) => {
     const order = { reference, status, updatedAt: secondsAgo(ago), more: { customer } };
     const body = makeEventBody({ id, type: `order.${status}`, order });
@@ -69,12 +61,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
 
 /** An order whose courier arrived and delivered, and that the provider then had as not delivered again. */
 export async function goBack(pool: Pool, reference: string): Promise<void> {
-  const { applyEvents, applyReads } = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: MODES,
-  });
+  const { applyEvents, applyReads } = makeLiveApply(pool);
   for (const [status, ago] of [
     ["created", 900],
     ["arrived_for_pickup", 800],

@@ -1,6 +1,5 @@
 import pg from "pg";
 import { pino } from "pino";
-import { makeApply } from "../../../src/apply/apply.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
@@ -8,8 +7,7 @@ import type { Instant } from "../../../src/domain/order/instant.ts";
 import { makePoller } from "../../../src/poll/poller.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeLiveApply } from "../mirror/liveApply.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../mirror/orders.ts";
 import { makeScheduledProvider } from "../providers/scheduledProvider.ts";
@@ -236,12 +234,7 @@ function makeWorld(lane: {
   const { clock } = lane.time;
   const now = () => clock.now();
   const provider = makeScheduledProvider(clock, lane.make);
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([[sourceId, "live"]]),
-  });
+  const apply = makeLiveApply(pool, sourceId);
   const run = async (text: string) => void (await pool.query(text, [sourceId]));
   const failedTasks: string[] = [];
   const logger = pino(
