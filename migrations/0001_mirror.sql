@@ -17,7 +17,8 @@ create table mirror.sources (
   branches_read_at timestamptz,
   paused_at  timestamptz,
   event_grace interval not null default '5 minutes',
-  removed_position bigint not null default 0
+  removed_position bigint not null default 0,
+  receives_events boolean
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
@@ -26,6 +27,7 @@ comment on column mirror.sources.branches_read_at is 'The list of branches is as
 comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
 comment on column mirror.sources.event_grace is 'How long an event may arrive after the read that found its change before it counts as lost.';
 comment on column mirror.sources.removed_position is 'The last position in the change feed that retention removed: a reader that has not read up to it must start again.';
+comment on column mirror.sources.receives_events is 'Whether web has a webhook secret for the source; false: it is polled only. Null until a web process has started with it.';
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.inbox (

@@ -9,12 +9,6 @@ import type { FirstSeen, Judgement } from "./judge.ts";
 import { probeWrite, readOldestFeedWriter } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 
-/** The configuration of a source that conditions depend on. */
-export interface WatchedSource {
-  readonly sourceId: string;
-  readonly webhookSecrets: readonly unknown[];
-}
-
 export interface HealthDeps {
   readonly pool: Pool;
   readonly clock: Clock;
@@ -22,7 +16,7 @@ export interface HealthDeps {
    * The configured sources: others are not polled and not reported. Empty if the configuration is unknown, as next to a
    * demo; then every source of the database is judged.
    */
-  readonly sources: readonly WatchedSource[];
+  readonly sources: readonly { readonly sourceId: string }[];
   readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
 }
 
@@ -63,11 +57,9 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues } = deps;
   const standings = await readStandings(pool);
   const sources = standings.flatMap((standing) => {
-    const source = deps.sources.find(({ sourceId }) => sourceId === standing.sourceId);
-    if (deps.sources.length > 0 && source === undefined) return [];
-    const configured =
-      source === undefined ? standing.lastEventAt !== null || null : source.webhookSecrets.length > 0;
-    return [{ ...standing, configured }];
+    const isIts = ({ sourceId }: { readonly sourceId: string }) => sourceId === standing.sourceId;
+    if (deps.sources.length > 0 && !deps.sources.some(isIts)) return [];
+    return [{ ...standing, configured: standing.receivesEvents ?? (standing.lastEventAt !== null || null) }];
   });
   return {
     now: standings[0]?.now ?? clock.now(),

@@ -37,14 +37,13 @@ const BRANCHES_EVERY_MS = 180_000;
 
 /** The tasks of a source's leader. */
 export function makeSourceTasks(deps: PollDeps): LeaderTasks {
-  const counting = deps.webhooksConfigured === true ? [makeCountEvents(deps)] : [];
   return makeLeaderTasks(deps, [
     {
       name: "mirror branches",
       everyMs: BRANCHES_EVERY_MS,
       run: (context) => mirrorBranches(deps, context),
     },
-    ...counting,
+    makeCountEvents(deps),
     makeKeepFacts(deps),
     makeAskNightly(deps),
   ]);

@@ -4,7 +4,7 @@ import type { Pool } from "../database/database.ts";
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
 
 /*
- * Counts the hours again in which something may have changed: the present one and the one before, and whatever came since
+ * Counts, for a source that is not polled only, the hours again in which something may have changed: the present one and the one before, and whatever came since
  * the last count, up to a day. Who announced a change is read from the history, and when its event was received from the
  * inbox: while a worker is stopped, events wait for us, and the provider has lost nothing.
  *
@@ -17,7 +17,7 @@ with source as (
   select source_id, created_at, date_trunc('hour', greatest(clock_timestamp() - interval '25 hours',
     least(clock_timestamp() - interval '1 hour', coalesce((
       select max(hour) from mirror.webhook_hours w where w.source_id = s.source_id), created_at)))) as since
-  from mirror.sources s where source_id = $1
+  from mirror.sources s where source_id = $1 and receives_events is not false
 ), announced as (
   select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at, h.seen_at as decided_at
   from source, mirror.history h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id

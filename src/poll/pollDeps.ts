@@ -29,8 +29,6 @@ export interface PollDeps {
   readonly holder: string;
   /** How long a new leader waits, because the previous one may have read just now. Default: as the source promises. */
   readonly rateWindowMs?: number | undefined;
-  /** The source has webhook secrets, so missed events are tracked. Default false. */
-  readonly webhooksConfigured?: boolean | undefined;
   /** How long an event may arrive after the read that found its change before it counts as lost. Default 5 min. */
   readonly eventGraceSeconds?: number | undefined;
   /** Default 15 s. */

@@ -71,7 +71,6 @@ function ofSource({ config, pool, clock, logger }: CommandDeps, source: SourceCo
     marginSeconds: config.pollMarginSeconds,
     backfillSince: config.backfillSince,
     pace: config.pollPace,
-    webhooksConfigured: source.webhookSecrets.length > 0,
     assertOurs: () => assertOurs(pool, source),
   } satisfies Partial<PollDeps>;
 }

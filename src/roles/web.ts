@@ -36,6 +36,7 @@ import { makeBudgets, makeCallCounter } from "./counting.ts";
 import { meterAnswers, meterHealth, meterQueue, meterReceiver } from "./metering.ts";
 import { showOutgoingQueues } from "./outgoing.ts";
 import { assertOwnKey, recordConfiguredSources } from "./recordSources.ts";
+import { recordReceiving } from "../sources/sources.sql.ts";
 import { composeApply, openPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
@@ -73,6 +74,10 @@ export async function openWeb(
   const readPool = openPool(deps, READ_POOL);
   const exportPool = openPool(deps, EXPORT_POOL);
   await recordConfiguredSources(readPool, config);
+  const receives = config.sources.map(
+    (source) => [source.sourceId, source.webhookSecrets.length > 0] as const,
+  );
+  await recordReceiving(readPool, new Map(receives));
   const receiver = await composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const orderWait = makeOrderWait({ pool: readPool, clock });

@@ -48,6 +48,16 @@ export async function recordSources(pool: Pool, sources: readonly SourceRow[]): 
   );
 }
 
+/** Records for each source whether web verifies events of it, for the processes that do not know the secrets. */
+export async function recordReceiving(pool: Pool, receives: ReadonlyMap<string, boolean>): Promise<void> {
+  await pool.query(
+    `update mirror.sources s set receives_events = c.receives
+     from unnest($1::text[], $2::boolean[]) as c (source_id, receives)
+     where s.source_id = c.source_id and s.receives_events is distinct from c.receives`,
+    [[...receives.keys()], [...receives.values()]],
+  );
+}
+
 /**
  * Those of `sources` that are stored with another mode or provider: their orders would mix, so the process must not
  * continue.

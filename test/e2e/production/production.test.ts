@@ -132,8 +132,8 @@ async function readUnit(
 ): Promise<{ args: string[]; env: Record<string, string> }> {
   const unit = await readFile(path.join(UNITS, "order-mirror@.service"), "utf8");
   const dropIn = await readFile(path.join(UNITS, `order-mirror@${name}.service.d/secrets.conf`), "utf8");
-  // Only web verifies.
-  expect([name, dropIn.includes("secrets/webhook-secrets")]).toEqual([name, name === "web"]);
+  // Only web verifies; to the worker they name its source.
+  expect([name, dropIn.includes("secrets/webhook-secrets")]).toEqual([name, name !== "poller"]);
   const settings = await readFile(path.join(ROOT, "deploy/order-mirror.env"), "utf8");
   const [, command = ""] = /^ExecStart=\S+ (.*)$/m.exec(unit) ?? [];
   const [options = "", rest = ""] = command.split("/opt/order-mirror/dist/cli/main.js");

@@ -213,9 +213,9 @@ it("web, worker and poller do their work with the rights of their own roles", as
   // As after a restore on another server: the first process begins a new epoch of the change feed.
   await query("owner", "update mirror.feed set server = '1/1', server_started = 'epoch'");
   const programs: RunningProgram[] = [];
-  // The others work without the key that can order couriers.
+  // The others work without the key that can order couriers, and the poller without the secret that verifies.
   const keyOf = (name: ProcessName) =>
-    name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {};
+    name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox", DELIVERY_LIVE_WEBHOOK_SECRETS: "" } : {};
   const healthPorts = { worker: await findFreePort(), poller: await findFreePort() };
   const healthOf = (name: ProcessName) => (name === "web" ? port : healthPorts[name]);
   for (const name of PROCESSES) {

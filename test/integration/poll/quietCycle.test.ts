@@ -31,7 +31,6 @@ beforeEach(async () => {
     pool,
     intervalSeconds: 0.05,
     backfillSince: "P3D",
-    webhooksConfigured: true,
   });
   onTestFinished(() => poller.close());
 });

@@ -76,7 +76,7 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
     since: formatInstant(sandbox.now() - 20n * HOUR_NANOS),
     until: formatInstant(sandbox.now() - HOUR_NANOS),
   });
-  world.startPoller("only", { webhooksConfigured: true, backfillSince: "P1D" });
+  world.startPoller("only", { backfillSince: "P1D" });
 
   async function run(ms: number): Promise<void> {
     const end = clock.monotonicMs() + ms;

@@ -19,7 +19,7 @@ it("stays within 36 s of the provider while webhooks are off for an hour, and co
     trafficPerMinute: 3,
     webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
   });
-  startPoller("only", { webhooksConfigured: true });
+  startPoller("only");
   const read = async () => ({ ...(await readStandings(pool, "live"))[0]!, configured: true });
 
   async function runUntil(ms: number, look: () => Promise<void> = () => Promise.resolve()): Promise<void> {

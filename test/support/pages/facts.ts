@@ -15,6 +15,7 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     mode: "live",
     baseUrl: "http://127.0.0.1",
     configured: true,
+    receivesEvents: true,
     now: ago(0),
     createdAt: ago(30 * DAY),
     pausedAt: null,

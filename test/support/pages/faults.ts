@@ -12,7 +12,8 @@ const RECORDS =
 export const WELL = `
   ${emptying(RECORDS)};
   delete from mirror.outgoing_endpoints;
-  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, event_grace = '0';
+  update mirror.sources set created_at = now() - interval '30 days', paused_at = null, event_grace = '0',
+    receives_events = true;
   insert into mirror.leases (name, holder, fence, expires_at)
     values ('poll:live', 'host:1', 1, now() + interval '1 hour');
   insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
