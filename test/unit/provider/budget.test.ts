@@ -1,16 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import type { Budget, Permit } from "../../../src/provider/budget.ts";
+import type { Budget, Permit, PolicyName, RateLesson } from "../../../src/provider/budget.ts";
 import { PRIORITIES } from "../../../src/domain/source/orderSource.ts";
 import type { Priority } from "../../../src/domain/source/orderSource.ts";
-import type { PolicyName } from "../../../src/provider/budget.ts";
-import type { RateLesson } from "../../../src/provider/budget.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 import type { SimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const WINDOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
+
+/** A budget with the spec's limits, in a time of its own. */
+function open() {
+  const clock = makeSimulatedClock();
+  return { clock, budget: makeBudget({ clock }) };
+}
 
 interface Sent {
   readonly policy: PolicyName;
@@ -158,8 +162,7 @@ describe("any arrivals of requests", () => {
 
 describe("priorities", () => {
   it("lets a poll overtake a waiting queue of backfills", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const order: string[] = [];
     const ask = (priority: Priority, name: string) =>
       void budget.acquire({ policy: "order-list", priority }).then((permit) => {
@@ -187,8 +190,7 @@ describe("priorities", () => {
   });
 
   it("does not delay other policies behind a refused one, and refetches behind a waiting list read", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     const remaining = [
       { policy: "order-list", remaining: 0, resetMs: 20_000 },
@@ -219,8 +221,7 @@ describe("learning from answers", () => {
       556,
     ],
   ])("waits for %s", async (_, fields, grantedAtMs) => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     permit.learn(lesson(fields));
     permit.release();
@@ -228,8 +229,7 @@ describe("learning from answers", () => {
   });
 
   it("sends nothing of a refused policy before the end of Retry-After, to the millisecond", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     const spentEntry = { policy: "order-list", remaining: 0, resetMs: 1_000 };
     await clock.runUntil(200);
@@ -239,8 +239,7 @@ describe("learning from answers", () => {
   });
 
   it("holds all policies of a refused request when the answer names none", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     expect(permit.learn(lesson({ refusedForMs: 7_000 }))).toEqual(["order-list", "sustained"]);
     permit.release();
@@ -248,8 +247,7 @@ describe("learning from answers", () => {
   });
 
   it("slows down to a stricter declared limit", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 10, windowMs: WINDOW_MS }] }));
     permit.release();
@@ -258,8 +256,7 @@ describe("learning from answers", () => {
   });
 
   it("counts as long a window as the provider declares, however slow the answers are", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 20, windowMs: 60_000 }] }));
     permit.release();
@@ -278,8 +275,7 @@ describe("learning from answers", () => {
   });
 
   it("refuses at once what the provider does not allow for long, and says until when", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
     const waiting = budget.acquire({ policy: "order-list", priority: "poll" });
     permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: 600_000 }] }));
@@ -297,8 +293,7 @@ describe("learning from answers", () => {
   });
 
   it("takes another slot while an answer is slow, but only one list at a time", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const slow = await grantOne(clock, budget, "sustained");
     const list = await grantOne(clock, budget, "order-list");
     (await grantOne(clock, budget, "sustained")).release();
@@ -315,8 +310,7 @@ describe("learning from answers", () => {
   });
 
   it("assigns an unknown policy to the endpoint that answered", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "geocoding");
     permit.learn(lesson({ remaining: [{ policy: "daily", remaining: 5, resetMs: 30_000 }] }));
     permit.learn(lesson({ remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] }));
@@ -334,8 +328,7 @@ describe("learning from answers", () => {
 
 describe("aborting", () => {
   it("leaves the queue with the signal's reason, and uses no request", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { clock, budget } = open();
     const control = new AbortController();
     await refuse(budget, "order-list", 5_000);
     const waiting = budget.acquire({ policy: "order-list", priority: "poll", signal: control.signal });
@@ -347,8 +340,7 @@ describe("aborting", () => {
   });
 
   it("does not join the queue with an aborted signal", async () => {
-    const clock = makeSimulatedClock();
-    const budget = makeBudget({ clock });
+    const { budget } = open();
     const reason = new Error("shutting down");
     const asked = budget.acquire({
       policy: "order-list",

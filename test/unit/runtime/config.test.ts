@@ -465,15 +465,12 @@ describe("secrets in files", () => {
 });
 
 describe("plausible mistakes", () => {
-  const KEY = "dos_live_abcdefghijklm";
-  const PROVIDER = { DELIVERY_BASE_URL: "https://api.provider.example", DELIVERY_LIVE_API_KEY: KEY };
-
   it.each([
-    ["DELIVERY_LIVE_API_KEY", `"${KEY}"`],
+    ["DELIVERY_LIVE_API_KEY", '"dos_live_abcdefghijklm"'],
     ["OPS_PASSWORD", "'an ops password of some length'"],
     ["PORT", '"3000"'],
   ])("names quotes that became part of %s, as with docker's --env-file", (name, value) => {
-    expect(problemsOf({ ...PROVIDER, [name]: value })).toContain(
+    expect(problemsOf({ ...LIVE, [name]: value })).toContain(
       `${name} is in quotes, which are part of its value. Remove them.`,
     );
   });

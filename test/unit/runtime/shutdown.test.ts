@@ -139,29 +139,24 @@ it("exits with the shell's code when a signal to itself has no effect", async ()
   await vi.waitFor(() => expect(ended).toEqual(["killed by SIGTERM", "exit 143"]), 60_000);
 });
 
-it("exits immediately at a second signal", () => {
+it.each([
+  ["exits immediately at a second signal", 1_000, ["SIGINT"], ["killed by SIGINT"]],
+  [
+    "treats the Ctrl-C that npm and pnpm forward shortly after the terminal's as the same one",
+    999,
+    ["SIGINT", "SIGTERM"],
+    [],
+  ],
+] as const)("%s", (_promise, afterMs, signals, expected) => {
   const { host, ended, send } = makeHost();
   const { clock, pass } = makeTime();
   const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
   onShutdown("server", makeGate().close);
   listen();
   send("SIGINT");
-  pass(1_000);
-  send("SIGINT");
-  expect(ended).toEqual(["killed by SIGINT"]);
-});
-
-it("treats the Ctrl-C that npm and pnpm forward shortly after the terminal's as the same one", () => {
-  const { host, ended, send } = makeHost();
-  const { clock, pass } = makeTime();
-  const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
-  onShutdown("server", makeGate().close);
-  listen();
-  send("SIGINT");
-  pass(999);
-  send("SIGINT");
-  send("SIGTERM");
-  expect(ended).toEqual([]);
+  pass(afterMs);
+  for (const signal of signals) send(signal);
+  expect(ended).toEqual(expected);
 });
 
 it("logs an uncaught error and exits with 1", () => {
