@@ -76,7 +76,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "outgoing",
     measures: "webhooks to one of your endpoints were given up",
-    remedy: "/ops/outgoing shows the outcomes; fix the endpoint, then run `order-mirror outgoing retry`.",
+    remedy: "/ops/outgoing shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
     page: "/ops/outgoing",
     holds: ({ dead }) => dead > 0,
     since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),

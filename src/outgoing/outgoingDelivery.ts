@@ -1,5 +1,5 @@
 import type { Pool } from "../database/database.ts";
-import { writeMessage } from "./outgoingMessage.ts";
+import { showAnswer, writeMessage } from "./outgoingMessage.ts";
 import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
 import type { AttemptEnd } from "./outgoingDelivery.sql.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
@@ -11,7 +11,10 @@ type Ending =
   | Pick<Extract<SendResult, { kind: "failed" }>, "kind" | "code">;
 
 /** One of the business's own endpoints, as far as sending matters. */
-export interface OutgoingEndpoint extends Pick<OutgoingWebhook, "endpointId" | "fields" | "rate" | "paused"> {
+export interface OutgoingEndpoint extends Pick<
+  OutgoingWebhook,
+  "endpointId" | "fields" | "ordered" | "rate" | "paused"
+> {
   readonly send: SendMessage;
 }
 
@@ -42,13 +45,16 @@ export type Delivered =
       readonly kind: "attempted";
       readonly result: AttemptEnd["result"];
       readonly outcome: string;
-      readonly durationMs: number;
+      /** The attempt in words, with what the endpoint answered. */
+      readonly story: string;
       /** What the endpoint asked for; 0 if nothing. */
       readonly askedMs: number;
       readonly failuresInRow: number;
     };
 
-const PAUSED_LOOK_MS = 5_000;
+/** An earlier change of the order is under way, or waits itself. */
+const EARLIER_UNDER_WAY_MS = 200;
+const EARLIER_FAILED_MS = 5_000;
 
 /**
  * Makes the function that sends a delivery, if it is still to be sent, and records the end of the attempt.
@@ -58,30 +64,34 @@ const PAUSED_LOOK_MS = 5_000;
  */
 export function makeDeliver(deps: {
   pool: Pool;
-  endpoint: Pick<OutgoingEndpoint, "endpointId" | "send" | "fields">;
+  endpoint: Pick<OutgoingEndpoint, "endpointId" | "send" | "fields" | "ordered">;
   logger: Logger;
 }): (deliveryId: string, attempt: { number: number; isLast: boolean }) => Promise<Delivered> {
   const { pool, endpoint, logger } = deps;
   return async (deliveryId, { number, isLast }) => {
-    const due = await readDue(pool, deliveryId);
+    const due = await readDue(pool, deliveryId, endpoint);
     if (due.kind === "obsolete") return { kind: "obsolete" };
-    if (due.kind === "paused") return { kind: "waits", delayMs: PAUSED_LOOK_MS };
+    if (due.kind === "waits")
+      return { kind: "waits", delayMs: due.retried ? EARLIER_FAILED_MS : EARLIER_UNDER_WAY_MS };
     if (due.kind === "removed") {
-      const end = { outcome: "change_removed", durationMs: 0, result: "dead" } as const;
-      const failuresInRow = await recordAttempt(pool, { deliveryId, ...end });
-      return { kind: "attempted", ...end, askedMs: 0, failuresInRow };
+      const end = { outcome: "change_removed", durationMs: 0, answer: null, result: "dead" } as const;
+      const { failuresInRow } = await recordAttempt(pool, { deliveryId, ...end });
+      return { kind: "attempted", ...end, story: end.outcome, askedMs: 0, failuresInRow };
     }
     const { id, body } = writeMessage(due, endpoint.fields);
     const sent = await endpoint.send({ id, body });
     const { outcome, result } = judgeAnswer(sent, isLast);
     const durationMs = Math.round(sent.durationMs);
-    const failuresInRow = await recordAttempt(pool, { deliveryId, durationMs, outcome, result });
+    const shown = sent.kind === "answered" ? showAnswer(sent.beginning, body) : null;
+    const end = { deliveryId, durationMs, outcome, result, answer: shown };
+    const { failuresInRow, answer } = await recordAttempt(pool, end);
     const { reference } = due.change;
     const fields = { endpoint: endpoint.endpointId, delivery_id: deliveryId, reference };
     const [level, sentence] = SENTENCES[result];
     logger[level]({ ...fields, attempt: number, outcome }, sentence);
+    const story = `${outcome} after ${durationMs} ms: ${answer ?? "no answer to show"}`;
     const askedMs = sent.kind === "answered" ? (sent.retryAfterMs ?? 0) : 0;
-    return { kind: "attempted", result, outcome, durationMs, askedMs, failuresInRow };
+    return { kind: "attempted", result, outcome, story, askedMs, failuresInRow };
   };
 }
 

@@ -40,3 +40,40 @@ function makeId(...parts: readonly (string | number | bigint)[]): string {
     .digest("hex");
   return `msg_${digest.slice(0, 32)}`;
 }
+
+const SHOWN_LENGTH_MAX = 200;
+/** Shorter values appear in texts by chance. */
+const HIDDEN_LENGTH_MIN = 3;
+const SECRETS = /\b(?:whsec_|whsk_|bearer\s+|basic\s+|v1a?,)[\w+/=.~-]+/gi;
+const UNPRINTABLE = /[\s\p{C}]+/gu;
+/** Escapes of JSON, of addresses and of HTML: people read them, and a comparison does not. */
+const ESCAPE = /\\|%[0-9a-f]{2}|&#?\w+;/i;
+const NOT_SHOWN = "(not shown, as it may repeat personal data)";
+
+/**
+ * The beginning of an endpoint's answer to the message `sent`, as people may see it; null if it is empty. Control
+ * characters become spaces, and secrets are hidden. What repeats the message beyond its redacted form, or might, is not
+ * shown at all.
+ */
+export function showAnswer(beginning: Buffer, sent: Buffer): string | null {
+  const text = beginning.toString("utf8").replace(UNPRINTABLE, " ").trim().replaceAll(SECRETS, "[…]");
+  if (text === "") return null;
+  const plain = text.toLowerCase();
+  const repeats = listPersonal(sent).some((value) => plain.includes(value.toLowerCase()));
+  return repeats || ESCAPE.test(text) ? NOT_SHOWN : text.slice(0, SHOWN_LENGTH_MAX);
+}
+
+function listPersonal(sent: Buffer): string[] {
+  const { data } = JSON.parse(sent.toString()) as { data: { before?: unknown; after?: unknown } };
+  const orders = [data.before, data.after].filter((order) => order !== null && order !== undefined);
+  const shown = new Set(
+    orders.flatMap((order) => listValues(JSON.parse(redactOrder(JSON.stringify(order))))),
+  );
+  const values = orders.flatMap(listValues);
+  return [...new Set(values)].filter((value) => value.length >= HIDDEN_LENGTH_MIN && !shown.has(value));
+}
+
+function listValues(part: unknown): string[] {
+  if (typeof part === "object" && part !== null) return Object.values(part).flatMap(listValues);
+  return typeof part === "string" || typeof part === "number" ? [String(part).replace(UNPRINTABLE, " ")] : [];
+}

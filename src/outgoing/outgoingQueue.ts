@@ -226,8 +226,8 @@ function makeProcessor(deps: OutgoingDeps, takeRest: (ms: number) => Promise<voi
       await job.moveToDelayed(Date.now() + delivered.delayMs, token);
       throw new bullmq.DelayedError();
     }
-    const { outcome, result, durationMs, askedMs, failuresInRow } = delivered;
-    await job.log(`attempt ${number}: ${outcome} after ${durationMs} ms`);
+    const { outcome, result, story, askedMs, failuresInRow } = delivered;
+    await job.log(`attempt ${number}: ${story}`);
     if (result === "delivered") return;
     if (failuresInRow >= FAILURES_BEFORE_REST) {
       const doublings = Math.min(failuresInRow - FAILURES_BEFORE_REST, REST_DOUBLINGS_MAX);

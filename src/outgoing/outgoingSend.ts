@@ -1,5 +1,6 @@
 import { millisFromInstant } from "../domain/order/instant.ts";
 import { parseRetryAfter } from "../provider/rateHeaders.ts";
+import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
@@ -7,6 +8,9 @@ import type { OutgoingMessage } from "./outgoingMessage.ts";
 /** The endpoint has this long to answer; Standard Webhooks asks for 15 to 30 s. */
 const TIMEOUT_MS = 15_000;
 const MILLIS_PER_SECOND = 1_000;
+/** An answer may be long or endless: only this much of it is read. */
+const BEGINNING_BYTES = 1_000;
+const BEGINNING_MS = 1_000;
 
 export type SendResult = {
   /** From the request to the head of the answer, or to the failure. */
@@ -16,6 +20,7 @@ export type SendResult = {
       readonly kind: "answered";
       readonly status: number;
       readonly retryAfterMs: number | null;
+      readonly beginning: Buffer;
     }
   /** No answer; `code` names the kind of failure, never what was sent. */
   | { readonly kind: "failed"; readonly code: string }
@@ -44,13 +49,30 @@ export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutM
       const durationMs = clock.monotonicMs() - startedAtMs;
       const asked = response.headers.get("retry-after");
       const retryAfterMs = asked === null ? null : parseRetryAfter(asked, clock.now());
-      // The body may be endless, and may repeat personal data: nobody reads it.
-      void response.body?.cancel().catch(() => undefined);
-      return { kind: "answered", durationMs, status: response.status, retryAfterMs };
+      const beginning = await readBeginning(response);
+      return { kind: "answered", durationMs, status: response.status, retryAfterMs, beginning };
     } catch (error) {
       return { kind: "failed", durationMs: clock.monotonicMs() - startedAtMs, code: nameFailure(error) };
     }
   };
+}
+
+/** Resolves with the first bytes of an answer, and ends its connection. Never rejects. */
+async function readBeginning({ body }: Response): Promise<Buffer> {
+  const reader = body?.getReader();
+  if (reader === undefined) return Buffer.alloc(0);
+  const chunks: Uint8Array[] = [];
+  const read = async () => {
+    for (let length = 0; length < BEGINNING_BYTES; length += chunks.at(-1)?.length ?? 0) {
+      const { value } = (await reader.read()) as { value?: Uint8Array };
+      if (value === undefined) return;
+      chunks.push(value);
+    }
+  };
+  const ignore = () => undefined;
+  await withTimeout(read().catch(ignore), BEGINNING_MS);
+  void reader.cancel().catch(ignore);
+  return Buffer.concat(chunks).subarray(0, BEGINNING_BYTES);
 }
 
 /** What the system said is the cause of an error of `fetch`. */

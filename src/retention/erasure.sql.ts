@@ -133,6 +133,10 @@ async function writeErasure(
        update mirror.orders set ${PERSONAL_COLUMNS.map((column) => `${column} = null`).join(", ")}, raw = mirror.redact_order(raw, reference, status)
        where source_id = $1 and reference = $2
      ),
+     answers as (
+       update mirror.outgoing_deliveries set answer = null
+       where source_id = $1 and reference = $2 and answer is not null
+     ),
      observations as (
        update mirror.history h set raw = mirror.redact_order(s.raw, h.reference, h.status), raw_start = null, raw_length = null
        from mirror.snapshots s

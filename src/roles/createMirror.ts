@@ -48,6 +48,8 @@ export interface MirrorEndpoint {
   readonly statuses?: readonly string[] | undefined;
   /** What messages say of an order: without people and addresses (`redacted`, the default), `all`, or its reference only (`thin`). */
   readonly fields?: "redacted" | "all" | "thin" | undefined;
+  /** Whether a change waits until earlier ones of the same order are delivered or given up. Default: false. */
+  readonly ordered?: boolean | undefined;
   /** The maximum number of attempts per second. Default: any. */
   readonly rate?: number | null | undefined;
   /** Whether changes are planned, but not sent. Default: false. */

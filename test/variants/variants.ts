@@ -555,6 +555,20 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "ordered endpoints get changes before earlier ones of the same order",
+    edits: [
+      {
+        file: "outgoing/outgoingDelivery.sql.ts",
+        find: "where $2 and o.endpoint_id = d.endpoint_id",
+        replace: "where false and $2 and o.endpoint_id = d.endpoint_id",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/changes/outgoing.test.ts",
+      test: "gets the changes of each order one after the other, with failures and two processes",
+    },
+  },
+  {
     name: "the stream says complete while changes are unsent",
     edits: [
       {

@@ -19,7 +19,7 @@ import { renderPage } from "../html/page.ts";
 import { sendPage } from "../html/requests.ts";
 import { describeCount } from "../overview/phrases.ts";
 import { renderRemedyButton } from "../overview/remedies.sql.ts";
-import { count, delay, ORDER, serveList, SOURCE, text, time } from "./list.sql.ts";
+import { count, delay, ORDER, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
 
 /** The endpoints of outgoing webhooks with what can be done about each, and their messages. */
@@ -109,6 +109,7 @@ const MESSAGES: List = {
     time("Last attempt", "last_attempt_at"),
     text("Outcome", "last_outcome"),
     delay("Duration", "duration_ms / 1000.0"),
+    sentence("Answer", "answer"),
   ],
   keys: { delivery_id: "bigint" },
   from: ({ condition, order }) =>

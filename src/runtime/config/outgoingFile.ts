@@ -23,6 +23,7 @@ export const webhookSchema = z.strictObject({
   statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).optional(),
   // Whoever wants people's names and addresses in another system has to say so.
   fields: z.enum(OUTGOING_FIELDS).default("redacted"),
+  ordered: z.boolean().default(false),
   rate: z.int().min(1).max(RATE_MAX).nullable().default(null),
   paused: z.boolean().default(false),
 });
@@ -40,7 +41,7 @@ export function checkOutgoing(
 ) {
   const names = new Set<string>();
   return elements.flatMap((webhook) => {
-    const { fields, rate, paused } = webhook;
+    const { fields, ordered, rate, paused } = webhook;
     const place = `${listed}, endpoint ${webhook.name},`;
     const before = problems.length;
     if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
@@ -69,6 +70,8 @@ export function checkOutgoing(
       /** Only changes to one of these statuses; null: all. */
       statuses: webhook.statuses ?? null,
       fields,
+      /** Whether a change waits until earlier ones of the same order are delivered or given up. */
+      ordered,
       /** The maximum number of attempts per second; null: any. */
       rate,
       /** Changes are planned, but not sent. */

@@ -28,6 +28,7 @@ import type { OutgoingJob } from "../../../src/outgoing/outgoingQueue.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { openBackend } from "../../../src/queue/backend.ts";
 import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
+import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
@@ -57,6 +58,7 @@ interface Options {
   readonly answer?: Answer;
   readonly redisUrls?: readonly string[];
   readonly processes?: number;
+  readonly ordered?: boolean;
   readonly rate?: number | null;
   readonly timeoutMs?: number;
   readonly wanted?: Partial<Wanted>;
@@ -107,7 +109,7 @@ const list = (...names: string[]) =>
 
 /** An endpoint with a name of its own, and its queue in as many processes. */
 async function open(options: Options = {}) {
-  const { answer = accept, redisUrls = [], processes = 1, rate = null } = options;
+  const { answer = accept, redisUrls = [], processes = 1, ordered = false, rate = null } = options;
   const endpointId = `erp-${(number += 1)}`;
   const received: Received[] = [];
   let underWay = 0;
@@ -141,7 +143,7 @@ async function open(options: Options = {}) {
     const one = await openOutgoing({
       pool,
       backend,
-      endpoint: { ...wanted, send, fields: "all", rate, paused: false },
+      endpoint: { ...wanted, send, fields: "all", ordered, rate, paused: false },
       clock: systemClock,
       logger: silentLogger,
       retrySeconds: RETRY_SECONDS,
@@ -279,6 +281,29 @@ describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend",
     expect(await setEndpointPaused(pool, { endpointId: endpoint.endpointId, paused: false })).toBe(true);
     await deliveredAll(1);
   });
+
+  it("gets the changes of each order one after the other, with failures and two processes", async () => {
+    let count = 0;
+    const accepted: string[] = [];
+    const endpoint = await open({
+      ...place(),
+      processes: 2,
+      ordered: true,
+      answer: (response, { reference, revision }) => {
+        const fails = (count += 1) % 4 === 0;
+        if (!fails) accepted.push(`${reference}${revision}`);
+        setTimeout(() => response.writeHead(fails ? 500 : 204).end(), Math.random() * 10);
+      },
+    });
+    await change(references(4), ["created", "assigned", "picked_up"]);
+    await deliveredAll(12);
+    for (const reference of references(4)) {
+      const own = (all: readonly string[]) => all.filter((each) => each.startsWith(reference));
+      expect(own(accepted)).toEqual([1, 2, 3].map((revision) => `${reference}${revision}`));
+      // A retried change is not overtaken, either.
+      expect(own(endpoint.seen())).toEqual(own(endpoint.seen()).toSorted());
+    }
+  });
 });
 
 it("an endpoint that keeps failing is left alone for a while, and a person ends that", async () => {
@@ -298,13 +323,15 @@ it("an endpoint that keeps failing is left alone for a while, and a person ends 
 });
 
 describe("an attempt", () => {
-  it("is recorded with its outcome and duration", async () => {
+  it("is recorded with its outcome, duration and the first characters of the answer", async () => {
     const answers: Answer[] = [
       (response) => void response.destroy(),
       (response) => void response.writeHead(307, { location: "/elsewhere" }).end(),
       () => undefined,
-      // An answer without an end is not waited for.
-      (response) => void response.writeHead(200).write("thanks"),
+      (response, { reference }) =>
+        void response
+          .writeHead(200)
+          .write(`<b>no</b>\u001b[31m ${reference}\nkey whsec_MfKQ9r8GKYqrTwjU ${"x".repeat(999)}`),
     ];
     const outcomes: unknown[] = [];
     await open({
@@ -316,7 +343,11 @@ describe("an attempt", () => {
         });
       },
     });
-    await see({ reference: "A", updatedAt: at(1) });
+    await see({
+      reference: "A",
+      updatedAt: at(1),
+      more: { customer: { name: "Jansen", phone: "+31612345678" } },
+    });
     await settled("delivered 4 status 200");
     expect(outcomes).toEqual([
       "pending 0 null",
@@ -324,16 +355,36 @@ describe("an attempt", () => {
       "pending 2 status 307",
       "pending 3 TimeoutError",
     ]);
-    const { rows } = await pool.query<{ ms: number }>(
-      "select duration_ms as ms from mirror.outgoing_deliveries",
+    const { rows } = await pool.query<{ answer: string; ms: number }>(
+      "select answer, duration_ms as ms from mirror.outgoing_deliveries",
     );
+    expect(rows[0]!.answer).toMatch(/^<b>no<\/b> \[31m A key \[…\] x{100,}$/);
     expect(rows[0]!.ms).toBeLessThan(300);
+  });
+
+  it("keeps no answer for an order that is erased meanwhile", async () => {
+    let erased: Promise<unknown> | undefined;
+    await open({
+      answer: (response, { reference }) => {
+        erased = eraseOrder(pool, { sourceId: "live", reference });
+        // What the message said, in a form that nobody recognizes.
+        void erased.then(() => response.writeHead(200).end(Buffer.from("Jansen").toString("base64")));
+      },
+    });
+    await see({ reference: "A", updatedAt: at(1), more: { customer: { name: "Jansen" } } });
+    await deliveredAll(1);
+    await erased;
+    const { rows } = await pool.query(
+      "select last_outcome as outcome, answer from mirror.outgoing_deliveries",
+    );
+    expect(rows).toEqual([{ outcome: "status 200", answer: null }]);
+    await pool.query(emptying("erasures"));
   });
 });
 
 describe("deliveries", () => {
   const ALL: Wanted = { endpointId: "erp", types: null, statuses: null };
-  const END = { outcome: "status 200", durationMs: 1, result: "delivered" } as const;
+  const END = { outcome: "status 200", durationMs: 1, answer: null, result: "delivered" } as const;
   beforeEach(() => list("erp"));
 
   it("are made of the kinds and statuses that an endpoint subscribes to", async () => {

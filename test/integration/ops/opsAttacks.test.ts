@@ -57,7 +57,7 @@ async function fillWithEvil(): Promise<string[]> {
     `insert into mirror.ops_actions (role, action, source_id, target, note) values ('operator', 'dismiss', 'live', $1, $1)`,
     [EVIL],
   );
-  await fillOutgoing(pool);
+  await fillOutgoing(pool, EVIL);
   await pool.query("update mirror.outgoing_deliveries set reference = $1, last_outcome = $1", [EVIL]);
   const { rows } = await pool.query<{ quarantine_id: string }>("select quarantine_id from mirror.quarantine");
   const typed = encodeURIComponent(EVIL);

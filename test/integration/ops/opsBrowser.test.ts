@@ -36,7 +36,7 @@ async function serveOpsPages() {
   const database = await makeTestDatabase();
   const pool: Pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });
   await fillMirror(pool);
-  await fillOutgoing(pool);
+  await fillOutgoing(pool, "<b>Internal Server Error</b>");
   const board = await openBoardQueue(database.url, "tour");
   await board.queue.add("events", { seqs: [1] });
   const ending = new AbortController();

@@ -13,7 +13,7 @@ beforeEach(async () => {
       restartsIdentity: true,
     }),
   );
-  await fillOutgoing(pool);
+  await fillOutgoing(pool, "<script>no</script>");
 });
 
 const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
@@ -38,6 +38,8 @@ describe("the page of outgoing webhooks", () => {
     const next = /href="([^"]+)" rel="next"/.exec(first.page)?.[1]?.replaceAll("&amp;", "&") ?? "";
     const second = await read(next);
     expect([countRows(first), countRows(second)]).toEqual([50, 12]);
+    expect(second.page).toContain("&lt;script&gt;no");
+    expect(second.page).not.toContain("<script>no");
     expect(second.text).toMatch(/status 500 40.ms/);
     expect(countRows(await read("/ops/outgoing/messages?endpoint=erp&state=delivered"))).toBe(1);
     expect((await read("/ops/outgoing/messages?endpoint=none")).text).toContain("Nothing matches");

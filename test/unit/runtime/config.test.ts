@@ -669,6 +669,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       events,
       statuses: ["picked_up"],
       fields: "thin",
+      ordered: true,
       rate: 5,
       paused: true,
     });
@@ -681,6 +682,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: null,
         statuses: null,
         fields: "redacted",
+        ordered: false,
         rate: null,
         paused: false,
       },
@@ -692,6 +694,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         types: events,
         statuses: ["picked_up"],
         fields: "thin",
+        ordered: true,
         rate: 5,
         paused: true,
       },
