@@ -93,6 +93,15 @@ async function postUntilItGivesUp({ port, stores }: Receiving, count: number): P
   return answers.map(({ status = 0 }) => status);
 }
 
+/** Resolves once so many statements wait for the lock of the inbox. */
+const untilWaiting = (statements: number) =>
+  expect
+    .poll(
+      async () => (await database.pool.query("select 1 from pg_locks where not granted")).rowCount,
+      PATIENCE,
+    )
+    .toBe(statements);
+
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("while the inbox cannot be written", () => {
@@ -102,12 +111,7 @@ describe("while the inbox cannot be written", () => {
       status: answer.status,
       stored: await listEventIds(database.pool),
     }));
-    await expect
-      .poll(async () => {
-        const { rows } = await database.pool.query("select 1 from pg_locks where not granted");
-        return rows.length;
-      }, PATIENCE)
-      .toBe(1);
+    await untilWaiting(1);
     expect(receiving.receiver.counts().received).toBe(0);
     await unlock();
     expect(await answering).toEqual({ status: 200, stored: ["evt_1"] });
@@ -167,12 +171,7 @@ describe("while the inbox cannot be written", () => {
     await lockInbox();
     const blockers = [post(receiving.port, makeBody("evt_1")), post(receiving.port, makeBody("evt_2"))];
     const batch = ["evt_3", "evt_bad", "evt_4"].map((id) => post(receiving.port, makeBody(id)));
-    await expect
-      .poll(async () => {
-        const { rows } = await database.pool.query("select 1 from pg_locks where not granted");
-        return rows.length;
-      }, PATIENCE)
-      .toBe(2);
+    await untilWaiting(2);
     await unlock();
     const statuses = (await Promise.all([...blockers, ...batch])).map((answer) => answer.status);
     expect(statuses).toEqual([200, 200, 200, 500, 200]);
@@ -213,12 +212,7 @@ it("a receiver that is drained answers the events that it is storing, refuses th
   slow.write(head);
   slow.write(bytes.subarray(0, 5));
   const storing = post(receiving.port, makeBody("evt_1"));
-  await expect
-    .poll(async () => {
-      const { rows } = await database.pool.query("select 1 from pg_locks where not granted");
-      return rows.length;
-    }, PATIENCE)
-    .toBe(1);
+  await untilWaiting(1);
 
   let drained = false;
   const draining = receiving.receiver.drain().then(() => (drained = true));
