@@ -4,12 +4,6 @@ import type { FeedWriter } from "./readHealth.sql.ts";
 import { COUNT_MAX } from "./standing.sql.ts";
 import type { Standing } from "./standing.sql.ts";
 
-/** A source's state, together with its configuration. */
-export interface SourceFacts extends Standing {
-  /** The source has webhook secrets. If the configuration is unknown: true after the first event, else null. */
-  readonly configured: boolean | null;
-}
-
 export interface QueueFacts {
   readonly name: string;
   /** Problems of its server, each with a remedy. */
@@ -21,7 +15,7 @@ export interface QueueFacts {
 /** The inputs of all conditions. Times are the database's unless stated otherwise. */
 export interface Facts {
   readonly now: Instant;
-  readonly sources: readonly SourceFacts[];
+  readonly sources: readonly Standing[];
   readonly endpoints: readonly OutgoingEndpoint[];
   /** The transaction that the change feed waits for; null if nobody is writing. */
   readonly feedWriter: FeedWriter | null;
@@ -101,7 +95,7 @@ export type JudgedCondition<Subject> = Omit<Condition, "find" | "label" | "forSe
   Judging<Subject>;
 
 /** A condition that is judged for each source separately. */
-export function perSource(condition: JudgedCondition<SourceFacts>): Condition {
+export function perSource(condition: JudgedCondition<Standing>): Condition {
   return judgeEach(condition, {
     label: "source",
     subjects: ({ sources }) => sources.map((source) => [source.sourceId, source]),

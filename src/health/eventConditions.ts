@@ -1,7 +1,8 @@
 import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../domain/order/lostEvents.ts";
 import { describeCount, perSource } from "./condition.ts";
-import type { Condition, SourceFacts } from "./condition.ts";
+import type { Condition } from "./condition.ts";
+import type { Standing } from "./standing.sql.ts";
 import { commandOn } from "../domain/shellWord.ts";
 
 /** Fewer forged calls than this, at an address that misses nothing, are not worth an alert. */
@@ -25,18 +26,18 @@ const FORGED_REMEDY =
  * A wrong secret or scheme cannot explain that; a wrong clock can, or old calls. Anybody can send those: the time is
  * checked before the signature.
  */
-const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: SourceFacts) =>
+const isRefusedForTime = ({ refusedSinceLastEvent, wrongTimesSinceLastEvent }: Standing) =>
   refusedSinceLastEvent === wrongTimesSinceLastEvent;
 
 /**
  * Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that genuine
  * events are refused.
  */
-const isEveryCallRefused = ({ refusedSinceLastEvent, foundSinceRefused, lastEventAt }: SourceFacts) =>
+const isEveryCallRefused = ({ refusedSinceLastEvent, foundSinceRefused, lastEventAt }: Standing) =>
   refusedSinceLastEvent >= REFUSED_MIN && (foundSinceRefused > 0 || lastEventAt === null);
 
 /** Without a secret every call is answered 404. One or two may be a stranger's. */
-const isCalledWithoutSecret = ({ configured, withoutSecret }: SourceFacts) =>
+const isCalledWithoutSecret = ({ configured, withoutSecret }: Standing) =>
   configured === false && withoutSecret >= REFUSED_MIN;
 
 /**
@@ -44,13 +45,13 @@ const isCalledWithoutSecret = ({ configured, withoutSecret }: SourceFacts) =>
  * - `refused`: every signed call is refused.
  * - `without-secret`: calls come, and the source has no secret to verify them with.
  */
-export function describeWebhooks(source: SourceFacts): WebhookHealth | "refused" | "without-secret" {
+export function describeWebhooks(source: Standing): WebhookHealth | "refused" | "without-secret" {
   if (isCalledWithoutSecret(source)) return "without-secret";
   return isEveryCallRefused(source) ? "refused" : judgeWebhooks(source);
 }
 
 /** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
-export function describeRefusals({ wrongSignatures, wrongTimes }: SourceFacts): string {
+export function describeRefusals({ wrongSignatures, wrongTimes }: Standing): string {
   const calls = describeCount(wrongSignatures, "webhook call");
   if (wrongTimes === 0) return `${calls} within 10 minutes had a wrong signature`;
   if (wrongTimes === wrongSignatures)

@@ -1,7 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import type { SourceFacts } from "./condition.ts";
+import type { Standing } from "./standing.sql.ts";
 
 /** How far a source's data reaches, and why not further: one answer for pages, `status` and the times of orders. */
 export interface Freshness {
@@ -21,7 +21,7 @@ const STANDARD_INTERVAL_SECONDS = 30;
 const POLL_SECONDS = 10;
 
 /** Two polls: data and proofs that are older are not explained by polling as configured. */
-const twoPolls = ({ intervalSeconds }: SourceFacts) =>
+const twoPolls = ({ intervalSeconds }: Standing) =>
   BigInt(Math.ceil(2 * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS)) * NANOS_PER_SECOND;
 
 const TROUBLES: Readonly<Record<PollTrouble, string>> = {
@@ -33,7 +33,7 @@ const TROUBLES: Readonly<Record<PollTrouble, string>> = {
 };
 
 /** How far the data of a source reaches. */
-export function judgeFreshness(source: SourceFacts): Freshness {
+export function judgeFreshness(source: Standing): Freshness {
   const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
   const readUntil = polledThrough ?? createdAt;
   const isOld = now - readUntil > twoPolls(source);
@@ -41,7 +41,7 @@ export function judgeFreshness(source: SourceFacts): Freshness {
   return { upTo: polledThrough, isOld, why, since: why === null ? null : (since ?? lastCycleEndedAt) };
 }
 
-function explainAge(source: SourceFacts): readonly [why: string | null, since: Instant | null] {
+function explainAge(source: Standing): readonly [why: string | null, since: Instant | null] {
   const { pausedAt, leaderlessSince, trouble, failingSince } = source;
   if (pausedAt !== null) return ["Polling is paused", pausedAt];
   if (leaderlessSince !== null) return ["No poller runs", leaderlessSince];
@@ -50,7 +50,7 @@ function explainAge(source: SourceFacts): readonly [why: string | null, since: I
 }
 
 /** Whether the source is read and proved as recently as it can be, by its margin and two polls. */
-export function isUpToDate(source: SourceFacts): boolean {
+export function isUpToDate(source: Standing): boolean {
   const { now, safeThrough, marginSeconds } = source;
   const margin = BigInt(Math.ceil(marginSeconds ?? 0)) * NANOS_PER_SECOND;
   const isProvedLately = safeThrough !== null && now - safeThrough <= margin + twoPolls(source);

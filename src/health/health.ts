@@ -56,11 +56,8 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
 async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues } = deps;
   const standings = await readStandings(pool);
-  const sources = standings.flatMap((standing) => {
-    const isIts = ({ sourceId }: { readonly sourceId: string }) => sourceId === standing.sourceId;
-    if (deps.sources.length > 0 && !deps.sources.some(isIts)) return [];
-    return [{ ...standing, configured: standing.receivesEvents ?? (standing.lastEventAt !== null || null) }];
-  });
+  const watched = new Set(deps.sources.map(({ sourceId }) => sourceId));
+  const sources = standings.filter(({ sourceId }) => watched.size === 0 || watched.has(sourceId));
   return {
     now: standings[0]?.now ?? clock.now(),
     sources,

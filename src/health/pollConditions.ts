@@ -2,7 +2,8 @@ import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { describeCount, perSource, SOURCE_PAGE } from "./condition.ts";
-import type { Condition, JudgedCondition, Judging, SourceFacts } from "./condition.ts";
+import type { Condition, JudgedCondition, Judging } from "./condition.ts";
+import type { Standing } from "./standing.sql.ts";
 
 const HOUR_SECONDS = 3_600;
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
@@ -12,7 +13,7 @@ const RATE_REFUSALS_MIN = 5;
 /** Whole seconds are precise enough: the start rounds down and the end up, so that a re-read covers the whole gap. */
 const showStart = (instant: Instant) => formatInstant(instant, 0);
 const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
-const showOldestGap = ({ oldestGap }: SourceFacts) =>
+const showOldestGap = ({ oldestGap }: Standing) =>
   oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
 const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
@@ -34,8 +35,8 @@ function describeOffset(seconds: number): string {
 /** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   troubles: readonly PollTrouble[],
-  condition: Omit<JudgedCondition<SourceFacts>, "area" | "page" | keyof Judging<SourceFacts>> & {
-    readonly sentence: (source: SourceFacts) => string;
+  condition: Omit<JudgedCondition<Standing>, "area" | "page" | keyof Judging<Standing>> & {
+    readonly sentence: (source: Standing) => string;
   },
 ): Condition {
   const { sentence, ...rest } = condition;

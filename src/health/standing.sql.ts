@@ -20,8 +20,8 @@ export interface Standing {
   readonly now: Instant;
   /** When the source was first configured here. */
   readonly createdAt: Instant;
-  /** Web has a webhook secret for it; null until a web process has started with the source. */
-  readonly receivesEvents: boolean | null;
+  /** Web has a webhook secret for it. Until a web process has started with the source: true after the first event, else null. */
+  readonly configured: boolean | null;
   /** When a person paused polling; null if it is not paused. */
   readonly pausedAt: Instant | null;
   /** The process that leads polling; null if none does. */
@@ -149,7 +149,8 @@ with chosen as (
   where until > (extract(epoch from now()) - 7 * 86400) * 1000000000 and ($1::text is null or source_id = $1)
   group by source_id
 )
-select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl", s.receives_events as "receivesEvents",
+select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
+  coalesce(s.receives_events, case when event.last_at is not null then true end) as configured,
   mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(s.created_at) as "createdAt",
   mirror.nanos_of(s.paused_at) as "pausedAt",
   case when led.expires_at > clock_timestamp() then led.holder end as leader,

@@ -3,7 +3,8 @@ import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts"
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
-import type { QueueFacts, SourceFacts } from "../../health/condition.ts";
+import type { QueueFacts } from "../../health/condition.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { isUpToDate } from "../../health/freshness.ts";
 import { readHealthOnce } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
@@ -32,7 +33,7 @@ export function register(program: Command): void {
         orders: await countMirroredOrders(mirror.pool),
       }));
       const { sources } = health.facts;
-      const count = (source: SourceFacts) => orders.get(source.sourceId) ?? 0;
+      const count = (source: Standing) => orders.get(source.sourceId) ?? 0;
       if (options.json === true)
         return printJson(sources.map((source) => toJson(source, count(source), health)));
       if (sources.length === 0) printNotice("No source is configured yet.");
@@ -41,7 +42,7 @@ export function register(program: Command): void {
 }
 
 /** @internal */
-export function printStatus(health: Health, count: (source: SourceFacts) => number, paint: Paint): void {
+export function printStatus(health: Health, count: (source: Standing) => number, paint: Paint): void {
   printVerdict(health, paint);
   for (const source of health.facts.sources) printSource(source, count(source), paint);
 }
@@ -61,7 +62,7 @@ function printVerdict({ facts: { sources }, holding, beginning }: Health, paint:
   printLine(isFresh ? `${paint("green", "✔")} All good.` : "… Behind: the latest polls proved nothing.");
 }
 
-function printSource(source: SourceFacts, orders: number, paint: Paint): void {
+function printSource(source: Standing, orders: number, paint: Paint): void {
   const { now, exceptions, breaches, lastBreachAt, pending, oldestPendingAt } = source;
   const waiting =
     oldestPendingAt === null ? "" : `, the oldest since ${describeMoment(oldestPendingAt, now)}`;
@@ -106,7 +107,7 @@ const WEBHOOKS: Record<
   "without-secret": ["every call is answered 404: no webhook secret is set", "red"],
 };
 
-function describeWebhooks(source: SourceFacts, paint: Paint): string {
+function describeWebhooks(source: Standing, paint: Paint): string {
   const { lost, announced, lostSinceLastEvent } = source;
   const webhooks = judgeWebhooks(source);
   const [words, style] = WEBHOOKS[webhooks];
@@ -119,7 +120,7 @@ function describeWebhooks(source: SourceFacts, paint: Paint): string {
 }
 
 /** All facts about a source, and the conditions that concern it or all sources. */
-function toJson(source: SourceFacts, orders: number, { holding, beginning }: Health) {
+function toJson(source: Standing, orders: number, { holding, beginning }: Health) {
   const concerns = ({ condition, subject }: Holding) =>
     condition.label !== "source" || subject === source.sourceId;
   const write = ({ condition: { name, severity }, subject, since, cause, remedy }: Holding) =>

@@ -4,7 +4,7 @@ import { findAddressProblem, trimAddress } from "../../runtime/config/sources.ts
 import { examine, ok, toRemark, warning } from "./check.ts";
 import type { Check, CheckFinding, Level, Patient, Remark } from "./check.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
-import type { SourceFacts } from "../../health/condition.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
 import { ProblemsFoundError, countOf, makePaint } from "../output/terminal.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
@@ -101,7 +101,7 @@ const mirrorCheck: Check = {
   },
 };
 
-function describeSource(source: SourceFacts): Remark[] {
+function describeSource(source: Standing): Remark[] {
   const { sourceId, safeThrough, wrongSignatures, configured } = source;
   const complete =
     safeThrough === null

@@ -1,4 +1,4 @@
-import type { SourceFacts } from "../../health/condition.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { judgeFreshness } from "../../health/freshness.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
@@ -9,7 +9,7 @@ import { describeAge, describeSpan, secondsSince } from "../overview/phrases.ts"
 const NAMED_MAX = 3;
 
 /** How far the data on a page reaches, for everybody: of each source that is behind, why and since when. */
-export function renderFreshness(sources: readonly SourceFacts[]): Html {
+export function renderFreshness(sources: readonly Standing[]): Html {
   if (sources.length === 0) return html``;
   const old = sources.filter((source) => judgeFreshness(source).isOld);
   const named = old
@@ -29,7 +29,7 @@ export function renderFreshness(sources: readonly SourceFacts[]): Html {
   </div>`;
 }
 
-function renderOld(source: SourceFacts, isNamed: boolean): Html {
+function renderOld(source: Standing, isNamed: boolean): Html {
   const { upTo, why, since } = judgeFreshness(source);
   const of = isNamed ? ` of ${source.sourceId}` : "";
   const data =
@@ -41,7 +41,7 @@ function renderOld(source: SourceFacts, isNamed: boolean): Html {
   return renderWarning(html`${data} ${why !== null && html`${why}${from}.`}`);
 }
 
-function renderUpToDate(sources: readonly SourceFacts[]): Html {
+function renderUpToDate(sources: readonly Standing[]): Html {
   const [first, ...others] = sources
     .map((source) => ({ source, upTo: judgeFreshness(source).upTo ?? source.createdAt }))
     .toSorted((one, other) => (one.upTo < other.upTo ? -1 : 1));

@@ -2,7 +2,7 @@ import type { RateRule } from "../../domain/window/rate.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { queryInstants } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
-import type { SourceFacts } from "../../health/condition.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { describeWebhooks } from "../../health/eventConditions.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
@@ -10,7 +10,7 @@ import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
 export interface SourceView {
-  readonly standing: SourceFacts;
+  readonly standing: Standing;
   readonly webhooks: ReturnType<typeof describeWebhooks>;
   /** Order lists of the last 10 minutes, and how many our rate allows in that time. */
   readonly listReads: { readonly sent: number; readonly allowed: number };

@@ -2,7 +2,6 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { RateRule } from "../../domain/window/rate.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { SourceFacts } from "../../health/condition.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
@@ -32,7 +31,7 @@ export interface SourceRoutesDeps {
 }
 
 interface SourcePage {
-  readonly standing: SourceFacts;
+  readonly standing: Standing;
   readonly source: KnownSource;
   readonly tasks: readonly OpenTask[];
   readonly buckets: readonly Bucket[];

@@ -1,4 +1,5 @@
-import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
+import type { Facts } from "../../../src/health/condition.ts";
+import type { Standing } from "../../../src/health/standing.sql.ts";
 
 /** When these facts were read, in seconds since 1970. */
 export const LOOKED_AT = 1_763_632_830;
@@ -9,13 +10,12 @@ export const ago = (seconds: number) => BigInt(Math.round((LOOKED_AT - seconds) 
 const DAY = 86_400;
 
 /** A healthy source; `change` replaces some of its facts. */
-export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts {
+export function makeSourceFacts(change: Partial<Standing> = {}): Standing {
   return {
     sourceId: "live",
     mode: "live",
     baseUrl: "http://127.0.0.1",
     configured: true,
-    receivesEvents: true,
     now: ago(0),
     createdAt: ago(30 * DAY),
     pausedAt: null,
@@ -83,7 +83,7 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
 }
 
 /** Facts of a healthy mirror; `change` replaces some of them, `source` some of those of its only source. */
-export function makeFacts(source: Partial<SourceFacts> = {}, change: Partial<Facts> = {}): Facts {
+export function makeFacts(source: Partial<Standing> = {}, change: Partial<Facts> = {}): Facts {
   return {
     now: ago(0),
     sources: [makeSourceFacts(source)],

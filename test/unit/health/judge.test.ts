@@ -1,9 +1,10 @@
 import { expect, it } from "vitest";
-import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
+import type { Facts } from "../../../src/health/condition.ts";
+import type { Standing } from "../../../src/health/standing.sql.ts";
 import { CONDITIONS, judge } from "../../../src/health/judge.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
-const firing = (source: Partial<SourceFacts>, change: Partial<Facts> = {}) =>
+const firing = (source: Partial<Standing>, change: Partial<Facts> = {}) =>
   judge(makeFacts(source, change)).holding.map(({ condition }) => condition.name);
 
 it("finds nothing for a healthy mirror, a new source, and no configuration", () => {
@@ -13,7 +14,7 @@ it("finds nothing for a healthy mirror, a new source, and no configuration", () 
   expect(firing({}, { sources: [] })).toEqual([]);
 });
 
-const failing = (trouble: SourceFacts["trouble"], seconds: number) => ({
+const failing = (trouble: Standing["trouble"], seconds: number) => ({
   trouble,
   lastError: "GET /v1/orders failed",
   failingSince: ago(seconds),
@@ -29,7 +30,7 @@ const called = { configured: false, firstWithoutSecretAt: ago(120) };
 const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
 
 // The first of each pair is still fine.
-it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
+it.each<[string, Partial<Standing>, Partial<Standing>]>([
   ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
   ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(299) }, { lastCycleEndedAt: ago(300) }],
   ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
@@ -113,7 +114,7 @@ it("tells what to do about a server that does not commit, not only where to look
 });
 
 it("tells a wrong clock from a wrong secret", () => {
-  const say = (source: Partial<SourceFacts>) =>
+  const say = (source: Partial<Standing>) =>
     judge(makeFacts(source)).holding.map(({ cause, remedy }) => `${cause} ${remedy}`);
   expect(say(deaf)).toEqual([expect.stringMatching(/: the secret or WEBHOOK_SCHEME is wrong\. Copy/)]);
   expect(say({ ...deaf, wrongTimesSinceLastEvent: 2 })).toEqual([expect.stringContaining("the secret or")]);

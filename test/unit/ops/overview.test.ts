@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { printStatus } from "../../../src/cli/commands/status.ts";
-import type { SourceFacts } from "../../../src/health/condition.ts";
+import type { Standing } from "../../../src/health/standing.sql.ts";
 import { describeWebhooks } from "../../../src/health/eventConditions.ts";
 import { judge } from "../../../src/health/judge.ts";
 import type { Viewer } from "../../../src/ops/auth/viewer.ts";
@@ -59,7 +59,7 @@ const TASK = {
   lastError: null,
 } as const;
 /** A source of which nothing is known yet. */
-const NEW: Partial<SourceFacts> = {
+const NEW: Partial<Standing> = {
   createdAt: ago(60),
   safeThrough: null,
   historySince: null,
@@ -216,10 +216,10 @@ describe("no two statements about a source contradict each other", () => {
       firstWithoutSecretAt: at,
     }),
     fc.record({ lastEventAt: orNull(at) }),
-  ] as readonly fc.Arbitrary<Partial<SourceFacts>>[];
+  ] as readonly fc.Arbitrary<Partial<Standing>>[];
   const standings = fc
     .tuple(...aspects.map((aspect) => fc.option(aspect, { freq: 3, nil: {} })))
-    .map((parts) => makeSourceFacts(Object.assign({}, ...parts) as Partial<SourceFacts>));
+    .map((parts) => makeSourceFacts(Object.assign({}, ...parts) as Partial<Standing>));
   const deliveries = fc.record({
     settled: fc.boolean(),
     goneAt: orNull(at),
@@ -229,7 +229,7 @@ describe("no two statements about a source contradict each other", () => {
   });
 
   /** What `status` prints. */
-  function print(standing: SourceFacts): string {
+  function print(standing: Standing): string {
     const facts = makeFacts(standing);
     const lines: string[] = [];
     const write = vi
