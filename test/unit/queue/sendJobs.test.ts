@@ -1,8 +1,9 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it, vi } from "vitest";
 import { makeSender } from "../../../src/queue/applyQueue.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 
-function setUp() {
+function setUp({ pauseMs = 0 } = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
   const lines: string[] = [];
   const state = { reachable: true };
@@ -10,6 +11,7 @@ function setUp() {
   const sender = makeSender({
     send: (seqs) => new Promise<void>((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
     isReachable: () => state.reachable,
+    pauseMs,
     logger: makeLogger({ level: "warn", format: "json", service: "test", destination }),
   });
   const sent = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count), 60_000);
@@ -31,6 +33,19 @@ it("combines the notifications of one turn into one job, and those that arrive m
     [1, 2, 3],
     [4, 5],
   ]);
+});
+
+it("sends the first at once, and one job for all that arrive in the pause after it", async () => {
+  const { notify, jobs, sent } = setUp({ pauseMs: 500 });
+  notify([1]);
+  await sent(1);
+  jobs[0]?.succeed();
+  for (const seq of [2, 3, 4]) {
+    await nextTurn();
+    notify([seq]);
+  }
+  await sent(2);
+  expect(jobs[1]?.seqs).toEqual([2, 3, 4]);
 });
 
 it("forgets what cannot be sent, with a line in the log, and goes on", async () => {
