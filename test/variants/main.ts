@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { VARIANTS } from "./variants.ts";
+import { editsOf, testFileOf, VARIANTS } from "./variants.ts";
 import type { Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
@@ -29,7 +29,8 @@ interface Assertion {
 }
 
 /** The tests of the run that have an outcome; rejects when a file could not be loaded. */
-async function runTest(tree: string, { file, test }: Variant["caughtBy"]): Promise<Assertion[]> {
+async function runTest(tree: string, variant: Variant): Promise<Assertion[]> {
+  const [file, { test }] = [testFileOf(variant), variant];
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
   const pattern = test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
@@ -50,14 +51,10 @@ async function runTest(tree: string, { file, test }: Variant["caughtBy"]): Promi
   return outcomes;
 }
 
-async function withFlaw<Result>(
-  tree: string,
-  { edits }: Variant,
-  run: () => Promise<Result>,
-): Promise<Result> {
+async function withFlaw<Result>(tree: string, variant: Variant, run: () => Promise<Result>): Promise<Result> {
   const before = new Map<string, string>();
   try {
-    for (const { file, find, replace } of edits) {
+    for (const { in: file, find, replace } of editsOf(variant)) {
       const place = path.join(tree, "src", file);
       const source = await readFile(place, "utf8");
       if (!before.has(place)) before.set(place, source);
@@ -74,16 +71,16 @@ async function withFlaw<Result>(
 }
 
 async function judge(tree: string, variant: Variant): Promise<string | undefined> {
-  const sound = await runTest(tree, variant.caughtBy);
+  const sound = await runTest(tree, variant);
   const broken = sound.find(({ status }) => status === "failed");
   if (broken) throw new Error(`fails without any flaw: ${broken.fullName}`);
-  const outcomes = await withFlaw(tree, variant, () => runTest(tree, variant.caughtBy));
+  const outcomes = await withFlaw(tree, variant, () => runTest(tree, variant));
   return outcomes.find(({ status }) => status === "failed")?.fullName;
 }
 
 const wanted = process.argv.slice(2);
 const chosen = VARIANTS.filter(
-  ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)),
+  ({ flaw }) => wanted.length === 0 || wanted.some((part) => flaw.includes(part)),
 );
 const tree = await mkdtemp(path.join(tmpdir(), "order-mirror-variants-"));
 let unnoticed = 0;
@@ -92,11 +89,11 @@ try {
   await symlink(path.join(ROOT, "node_modules"), path.join(tree, "node_modules"));
   for (const variant of chosen) {
     const verdict = await judge(tree, variant).then(
-      (test) => (test === undefined ? "NOT CAUGHT" : `caught by  ${variant.caughtBy.file}: ${test}`),
+      (test) => (test === undefined ? "NOT CAUGHT" : `caught by  ${testFileOf(variant)}: ${test}`),
       (error: unknown) => `NOT JUDGED: ${error instanceof Error ? error.message : String(error)}`,
     );
     if (!verdict.startsWith("caught")) unnoticed += 1;
-    process.stdout.write(`${variant.name}\n    ${verdict}\n`);
+    process.stdout.write(`${variant.flaw}\n    ${verdict}\n`);
   }
 } finally {
   await rm(tree, { recursive: true, force: true });

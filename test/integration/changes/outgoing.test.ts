@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -417,11 +417,12 @@ describe("deliveries", () => {
   it("are not planned by a second process before the first has committed its plan", async () => {
     await change(["A"]);
     const client = await pool.connect();
+    // Also when an expectation fails: the pool ends only when it has all of its clients again.
+    onTestFinished(() => client.release(true));
     await client.query("begin");
     expect(await planDeliveries(asPool(client), ALL, 10)).toMatchObject({ planned: 1 });
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
     await client.query("commit");
-    client.release();
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, planned: 0 });
   });
 
