@@ -54,7 +54,7 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate, exporting: new Map<string, number>() };
-  const refuseAddress = makeRefuseAddress({ authenticate, writes: writes !== undefined });
+  const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);
   v1.get("/orders", makeListOrders(routeDeps));
@@ -101,18 +101,15 @@ const ADDRESSES = [
 
 /**
  * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for another
- * method. Lets the writes of the contract through, and all others while writes are forwarded: WRITE_THROUGH_PATHS may
- * contain them.
+ * method. Lets the writes of the contract through.
  */
-function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }): Middleware<RoutedRequest> {
+function makeRefuseAddress(authenticate: Authenticate): Middleware<RoutedRequest> {
   return (request, _response, next) => {
-    deps.authenticate(request);
+    authenticate(request);
     const { method = "" } = request;
-    const found = matchEndpoint(ADDRESSES, method, readTarget(request.originalUrl).path);
-    const isWrite = WRITE_METHODS.includes(method);
-    if (isWrite && (deps.writes || found.endpoint !== undefined)) next();
-    else
-      throw found.methods.length > 0 ? refuseMethod(found.methods) : new RefusedRequestError(NO_SUCH_ADDRESS);
+    const { endpoint, methods } = matchEndpoint(ADDRESSES, method, readTarget(request.originalUrl).path);
+    if (endpoint !== undefined && WRITE_METHODS.includes(method)) next();
+    else throw methods.length > 0 ? refuseMethod(methods) : new RefusedRequestError(NO_SUCH_ADDRESS);
   };
 }
 

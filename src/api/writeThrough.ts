@@ -5,14 +5,13 @@ import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from ".
 import type { Snapshot } from "../domain/order/order.ts";
 import type { RawAnswer } from "../provider/errors.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
-import { makePathGate } from "../runtime/http/forwardedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { readWith } from "../http/respond.ts";
-import type { Route, RoutedRequest } from "../http/respond.ts";
+import type { Route } from "../http/respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
-import { refuseMethod, RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
+import { RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
 import { ProviderError } from "../provider/errors.ts";
 import { UNSENDABLE } from "../provider/exchange.ts";
 
@@ -20,8 +19,6 @@ export interface WriteThroughDeps {
   readonly authorizeWrite: Authenticate;
   /** Sends with a source's own key; one per source. */
   readonly forward: (sourceId: string) => Forward;
-  /** Writes to forward in addition to those of the contract; see forwardedPaths.ts. */
-  readonly morePaths: readonly string[];
   readonly applyReads: Apply["applyReads"];
   /** How late a change may become visible to a read. */
   readonly marginSeconds: number;
@@ -38,12 +35,8 @@ export const WRITE_METHODS: readonly string[] = [
   "DELETE",
 ] satisfies ForwardedRequest["method"][];
 
-const NOT_FORWARDED = {
-  status: 404,
-  code: "not_forwarded",
-  message:
-    "This write is not part of the provider's contract. The operator can add it to WRITE_THROUGH_PATHS.",
-};
+/** What could lead elsewhere once the provider's server has decoded it: `..`, `%2F`, `%5C`, `;`, control characters. */
+const MISLEADING = /^\.{1,2}$|[/\\;%\p{Cc}]/u;
 
 /** Headers of the provider's answer that describe the answer, not a connection. */
 const PASSED_HEADERS = [
@@ -56,18 +49,23 @@ const PASSED_HEADERS = [
 ] as const;
 
 /**
- * Passes a write on to the provider with the source's own key, and answers as the provider did (spec, "Endpoints":
- * create, quote, change, cancel, advance, address check, and what WRITE_THROUGH_PATHS adds).
+ * Passes a write of the contract on to the provider with the source's own key, and answers as the provider did (spec,
+ * "Endpoints": create, quote, change, cancel, advance, address check). The router lets no other write through: with keys
+ * or webhook endpoints, a token that may order couriers would take over the account.
  *
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
 export function makeWriteThrough(deps: WriteThroughDeps): Route {
-  const { authorizeWrite, forward, morePaths, logger } = deps;
-  const isForwarded = makePathGate(morePaths);
+  const { authorizeWrite, forward, logger } = deps;
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
-    if (!isForwarded(request.method ?? "", request.originalUrl)) throw refuseForwarding(request);
+    const { reference } = matchEndpoint(
+      CONTRACT_ENDPOINTS,
+      request.method ?? "",
+      readTarget(request.originalUrl).path,
+    );
+    if (MISLEADING.test(reference)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
     const body = await readWith(parseRaw, request, response);
     const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
     const gone = new AbortController();
@@ -88,14 +86,6 @@ export function makeWriteThrough(deps: WriteThroughDeps): Route {
     if (!(await mirror(deps, { sourceId, answer }))) response.setHeader("X-Mirrored", "later");
     sendAsItCame(response, answer);
   };
-}
-
-/** A method that the contract's path does not have; or another path, with what the operator can do about it. */
-function refuseForwarding({ method = "", originalUrl }: RoutedRequest): RefusedRequestError {
-  const { endpoint, methods } = matchEndpoint(CONTRACT_ENDPOINTS, method, readTarget(originalUrl).path);
-  return endpoint === undefined && methods.length > 0
-    ? refuseMethod(methods)
-    : new RefusedRequestError(NOT_FORWARDED);
 }
 
 const parseRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });

@@ -93,8 +93,6 @@ export interface MirrorOptions {
   readonly backfillSince?: string | undefined;
   /** Whether writes of tokens with `+write` are forwarded to the provider. Default false. */
   readonly writeThrough?: boolean | undefined;
-  /** Further writes to forward, such as `PUT /v1/orders/{reference}/address`. */
-  readonly writeThroughPaths?: readonly string[] | undefined;
   /** How long events are kept in full, as an ISO 8601 duration. Default: for ever. */
   readonly eventsKeptFor?: string | undefined;
   /** How long observations of orders are kept, except each order's current one. Default: for ever. */

@@ -27,7 +27,6 @@ const VARIABLES = {
   rateSharePercent: ["RATE_SHARE_PERCENT", number],
   backfillSince: ["BACKFILL_SINCE", text],
   writeThrough: ["WRITE_THROUGH", z.boolean().optional()],
-  writeThroughPaths: ["WRITE_THROUGH_PATHS", texts],
   eventsKeptFor: ["EVENTS_KEPT_FOR", text],
   historyKeptFor: ["HISTORY_KEPT_FOR", text],
   changesKeptFor: ["CHANGES_KEPT_FOR", text],

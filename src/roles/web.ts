@@ -233,7 +233,6 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   }
   return {
     forward: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
-    morePaths: config.writeThroughPaths,
     applyReads: composeApply(deps, pool).applyReads,
     marginSeconds: config.pollMarginSeconds,
   };

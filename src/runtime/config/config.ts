@@ -294,7 +294,6 @@ function makeConfig(
     publicUrls: values.PUBLIC_URL ?? [],
     alertWebhook: url === null || secret === null ? null : { url, secret },
     writeThrough: values.WRITE_THROUGH,
-    writeThroughPaths: values.WRITE_THROUGH_PATHS ?? [],
     eventsKeptFor: values.EVENTS_KEPT_FOR,
     historyKeptFor: values.HISTORY_KEPT_FOR,
     changesKeptFor: values.CHANGES_KEPT_FOR,

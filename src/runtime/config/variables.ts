@@ -1,6 +1,5 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { findPathProblem } from "../http/forwardedPaths.ts";
 import { namesThisMachine } from "../http/loopback.ts";
 import { parseDuration, resolveSince } from "./duration.ts";
 
@@ -161,11 +160,6 @@ const networks = list.refine(
   "must be addresses such as 10.0.0.5, or networks such as 10.0.0.0/24 that are not the whole internet, comma separated",
 );
 
-const forwardedPaths = list.superRefine((patterns, context) => {
-  for (const message of patterns.map(findPathProblem))
-    if (message !== undefined) context.addIssue({ code: "custom", message });
-});
-
 const password = text.min(
   PASSWORD_LENGTH_MIN,
   `must have at least ${PASSWORD_LENGTH_MIN} characters; create one with: openssl rand -hex 12`,
@@ -256,7 +250,6 @@ export const VARIABLES = {
   },
   ALERT_WEBHOOK_SECRET: { schema: text, secret: true },
   WRITE_THROUGH: { schema: yesOrNo, default: "false" },
-  WRITE_THROUGH_PATHS: { schema: forwardedPaths },
   EVENTS_KEPT_FOR: { schema: keptFor },
   HISTORY_KEPT_FOR: { schema: keptFor },
   CHANGES_KEPT_FOR: { schema: keptFor },

@@ -20,7 +20,6 @@ export interface Deviation {
 
 const words = (text: string) => text.split(" ");
 const isOrderPage = ({ target }: CorpusRequest) => /^\/v1\/orders(?:\?|$)/.test(target);
-const isWrite = ({ method }: CorpusRequest) => ["POST", "PUT", "PATCH", "DELETE"].includes(method);
 const OUR_ADDRESS = /^\/v1\/(?:changes|orders\.)/;
 const always = () => true;
 const nothing = (): ComparedAnswer => ({ status: 0, headers: {}, body: "" });
@@ -103,12 +102,6 @@ export const DEVIATIONS: readonly Deviation[] = [
     why: "the provider has nothing there",
     concerns: ({ target }) => OUR_ADDRESS.test(target),
     reduce: nothing,
-  },
-  {
-    what: "writes outside the contract: 404 `not_forwarded`",
-    why: "its message tells the operator of `WRITE_THROUGH_PATHS`; a token must not reach what was not meant",
-    concerns: (request) => isWrite(request) && !OUR_ADDRESS.test(request.target),
-    reduce: (answer) => (answer.status === 404 ? { ...answer, headers: {}, body: "" } : answer),
   },
   {
     what: "addresses outside `/v1`: 404 `not_found` without a key, too",

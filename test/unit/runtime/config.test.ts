@@ -82,7 +82,6 @@ it("loads every default from an empty environment, without a source", () => {
     signOn: null,
     alertWebhook: null,
     writeThrough: false,
-    writeThroughPaths: [],
     eventsKeptFor: null,
     historyKeptFor: null,
     changesKeptFor: null,
