@@ -120,8 +120,6 @@ grant insert, update on mirror.poll_state, mirror.branches, mirror.period_reques
 grant insert, update, delete on mirror.coverage, mirror.webhook_hours to order_mirror_poller;
 -- mirror.withdraw_proof records breaches, with the owner's rights; the poller records that a span is proved again.
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
--- The rows behind reporting.order_facts.
-grant insert, update on mirror.order_facts to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- An order that could not be read singly leaves the quarantine automatically once it is read.
 grant delete on mirror.quarantine to order_mirror_poller;

@@ -173,8 +173,8 @@ group by 1
 order by 1;
 
 -- Are the figures complete?
-select s.source_id, s.safe_through, s.facts_through, s.exceptions, count(g.since) as gaps
+select s.source_id, s.safe_through, s.exceptions, count(g.since) as gaps
 from reporting.sync_status s
 left join reporting.coverage_gaps g using (source_id)
 where s.source_id = 'live'
-group by s.source_id, s.safe_through, s.facts_through, s.exceptions;
+group by s.source_id, s.safe_through, s.exceptions;

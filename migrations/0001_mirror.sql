@@ -297,18 +297,9 @@ create table mirror.poll_state (
   margin_seconds        double precision,
   interval_seconds      double precision,
   list_doubted_at       timestamptz,
-  list_omitted          jsonb not null default '{}',
-  -- How far order_facts has been kept up to date; null: not at all. The last two are as in this row and in
-  -- coverage_breaches when it was: a later breach withdraws the claim for its period.
-  facts_position        bigint,
-  facts_late_state      bigint,
-  facts_safe_through    bigint,
-  facts_history_since   bigint,
-  facts_breach_id       bigint not null default 0
+  list_omitted          jsonb not null default '{}'
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
-comment on column mirror.poll_state.facts_late_state      is 'The last observation up to which older states, which arrived after younger ones and are not in the feed, are in order_facts.';
-comment on column mirror.poll_state.facts_safe_through    is 'order_facts has every change with updatedAt before this instant that the mirror has; nanoseconds since 1970. Null until all rows were computed and something was proved.';
 comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the head sweep walked completely, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
@@ -480,7 +471,4 @@ begin
 end
 $do$;
 comment on function mirror.read_time is 'The instant of an ISO 8601 date-time with a time zone, or null when the text is not one.';
--- Few observations are older than what was known, and these do not appear in the feed. The index of corrections also
--- finds them, so that writers of the history maintain no further index.
-create index corrected_or_late on mirror.history (source_id, verdict, history_id) include (reference)
-  where verdict in ('corrected', 'stale');
+create index corrections on mirror.history (source_id, verdict, history_id) include (reference) where verdict = 'corrected';

@@ -486,84 +486,61 @@ comment on column reporting.outgoing_webhooks.dead_count          is 'Messages t
 comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
--- One narrow row per order for reports: what readers ask of the history, kept up to date by the leading poller. Reports
--- read these rows instead of wide orders and their observations.
-
-create table mirror.order_facts (
-  source_id               text not null,
-  reference               text not null,
-  history_id              bigint not null,
-  observations            integer not null,
-  revision                integer not null,
-  status                  text not null,
-  branch_id               text,
-  branch_reference        text,
-  fleet_name              text,
-  pickup_time             timestamptz,
-  delivery_time           timestamptz,
-  real_pickup_time        timestamptz,
-  real_delivery_time      timestamptz,
-  updated_at              timestamptz not null,
-  created_at              timestamptz,
-  arrived_for_pickup_at   timestamptz,
-  picked_up_at            timestamptz,
-  arrived_for_delivery_at timestamptz,
-  other_status_at         timestamptz,
-  cancelled_at            timestamptz,
-  gone_at                 timestamptz,
-  first_seen_via          text not null,
-  first_seen_at           timestamptz not null,
-  statuses_by_event       integer not null,
-  statuses_by_read        integer not null,
-  corrections             integer not null,
-  primary key (source_id, reference)
-) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
-comment on table  mirror.order_facts                         is 'One row per order, computed from its history: when it had which status, and how the mirror learned of it. No personal data. A missing row is computed again.';
-comment on column mirror.order_facts.observations            is 'How many observations are included. If the history has fewer of them, retention removed the others, and what they showed is kept.';
-comment on column mirror.order_facts.branch_id               is 'The provider''s id of the branch; looked up by branch_reference where the order has only that.';
-create index order_facts_by_pickup on mirror.order_facts (source_id, pickup_time);
-create index order_facts_by_delivery on mirror.order_facts (source_id, delivery_time);
-
-create view mirror.facts_known as
-select p.source_id, p.facts_history_since as since,
-  least(p.facts_safe_through, p.safe_through, (
-    select min(b.since) from mirror.coverage_breaches b
-    where b.source_id = p.source_id and b.breach_id > p.facts_breach_id)) as through
-from mirror.poll_state p
-where p.facts_safe_through is not null and p.safe_through is not null;
-comment on view mirror.facts_known is 'The period of updatedAt in which order_facts lacks nothing, as far as all evidence shows, per source.';
-
 create view reporting.order_facts with (security_barrier) as
 select
-  f.source_id, f.reference, f.status,
-  f.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
-  f.branch_id, coalesce(b.reference, f.branch_reference) as branch_reference, b.name as branch_name, f.fleet_name,
-  f.pickup_time, f.delivery_time, f.real_pickup_time, f.real_delivery_time,
-  f.created_at, f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at,
+  o.source_id, o.reference, o.status,
+  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
+  coalesce(o.branch_id, b.branch_id) as branch_id, coalesce(b.reference, o.branch_reference) as branch_reference,
+  b.name as branch_name, o.fleet_name,
+  o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
+  t.created_at, t.arrived_for_pickup_at, t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at,
   -- Null where the status that follows in the life of an order was not seen: the time to a later one would be too long.
-  case when f.arrived_for_pickup_at is not null then date_part('epoch', least(
-    f.arrived_for_pickup_at, f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.created_at) end as created_seconds,
-  case when f.picked_up_at is not null then date_part('epoch', least(
-    f.picked_up_at, f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.arrived_for_pickup_at) end as arrived_for_pickup_seconds,
-  case when f.arrived_for_delivery_at is not null then date_part('epoch', least(
-    f.arrived_for_delivery_at, f.other_status_at, f.cancelled_at)
-    - f.picked_up_at) end as picked_up_seconds,
-  case when f.other_status_at is not null then date_part('epoch', least(f.other_status_at, f.cancelled_at)
-    - f.arrived_for_delivery_at) end as arrived_for_delivery_seconds,
-  date_part('epoch', f.real_pickup_time - f.created_at) as created_to_pickup_seconds,
-  date_part('epoch', f.real_delivery_time - f.created_at) as created_to_delivery_seconds,
-  date_part('epoch', f.real_delivery_time - f.real_pickup_time) as transit_seconds,
-  date_part('epoch', f.real_pickup_time - f.pickup_time) as pickup_delay_seconds,
-  date_part('epoch', f.real_delivery_time - f.delivery_time) as delivery_delay_seconds,
-  f.real_delivery_time > f.delivery_time as is_late,
-  f.first_seen_via, f.first_seen_at, f.first_seen_via = 'webhook' as first_seen_by_event,
-  f.statuses_by_event, f.statuses_by_read, f.corrections, f.updated_at
-from mirror.order_facts f
-left join mirror.branches b on b.source_id = f.source_id and b.branch_id = f.branch_id
-where f.gone_at is null and ((select every_source from mirror.reader) or f.source_id = any ((select sources from mirror.reader)::text[]));
-comment on view   reporting.order_facts                              is 'One narrow row per order: times and durations of its statuses, planned and actual times, and how the mirror learned of it. Made for statements over many orders. Current as sync_status.facts_through says. Orders that the provider no longer has are left out. Filter by source_id and pickup_time or delivery_time.';
+  case when t.arrived_for_pickup_at is not null then date_part('epoch', least(
+    t.arrived_for_pickup_at, t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
+    - t.created_at) end as created_seconds,
+  case when t.picked_up_at is not null then date_part('epoch', least(
+    t.picked_up_at, t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
+    - t.arrived_for_pickup_at) end as arrived_for_pickup_seconds,
+  case when t.arrived_for_delivery_at is not null then date_part('epoch', least(
+    t.arrived_for_delivery_at, t.other_status_at, t.cancelled_at)
+    - t.picked_up_at) end as picked_up_seconds,
+  case when t.other_status_at is not null then date_part('epoch', least(t.other_status_at, t.cancelled_at)
+    - t.arrived_for_delivery_at) end as arrived_for_delivery_seconds,
+  date_part('epoch', o.real_pickup_time - t.created_at) as created_to_pickup_seconds,
+  date_part('epoch', o.real_delivery_time - t.created_at) as created_to_delivery_seconds,
+  date_part('epoch', o.real_delivery_time - o.real_pickup_time) as transit_seconds,
+  date_part('epoch', o.real_pickup_time - o.pickup_time) as pickup_delay_seconds,
+  date_part('epoch', o.real_delivery_time - o.delivery_time) as delivery_delay_seconds,
+  o.real_delivery_time > o.delivery_time as is_late,
+  o.first_seen_via::text as first_seen_via, o.first_seen_at, o.first_seen_via = 'webhook' as first_seen_by_event,
+  t.statuses_by_event, t.statuses_by_read, t.corrections, o.updated_at
+from mirror.orders o
+cross join lateral (
+  select
+    min(entered_at) filter (where holds and status = 'created') as created_at,
+    min(entered_at) filter (where holds and status = 'arrived_for_pickup') as arrived_for_pickup_at,
+    min(entered_at) filter (where holds and status = 'picked_up') as picked_up_at,
+    min(entered_at) filter (where holds and status = 'arrived_for_delivery') as arrived_for_delivery_at,
+    min(entered_at) filter (where holds and status not in (
+      'created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery', 'cancelled')) as other_status_at,
+    min(entered_at) filter (where holds and status = 'cancelled') as cancelled_at,
+    (count(*) filter (where holds and status <> 'created' and via = 'webhook'))::integer as statuses_by_event,
+    (count(*) filter (where holds and status <> 'created' and via <> 'webhook'))::integer as statuses_by_read,
+    coalesce(sum(corrected), 0)::integer as corrections
+  from (
+    select h.status, h.verdict <> 'gone' and not h.refuted as holds, mirror.instant_at(min(h.version)) as entered_at,
+      (array_agg(h.via order by h.history_id))[1] as via, count(*) filter (where h.verdict = 'corrected') as corrected
+    from mirror.history h
+    where h.source_id = o.source_id and h.reference = o.reference
+      and h.verdict in ('applied', 'corrected', 'stale', 'gone')
+    group by 1, 2) s
+) t
+left join lateral (
+  select b.branch_id, b.reference, b.name from mirror.branches b
+  where b.source_id = o.source_id and (b.branch_id = o.branch_id or o.branch_id is null and b.reference = o.branch_reference)
+  order by b.closed_at desc nulls first, b.branch_id limit 1) b on true
+where o.gone_at is null and ((select every_source from mirror.reader) or o.source_id = any ((select sources from mirror.reader)::text[]));
+comment on view   reporting.order_facts                              is 'One narrow row per order: times and durations of its statuses, planned and actual times, and how the mirror learned of it. Computed from the history: a status of which retention has removed all observations has no time. Orders that the provider no longer has are left out. Filter by source_id and pickup_time or delivery_time.';
 comment on column reporting.order_facts.created_at                   is 'When the order was first known to be in the status created, by updatedAt; null if no such state was seen.';
 comment on column reporting.order_facts.arrived_for_pickup_at        is 'The same for arrived_for_pickup. If only polling saw the order, the status may have begun earlier, or may never have been seen.';
 comment on column reporting.order_facts.picked_up_at                 is 'The same for picked_up.';
@@ -588,7 +565,7 @@ comment on column reporting.order_facts.corrections                  is 'How oft
 create view reporting.daily with (security_barrier) as
 select
   d.*,
-  coalesce(mirror.nanos_of((d.day + 1)::timestamptz) <= k.through and mirror.nanos_of(d.day::timestamptz) >= k.since, false)
+  coalesce(mirror.nanos_of((d.day + 1)::timestamptz) <= p.safe_through and mirror.nanos_of(d.day::timestamptz) >= p.history_since, false)
     as is_final
 from (
   select source_id, pickup_time::date as day, branch_id, branch_reference, branch_name, fleet_name,
@@ -605,7 +582,7 @@ from (
   where pickup_time is not null
   group by 1, 2, 3, 4, 5, 6
 ) d
-left join mirror.facts_known k on k.source_id = d.source_id;
+left join mirror.poll_state p on p.source_id = d.source_id;
 comment on view   reporting.daily                   is 'The rows of order_facts, added up: one row per day of the planned pickup, branch and fleet. Days are those of the session''s time zone. Columns can be summed over days, branches and fleets. Filter by source_id and day.';
 comment on column reporting.daily.day               is 'Day of the planned pickup. Orders without a planned pickup are left out.';
 comment on column reporting.daily.orders            is 'How many orders.';
@@ -631,11 +608,9 @@ select
   (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined_count,
   (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count,
   (select count(*) from mirror.exceptions e where e.source_id = s.source_id) as exceptions,
-  (select count(*) from mirror.coverage_breaches b where b.source_id = s.source_id) as breaches,
-  mirror.instant_at(k.through) as facts_through
+  (select count(*) from mirror.coverage_breaches b where b.source_id = s.source_id) as breaches
 from mirror.sources s
 left join mirror.poll_state p on p.source_id = s.source_id
-left join mirror.facts_known k on k.source_id = s.source_id
 where ((select every_source from mirror.reader) or s.source_id = any ((select sources from mirror.reader)::text[]));
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
 comment on column reporting.sync_status.mode                     is 'live or test.';
@@ -653,7 +628,6 @@ comment on column reporting.sync_status.quarantined_count        is 'Input that 
 comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
 comment on column reporting.sync_status.exceptions               is 'Orders that were seen but could not be read, and changes from events that no read has confirmed yet: safe_through does not cover them.';
 comment on column reporting.sync_status.breaches                 is 'How often a proof was withdrawn: see coverage_breaches.';
-comment on column reporting.sync_status.facts_through            is 'order_facts and daily include every change that the provider dates before this instant; seconds behind safe_through. Null until they have been computed for all orders.';
 
 create function reporting.require(source text, day date, allow_exceptions boolean default false) returns timestamptz
 language sql stable

@@ -3,7 +3,6 @@ import { addSeconds } from "../domain/order/instant.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
 import { countAnnouncements } from "./lostEvents.sql.ts";
-import { keepFacts } from "./orderFacts.sql.ts";
 import { requestNightly } from "./periodRequests.sql.ts";
 import { mirrorBranches } from "./branches.ts";
 
@@ -44,7 +43,6 @@ export function makeSourceTasks(deps: PollDeps): LeaderTasks {
       run: (context) => mirrorBranches(deps, context),
     },
     makeCountEvents(deps),
-    makeKeepFacts(deps),
     makeAskNightly(deps),
   ]);
 }
@@ -91,25 +89,6 @@ function makeCountEvents({ pool, source, eventGraceSeconds }: PollDeps): LeaderT
     name: "count events",
     everyMs: eventGraceSeconds === undefined ? COUNT_EVERY_MS : 0,
     run: () => countAnnouncements(pool, source.sourceId, eventGraceSeconds),
-  };
-}
-
-const FACTS_BATCH = 2_000;
-/** A longer backlog, of a new source for example, is continued after the next cycle: polling comes first. */
-const FACTS_MS_MAX = 5_000;
-
-/** Brings the rows of mirror.order_facts up to date with the change feed. */
-function makeKeepFacts({ pool, source: { sourceId }, clock }: PollDeps): LeaderTask {
-  return {
-    name: "keep facts",
-    everyMs: 0,
-    async run({ term, signal }) {
-      const endMs = clock.monotonicMs() + FACTS_MS_MAX;
-      while (await keepFacts(pool, term.lease, { sourceId, limit: FACTS_BATCH })) {
-        signal.throwIfAborted();
-        if (clock.monotonicMs() >= endMs) return;
-      }
-    },
   };
 }
 

@@ -8,12 +8,11 @@ import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryPr
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 
-/** Begins the cycle, commits the window without orders, ends the cycle; facts. */
+/** Begins the cycle, commits the window without orders, ends the cycle. */
 const OF_QUIET_CYCLE = [
   /begun as \(\s+update mirror\.poll_state/,
   /set polled_through = /,
   /last_cycle_ended_at/,
-  /known as materialized/,
 ];
 const OF_PROOF = /reproved as \(/;
 /** Sent from time to time, in any cycle. */
@@ -77,7 +76,7 @@ function watchStatements(): { take(): string[] } {
   };
 }
 
-it("takes four statements while nothing changes", async () => {
+it("takes three statements while nothing changes", async () => {
   provider.put("A", secondsAgo(3_600));
   await cycleUntil(isCaughtUp);
   // What the last news has left to do.
@@ -104,8 +103,8 @@ it("works again after news: a change, a breach", async () => {
   provider.put("A", secondsAgo(0), { status: "picked_up" });
   await cycleUntil(
     async () =>
-      (await one<{ status: string }>("select status from mirror.order_facts where reference = 'A'"))
-        .status === "picked_up",
+      (await one<{ status: string }>("select status from mirror.orders where reference = 'A'")).status ===
+      "picked_up",
   );
   const dayAgo = String(secondsAgo(86_400));
   await pool.query("select mirror.withdraw_proof('live', $1, 'late_event', 'A', 'refetch', '')", [dayAgo]);

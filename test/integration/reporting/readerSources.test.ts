@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { keepFacts } from "../../support/mirror/facts.ts";
 import { addSource, at } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -24,11 +23,6 @@ async function fill(): Promise<void> {
      insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
      select source_id, 1, 2, 'missed_change', 'of ' || source_id, 1, 'poll', '' from mirror.sources;
      insert into mirror.outgoing_endpoints (endpoint_id, source_ids) select 'of ' || source_id, array[source_id] from mirror.sources`,
-  );
-  await keepFacts(database.pool);
-  await database.pool.query(
-    `insert into mirror.order_facts select (jsonb_populate_record(f, '{"source_id": "test", "reference": "of test"}')).*
-     from mirror.order_facts f`,
   );
 }
 

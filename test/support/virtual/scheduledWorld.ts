@@ -97,10 +97,6 @@ do $make$ declare keeps text; restores text; begin
     'begin ' || restores || ' end');
 end $make$`;
 
-/** Rows of reporting.order_facts say nothing of proofs: for their task, all changes to come are included already. */
-const WITHOUT_FACTS = `
-insert into mirror.poll_state (source_id, facts_position, facts_late_state) values ($1, ${2n ** 63n - 1n}, ${2n ** 63n - 1n})`;
-
 const LOOK = `
 select (select safe_through from mirror.poll_state where source_id = $1) as safe,
   (select count(*) from mirror.coverage_breaches where source_id = $1)::int as breaches,
@@ -173,7 +169,6 @@ export async function openLane(name: string): Promise<Lane> {
     async begin(make) {
       const sourceId = `${name}-${(schedules += 1)}`;
       await addSource(pool, sourceId);
-      await pool.query(WITHOUT_FACTS, [sourceId]);
       await time.advance(DAY_SECONDS);
       await addSource(pool, `${sourceId}-beside`);
       await pool.query(BESIDE, [`${sourceId}-beside`]);
