@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
 
@@ -11,7 +11,7 @@ const ARCHITECTURE = path.resolve(import.meta.dirname, "../../docs/ARCHITECTURE.
  */
 const TABLE = readImportTable();
 
-function readImportTable(): Record<string, { folders: string; packages: string }> {
+function readImportTable(): Record<string, { folders: string; packages: string; start: string }> {
   const section = readFileSync(ARCHITECTURE, "utf8").split("\n## Map\n")[1]!.split("\n## ")[0]!;
   const rows = section
     .split("\n")
@@ -21,9 +21,9 @@ function readImportTable(): Record<string, { folders: string; packages: string }
   const allowed = (cell: string) =>
     cell === "anything" ? "*" : cell.replaceAll("\\*", "*").replace("–", "");
   return Object.fromEntries(
-    rows.map(([, folder = "", , folders = "", packages = ""]) => [
+    rows.map(([, folder = "", , folders = "", packages = "", start = ""]) => [
       folder,
-      { folders: allowed(folders), packages: allowed(packages) },
+      { folders: allowed(folders), packages: allowed(packages), start },
     ]),
   );
 }
@@ -88,6 +88,14 @@ it("allows no folder or package that is not imported", () => {
       .map((entry) => `${folder} does not import ${entry}`),
   );
   expect(idle).toEqual([]);
+});
+
+it("names files and folders that exist to start at", () => {
+  const starts = Object.entries(TABLE).flatMap(([folder, { start }]) =>
+    [...start.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => path.join(folder, name)),
+  );
+  expect(starts.filter((start) => !existsSync(path.join(SOURCE, start)))).toEqual([]);
+  expect(starts.length).toBeGreaterThanOrEqual(Object.keys(TABLE).length);
 });
 
 it("imports only from layers below", () => {
