@@ -81,8 +81,6 @@ grant insert on mirror.period_requests to order_mirror_web;
 -- People pause and resume endpoints of outgoing webhooks, and have messages sent again.
 grant update (paused_at, failures_in_row) on mirror.outgoing_endpoints to order_mirror_web;
 grant update (delivery_id, state, attempts, enqueued_at, delivered_at) on mirror.outgoing_deliveries to order_mirror_web;
--- The number of calls to its webhook addresses, and their outcomes.
-grant insert, update, delete on mirror.webhook_calls to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
 
 -- Worker and poller: apply observations to the orders.
@@ -94,9 +92,8 @@ grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetc
 grant update (body) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
 
--- Processes that call the provider record how many requests they sent: the poller, and web when WRITE_THROUGH forwards
--- requests.
-grant insert, update, delete on mirror.provider_requests to order_mirror_web, order_mirror_poller;
+-- How many webhooks were received and requests sent, and their outcomes.
+grant insert, update, delete on mirror.calls to order_mirror_web, order_mirror_poller;
 
 -- Retention: remove old rows, and record that for the feed's readers.
 grant usage on schema mirror to order_mirror_retention;

@@ -1,15 +1,18 @@
 -- Operation: the audit log and sessions of the ops pages, alerts, calls of both sides, erasure and retention.
 
-create table mirror.webhook_calls (
+create table mirror.calls (
   source_id text not null references mirror.sources,
+  kind      text not null,
   minute    timestamptz not null,
-  outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'wrong_time', 'not_stored', 'no_secret', 'other')),
+  outcome   text not null,
   calls     bigint not null,
   last_at   timestamptz not null,
-  primary key (source_id, minute, outcome)
+  primary key (source_id, kind, minute, outcome)
 );
-comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
-comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason.';
+comment on table  mirror.calls         is 'Calls of both sides, from all processes, by the minute in which they were recorded: of the webhook address of each source, and requests to the provider. Kept for 31 days. Counts only: nothing of a refused call is stored.';
+comment on column mirror.calls.kind    is 'webhook; or of a request to the provider its narrowest rate policy (every request counts against sustained as well).';
+comment on column mirror.calls.outcome is 'Of a webhook: accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. wrong_time: signed too long before or after the web process''s clock; the signature was not examined. not_stored: answered 5xx. no_secret: answered 404, because the source has no webhook secret. other: refused for another reason. Of a request: answered, refused (429) or unanswered.';
+create index calls_by_time on mirror.calls (minute);
 -- What people do on the ops pages, and who is logged in there.
 
 create table mirror.ops_actions (
@@ -101,21 +104,6 @@ return (
   from (select mirror.readable_json(raw) as o) readable
 );
 comment on function mirror.redact_order is 'An order object without personal data: reference, status, times, fleet and branch stay. Applying it twice gives the same result.';
--- Requests to the provider.
-
-create table mirror.provider_requests (
-  source_id text not null references mirror.sources,
-  minute    timestamptz not null,
-  policy    text not null,
-  purpose   text not null,
-  requests  bigint not null,
-  refused   bigint not null default 0,
-  primary key (source_id, minute, policy, purpose)
-);
-comment on table  mirror.provider_requests          is 'Requests sent to the provider, from all processes, by the minute in which they were recorded; after two days by the hour. Kept for 31 days.';
-comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
-comment on column mirror.provider_requests.minute    is 'Minute in which they were recorded, by the database''s clock; after two days the hour.';
-create index provider_requests_by_time on mirror.provider_requests (minute);
 -- How far each walk has examined old rows, so that no pass examines them again.
 
 create table mirror.retention_walks (

@@ -214,15 +214,15 @@ cross join lateral (
   from mirror.coverage_breaches b where b.source_id = s.source_id
 ) broken
 cross join lateral (
-  select sum(refused)::int as refused, min(minute) filter (where refused > 0) as first_at
-  from mirror.provider_requests r
-  where r.source_id = s.source_id and minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
+  select sum(calls)::int as refused, min(minute) as first_at
+  from mirror.calls r
+  where r.source_id = s.source_id and outcome = 'refused' and minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
 ) rate
 cross join lateral (
   select greatest(newest.received_at, (
       -- Ends at the first that is found.
-      select w.last_at from mirror.webhook_calls w
-      where w.source_id = s.source_id and w.outcome = 'accepted' order by w.minute desc limit 1
+      select w.last_at from mirror.calls w
+      where w.source_id = s.source_id and w.kind = 'webhook' and w.outcome = 'accepted' order by w.minute desc limit 1
     ), hours.last_announced) as last_at, hours.*
   from (
     select coalesce(sum(changes) filter (where outcome <> 'lost'), 0)::float8 as announced_ever,
@@ -257,8 +257,8 @@ cross join lateral (
 cross join lateral (
   select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at,
     coalesce(sum(calls) filter (where outcome = 'wrong_time'), 0)::int as wrong_times
-  from mirror.webhook_calls w
-  where w.source_id = s.source_id and w.outcome in ('wrong_signature', 'wrong_time')
+  from mirror.calls w
+  where w.source_id = s.source_id and w.kind = 'webhook' and w.outcome in ('wrong_signature', 'wrong_time')
     and w.minute >= greatest(date_trunc('minute', event.last_at), clock_timestamp() - interval '2 days')
     and w.last_at > coalesce(event.last_at, '-infinity')
 ) refused
@@ -271,8 +271,8 @@ cross join lateral (
     min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored,
     coalesce(sum(calls) filter (where outcome = 'no_secret'), 0)::int as no_secret,
     min(minute) filter (where outcome = 'no_secret') as first_no_secret
-  from mirror.webhook_calls w
-  where w.source_id = s.source_id and w.minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
+  from mirror.calls w
+  where w.source_id = s.source_id and w.kind = 'webhook' and w.minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
 ) recent
 order by s.source_id`;
 

@@ -3,7 +3,7 @@ import type { Priority } from "../domain/source/orderSource.ts";
 import { withDeadline } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import type { Budget } from "./budget.ts";
+import type { Budget, PolicyName } from "./budget.ts";
 import { ProviderError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
 import { describeEndpoint, makeExchange, makePrepare } from "./exchange.ts";
@@ -29,6 +29,8 @@ export type SendRequest = (request: ProviderRequest, options: RequestOptions) =>
 export interface Answered {
   /** Such as `GET /v1/orders/{reference}`: the route, without the order's name. */
   readonly endpoint: string;
+  /** The narrowest rate policy that it counts against; each counts against `sustained` as well. */
+  readonly policy: PolicyName;
   /** Null when there was no answer. */
   readonly status: number | null;
 }
@@ -67,7 +69,7 @@ export function makeTransport(deps: TransportDeps & { readonly providerClock: Pr
       const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
       const { method, route } = request;
       logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
-      deps.onAnswer?.({ endpoint: describeEndpoint(request), status });
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), policy: request.policy, status });
     };
     try {
       const answer = await withDeadline({ deadlineMs, signal }, (abortable) =>

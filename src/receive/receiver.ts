@@ -21,9 +21,10 @@ const BODY_LIMIT_BYTES = 1_048_576;
 const BODIES_LIMIT_BYTES = 64 * 1_048_576;
 const WEBHOOK_PATH = /^\/webhooks\/([^/?#]+)\/?(?:\?|$)/;
 
-/** How a call to a source's webhook address ended. */
+/** How a call to the webhook endpoint ended. */
 export interface CallEnd {
-  readonly sourceId: string;
+  /** Null if no source has the address. */
+  readonly sourceId: string | null;
   readonly outcome: ReceiveOutcome;
   /** What was wrong with the signature, if that was the reason. */
   readonly reason?: SignatureRefusal | undefined;
@@ -40,7 +41,7 @@ export interface ReceiverDeps {
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Notifies the workers of new inbox positions; must neither throw nor wait. */
   readonly notify: (seqs: readonly number[]) => void;
-  /** Called with the end of each call to a source's address; must neither throw nor wait. */
+  /** Called with the end of each call; must neither throw nor wait. */
   readonly onEnd?: (end: CallEnd) => void;
   /** Called with each request whose signature does not verify; must neither throw nor wait. */
   readonly onRefused?: ((refused: RefusedRequest) => void) | undefined;
@@ -58,10 +59,6 @@ export interface Receiver {
   (req: IncomingMessage, res: ServerResponse, next?: () => void): void;
   /** Answers 503 from now on; resolves when every event that was being stored has its answer. */
   drain(): Promise<void>;
-  /** The number of requests by outcome since the start. */
-  counts(): Readonly<Record<ReceiveOutcome, number>>;
-  /** The number of unverified requests by reason since the start; reasons that never occurred are absent. */
-  refusals(): Readonly<Partial<Record<SignatureRefusal, number>>>;
 }
 
 interface Ending {
@@ -84,7 +81,6 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const budget = makeBodyBudget(bodiesBytes);
   const storing = makeDrain();
   const logRefusal = makeRefusalLog({ clock, logger });
-  const { count, ...counted } = makeCounts();
 
   function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
     const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
@@ -96,8 +92,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     let arrivedMs = clock.monotonicMs();
     const finish = (ending: Ending) => {
       const durationMs = clock.monotonicMs() - arrivedMs;
-      if (sources.has(source)) onEnd?.({ sourceId: source, ...ending, durationMs });
-      count(ending);
+      onEnd?.({ sourceId: sources.has(source) ? source : null, ...ending, durationMs });
       sendAnswer(res, ending.outcome);
       logRefusal(req, { ...ending, source });
     };
@@ -136,20 +131,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     }
   }
 
-  return Object.assign(receive, { drain: () => storing.drain(), ...counted });
-}
-
-function makeCounts() {
-  const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
-  const refusals: Partial<Record<SignatureRefusal, number>> = {};
-  return {
-    count: ({ outcome, reason }: Ending): void => {
-      counts[outcome] = (counts[outcome] ?? 0) + 1;
-      if (reason) refusals[reason] = (refusals[reason] ?? 0) + 1;
-    },
-    counts: () => ({ ...counts }) as Record<ReceiveOutcome, number>,
-    refusals: () => ({ ...refusals }),
-  };
+  return Object.assign(receive, { drain: () => storing.drain() });
 }
 
 /** Counts work that must finish before the process may end; nothing begins after draining has begun. */
@@ -252,11 +234,6 @@ const ANSWERS = {
 
 /** How a request to the webhook endpoint ended; `aborted`: the sender disconnected before the answer. */
 export type ReceiveOutcome = keyof typeof ANSWERS | "aborted";
-
-const RECEIVE_OUTCOMES: readonly ReceiveOutcome[] = [
-  ...(Object.keys(ANSWERS) as (keyof typeof ANSWERS)[]),
-  "aborted",
-];
 
 /** Sends the answer of an outcome, unless the sender is gone or something else has already answered. */
 function sendAnswer(res: ServerResponse, outcome: ReceiveOutcome): void {

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Decision } from "../apply/applySubjects.ts";
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
@@ -8,29 +7,40 @@ import type { Standing } from "../health/standing.sql.ts";
 import type { Answered } from "../provider/transport.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import type { Receiver } from "../receive/receiver.ts";
+import type { CallEnd } from "../receive/receiver.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
+import type { CountCall, WebhookOutcome } from "./calls.sql.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
 
-/** Counts the outcomes of the receiver's calls, and measures the time to each answer. */
-export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver) {
-  metrics.observe((observe) => {
-    for (const [outcome, count] of Object.entries(receiver.counts())) {
-      observe("order_mirror_webhooks_received_total", count, { outcome });
-    }
-    for (const [reason, count] of Object.entries(receiver.refusals())) {
-      observe("order_mirror_webhook_refusals_total", count, { reason });
-    }
-  });
-  return (req: IncomingMessage, res: ServerResponse): void => {
-    const startedMs = clock.monotonicMs();
-    res.once("finish", () => {
-      metrics.record("order_mirror_webhook_ack_seconds", (clock.monotonicMs() - startedMs) / 1_000);
-    });
-    receiver(req, res);
+const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], WebhookOutcome>>> = {
+  received: "accepted",
+  duplicate: "accepted",
+  failed: "not_stored",
+  body_already_read: "not_stored",
+  overloaded: "not_stored",
+  unavailable: "not_stored",
+  // Only calls of configured sources are counted by source: this one has no secret.
+  not_found: "no_secret",
+};
+
+/** Counts the calls of the webhook addresses, and measures them. */
+export function meterWebhooks(metrics: Metrics, count: CountCall): (end: CallEnd) => void {
+  return ({ sourceId, outcome, reason, durationMs }) => {
+    metrics.count("order_mirror_webhooks_received_total", { outcome });
+    if (reason !== undefined) metrics.count("order_mirror_webhook_refusals_total", { reason });
+    if (outcome !== "aborted") metrics.record("order_mirror_webhook_ack_seconds", durationMs / 1_000);
+    if (sourceId !== null) count({ sourceId, kind: "webhook", outcome: nameOutcome(outcome, reason) });
   };
+}
+
+/** A call without a signature comes from a stranger, or from `doctor`: it says nothing about the secret. */
+function nameOutcome(outcome: CallEnd["outcome"], reason: CallEnd["reason"]): WebhookOutcome {
+  if (reason === "signature_missing") return "other";
+  if (reason === "timestamp_outside_tolerance") return "wrong_time";
+  if (reason !== undefined) return "wrong_signature";
+  return OUTCOMES[outcome] ?? "other";
 }
 
 /** Counts decisions before they are forwarded. */
@@ -140,12 +150,17 @@ export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">)
   });
 }
 
-/** Counts answers of the provider, to be notified of each. */
-export function meterAnswers(metrics: Metrics): (answered: Answered) => void {
-  return ({ endpoint, status }) => {
-    const code = status === null ? "none" : String(status);
-    metrics.count("order_mirror_provider_requests_total", { endpoint, code });
-  };
+const TOO_MANY_REQUESTS = 429;
+
+/** Counts the requests to the provider of a source, to be notified of each answer. */
+export function meterAnswers(metrics: Metrics, count: CountCall) {
+  return (sourceId: string) =>
+    ({ endpoint, policy: kind, status }: Answered): void => {
+      const code = status === null ? "none" : String(status);
+      metrics.count("order_mirror_provider_requests_total", { endpoint, code });
+      const refused = status === TOO_MANY_REQUESTS ? "refused" : "answered";
+      count({ sourceId, kind, outcome: status === null ? "unanswered" : refused });
+    };
 }
 
 /** Runs a job of the queue and records its duration, whatever the outcome. */

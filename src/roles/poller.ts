@@ -8,10 +8,10 @@ import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
-import { makeBudgets } from "./counting.ts";
+import { openCallCounts } from "./calls.sql.ts";
 import { meterAnswers } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
-import { composeApply, HOLDER, modesOf, openApplyPool } from "./role.ts";
+import { composeApply, HOLDER, makeBudgets, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
@@ -20,12 +20,13 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const apply = composeApply(deps, pool);
-  const budgetOf = makeBudgets(deps, pool, config.writeThrough ? { shares: POLLER_SHARES } : {});
-  const onAnswer = meterAnswers(metrics);
+  const budgetOf = makeBudgets(deps, config.writeThrough ? POLLER_SHARES : undefined);
+  const onAnswerOf = meterAnswers(metrics, openCallCounts(deps, pool));
   const shared = { apply, eventGraceSeconds: deps.eventGraceSeconds };
   const pollers = config.sources.map((source) => {
     const { sourceId, baseUrl } = source;
     const budget = budgetOf(source);
+    const onAnswer = onAnswerOf(sourceId);
     const client = makeProviderClient({ baseUrl, apiKey: keyOf(source), budget, clock, logger, onAnswer });
     const poller = makePoller({
       ...shared,

@@ -6,9 +6,11 @@ import type { Decision } from "../apply/applySubjects.ts";
 import { makeAnnouncer } from "../changes/announcements.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
+import { makeBudget } from "../provider/budget.ts";
+import type { Budget } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Config } from "../runtime/config/config.ts";
+import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -87,6 +89,24 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
       meter(decisions);
     },
   });
+}
+
+/**
+ * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
+ * "Limits").
+ */
+export function makeBudgets(
+  { clock, config }: Pick<RoleDeps, "config" | "clock">,
+  shares: Parameters<typeof makeBudget>[0]["shares"],
+): (source: SourceConfig) => Budget {
+  const budgets = new Map<string, Budget>();
+  return ({ organization, mode }) => {
+    const owner = JSON.stringify([organization, mode]);
+    const budget =
+      budgets.get(owner) ?? makeBudget({ clock, share: config.rateShare, ...(shares && { shares }) });
+    budgets.set(owner, budget);
+    return budget;
+  };
 }
 
 /** The queues of a process. */

@@ -32,12 +32,13 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import type { Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
-import { makeBudgets, makeCallCounter } from "./counting.ts";
-import { meterAnswers, meterHealth, meterQueue, meterReceiver } from "./metering.ts";
+import { openCallCounts } from "./calls.sql.ts";
+import type { CountCall } from "./calls.sql.ts";
+import { meterAnswers, meterHealth, meterQueue, meterWebhooks } from "./metering.ts";
 import { showOutgoingQueues } from "./outgoing.ts";
 import { assertOwnKey, recordConfiguredSources } from "./recordSources.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
-import { composeApply, openPool } from "./role.ts";
+import { composeApply, makeBudgets, openPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -50,7 +51,7 @@ const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPl
 const EXPORT_POOL = { purpose: "export", max: 3, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
-const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };
+const CALLS_POOL = { purpose: "calls", max: 1, statementTimeoutMs: 3_000 };
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
@@ -78,7 +79,8 @@ export async function openWeb(
     (source) => [source.sourceId, source.webhookSecrets.length > 0] as const,
   );
   await recordReceiving(readPool, new Map(receives));
-  const receiver = await composeReceiver(deps, receivePool);
+  const countCall = openCallCounts(deps, openPool(deps, CALLS_POOL));
+  const receiver = await composeReceiver(deps, { pool: receivePool, countCall });
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const orderWait = makeOrderWait({ pool: readPool, clock });
   const announcements = listenForAnnouncements({
@@ -91,7 +93,6 @@ export async function openWeb(
     logger,
   });
   shutdown.onShutdown("change announcements", () => announcements.close());
-  const receive = meterReceiver(metrics, clock, receiver);
   meterQueue(metrics, deps.queue);
   meterHealth(metrics, health);
   const opsPool = openPool(deps, OPS_POOL);
@@ -104,8 +105,8 @@ export async function openWeb(
     await hub.close();
   });
   return {
-    webhooks: (request, response) => receive(request, response),
-    api: running.note(composeApi(deps, { pool: readPool, exportPool, hub, orderWait })),
+    webhooks: (request, response) => receiver(request, response),
+    api: running.note(composeApi(deps, { pool: readPool, exportPool, hub, orderWait }, countCall)),
     ops: running.note(composeOps(deps, { receivePool, opsPool })),
   };
 }
@@ -144,15 +145,18 @@ function makeRunning() {
   };
 }
 
-async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Receiver> {
-  const { config, clock, logger, queue } = deps;
+async function composeReceiver(
+  deps: RoleDeps & Queues,
+  { pool, countCall }: { pool: Pool; countCall: CountCall },
+): Promise<Receiver> {
+  const { config, clock, logger, metrics, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   return makeReceiver({
     events: deliveryEvents,
     sources: loadVerifiers(config, logger),
     store: commit.store,
     notify: queue.notify,
-    onEnd: makeCallCounter(deps, openPool(deps, CALLS_POOL)),
+    onEnd: meterWebhooks(metrics, countCall),
     onRefused: await captureRefused(deps),
     clock,
     logger,
@@ -176,10 +180,11 @@ function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
 function composeApi(
   deps: RoleDeps & Queues,
   readers: { pool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
+  countCall: CountCall,
 ): Handler {
   const { config, clock, logger } = deps;
   const { apiTokens, localTrust, sources } = config;
-  const writes = composeWrites(deps);
+  const writes = composeWrites(deps, countCall);
   const report = makeReportRouter({ ...readers, writes, sources, apiTokens, localTrust, clock, logger });
   const app = express().disable("x-powered-by");
   app.use(makeDocsRouter(describeApi()), stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
@@ -214,18 +219,20 @@ function composeOps(
 }
 
 /** What the read API needs to forward writes; undefined if that is off. */
-export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
+export function composeWrites(deps: RoleDeps, countCall: CountCall): ReportDeps["writes"] {
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;
   const pool = openPool(deps, WRITE_POOL);
-  const budgetOf = makeBudgets(deps, pool, { shares: WRITER_SHARES, purpose: "write" });
+  const budgetOf = makeBudgets(deps, WRITER_SHARES);
+  const onAnswerOf = meterAnswers(metrics, countCall);
   const senders = new Map<string, Forward>();
   for (const source of config.sources) {
     const { sourceId, baseUrl, apiKey } = source;
     // No token may write to it, or there would be a key.
     if (apiKey === null) continue;
-    const onAnswer = meterAnswers(metrics);
-    const forward = makeForward({ baseUrl, apiKey, budget: budgetOf(source), clock, logger, onAnswer });
+    const budget = budgetOf(source);
+    const onAnswer = onAnswerOf(sourceId);
+    const forward = makeForward({ baseUrl, apiKey, budget, clock, logger, onAnswer });
     senders.set(sourceId, async (request) => {
       await assertOwnKey(pool, source, logger);
       return forward(request);

@@ -113,20 +113,19 @@ export const REQUESTS: List = {
   title: "Requests to the provider, last two days",
   note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
   empty: "No request was sent to the provider within two days.",
-  filters: { answer: { label: "Answer", words: ["refused", "accepted"] } },
+  filters: { answer: { label: "Answer", words: ["answered", "refused", "unanswered"] } },
   columns: [
     time("Minute", "minute", renderMinute),
     SOURCE,
-    text("Rate policy", "policy"),
-    text("For", "purpose"),
-    count("Requests", "requests"),
-    count("Refused (429)", "refused"),
+    text("Rate policy", "kind"),
+    text("Answer", "outcome"),
+    count("Requests", "calls"),
   ],
-  keys: { minute: "timestamptz", source_id: "text", policy: "text", purpose: "text" },
+  keys: { minute: "timestamptz", source_id: "text", kind: "text", outcome: "text" },
   from: ({ condition, order }) =>
-    `from mirror.provider_requests
-     where ($1::text is null or source_id = $1) and minute > clock_timestamp() - interval '2 days' and ${condition}
-       and ($4::text is null or ($4 = 'refused') = (refused > 0))
+    `from mirror.calls
+     where kind <> 'webhook' and minute > clock_timestamp() - interval '2 days' and ${condition}
+       and ($1::text is null or source_id = $1) and ($4::text is null or outcome = $4)
      ${order} limit $2`,
 };
 
@@ -155,8 +154,9 @@ export const CALLS: List = {
   ],
   keys: { minute: "timestamptz", source_id: "text", outcome: "text" },
   from: ({ condition, order }) =>
-    `from mirror.webhook_calls where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or outcome = $4)
+    `from mirror.calls
+     where kind = 'webhook' and minute > clock_timestamp() - interval '2 days' and ${condition}
+       and ($1::text is null or source_id = $1) and ($4::text is null or outcome = $4)
      ${order} limit $2`,
 };
 

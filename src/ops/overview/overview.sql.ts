@@ -69,8 +69,8 @@ export function makeOverviewReader({
 /** How many order lists were requested of each source lately. */
 async function readListReads(pool: Pool): Promise<ReadonlyMap<string, number>> {
   const { rows } = await pool.query<{ sourceId: string; sent: number }>(
-    `select source_id as "sourceId", sum(requests)::float8 as sent from mirror.provider_requests
-     where policy = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
+    `select source_id as "sourceId", sum(calls)::float8 as sent from mirror.calls
+     where kind = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
      group by source_id`,
     [RECENT_MINUTES],
   );

@@ -31,8 +31,8 @@ export async function readEventFlow(pool: Pool): Promise<EventFlow> {
       (select extract(epoch from clock_timestamp() - min(received_at))::float8 from mirror.pending)
         as "oldestWaitingSeconds",
       -- Counted at the address, because the newest events above are not all of a busy hour.
-      (select greatest((select count(*) from newest), coalesce(sum(calls), 0))::float8 from mirror.webhook_calls
-       where outcome = 'accepted' and minute > clock_timestamp() - interval '1 hour') as "eventsInHour",
+      (select greatest((select count(*) from newest), coalesce(sum(calls), 0))::float8 from mirror.calls
+       where kind = 'webhook' and outcome = 'accepted' and minute > clock_timestamp() - interval '1 hour') as "eventsInHour",
       lags[1] as "p50Seconds", lags[2] as "p95Seconds"
     from timed`);
   return rows[0] ?? { oldestWaitingSeconds: null, eventsInHour: 0, p50Seconds: null, p95Seconds: null };

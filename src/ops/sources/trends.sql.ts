@@ -90,9 +90,9 @@ const TREND = `
       sum(changes) filter (where outcome = 'late') as late, sum(changes) filter (where outcome = 'lost') as lost
     from counted group by n
   ), requests as (
-    select ${BUCKET_OF("minute")} as n, sum(refused) as refused,
-      sum(requests) filter (where policy = 'order-list') as lists
-    from mirror.provider_requests where source_id = $1 and minute >= to_timestamp($2::float8) group by 1
+    select ${BUCKET_OF("minute")} as n, sum(calls) filter (where outcome = 'refused') as refused,
+      sum(calls) filter (where kind = 'order-list') as lists
+    from mirror.calls where source_id = $1 and minute >= to_timestamp($2::float8) group by 1
   ), proved as (
     select coalesce(range_agg(int8range(since, until)), '{}') as spans from mirror.proved where source_id = $1
   )

@@ -11,12 +11,15 @@ export const COUNTERS = {
     "Decisions on observations of orders, by how they were seen and what was decided.",
   order_mirror_provider_requests_total:
     "Requests to the provider, by endpoint and status of the answer; none: there was no answer.",
+  order_mirror_webhooks_received_total: "Requests to the webhook endpoint, by how they ended.",
+  order_mirror_webhook_refusals_total:
+    "Webhook requests that did not verify, by what was wrong with their signature.",
 } as const;
 
 /** The buckets are upper bounds, in the unit of the histogram. */
 export const HISTOGRAMS = {
   order_mirror_webhook_ack_seconds: {
-    help: "From the arrival of a webhook request to its answer.",
+    help: "From the arrival of a whole webhook request to its answer.",
     buckets: ACK_BUCKETS,
   },
   order_mirror_apply_lag_seconds: {
@@ -30,9 +33,6 @@ export const HISTOGRAMS = {
 } as const;
 
 export const OBSERVED_COUNTERS = {
-  order_mirror_webhooks_received_total: "Requests to the webhook endpoint, by how they ended.",
-  order_mirror_webhook_refusals_total:
-    "Webhook requests that did not verify, by what was wrong with their signature.",
   order_mirror_coverage_breaches_total: "Proofs withdrawn because a change was found that they had missed.",
   order_mirror_lost_events_total:
     "Changes that should have been announced by an event, and were found by a read only.",

@@ -128,10 +128,6 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "update on mirror.ops_sessions",
     // ops/remedies/remedyRoutes.ts: gaps, which this test does not have.
     "insert on mirror.period_requests",
-    // sources/providerRequests.sql.ts: with WRITE_THROUGH.
-    "delete on mirror.provider_requests",
-    "insert on mirror.provider_requests",
-    "update on mirror.provider_requests",
     // ops/overview/remedies.sql.ts: messages that were given up, which this test does not have.
     "update on mirror.outgoing_deliveries",
   ],

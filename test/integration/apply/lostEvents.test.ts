@@ -9,7 +9,7 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const { pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(
-    emptying("orders history changes pending inbox webhook_hours webhook_calls", { restartsIdentity: true }),
+    emptying("orders history changes pending inbox webhook_hours calls", { restartsIdentity: true }),
   );
   await pool.query("update mirror.sources set created_at = now() - interval '10 days'");
 });

@@ -34,7 +34,7 @@ const now = () => systemClock.now();
 beforeEach(async () => {
   await pool.query(
     emptying(
-      "orders history pending quarantine inbox coverage poll_state webhook_hours refetches leases webhook_calls",
+      "orders history pending quarantine inbox coverage poll_state webhook_hours refetches leases calls",
       { restartsIdentity: true },
     ),
   );

@@ -38,8 +38,9 @@ beforeEach(() => run(WELL));
 const run = (statement: string) => database.pool.query(statement);
 /** How many calls had this outcome, as recorded some seconds later, perhaps of two minutes. */
 const counted = async (outcome: string) =>
-  (await run(`select sum(calls)::int as calls from mirror.webhook_calls where outcome = '${outcome}'`))
-    .rows as { calls: number | null }[];
+  (await run(`select sum(calls)::int as calls from mirror.calls where outcome = '${outcome}'`)).rows as {
+    calls: number | null;
+  }[];
 const everywhere = (...said: string[]) => ({
   page: said,
   status: said,
@@ -107,7 +108,7 @@ it("reports everywhere that webhooks come to a source without a secret", async (
   await expect.poll(() => counted("no_secret"), WAIT).toEqual([{ calls: 3 }]);
   expect(await deaf.look()).toEqual(everywhere("critical OrderMirrorNoSecret"));
   expect(await deaf.readPage()).toContain("Every webhook of live is answered 404 (3 calls)");
-  await run(emptying("webhook_calls"));
+  await run(emptying("calls"));
 });
 
 it("reports everywhere that all webhooks are refused while polling finds their changes", async () => {
@@ -119,7 +120,7 @@ it("reports everywhere that all webhooks are refused while polling finds their c
   await expect.poll(() => counted("wrong_signature"), WAIT).toEqual([{ calls: 4 }]);
   // The state two minutes later.
   await run(
-    `update mirror.webhook_calls set minute = minute - interval '3 minutes';
+    `update mirror.calls set minute = minute - interval '3 minutes';
     update mirror.sources set event_grace = '5 minutes';` + lost(1, "1 minute", { counted: false }),
   );
   expect(await surfaces.look()).toEqual(everywhere("critical OrderMirrorWebhooksRefused"));
@@ -133,9 +134,7 @@ it("reports everywhere that all webhooks are refused while polling finds their c
 });
 
 it("does not report calls that could not be stored in an outage that is over", async () => {
-  await run(
-    calls("not_stored", 9) + "update mirror.webhook_calls set last_at = now() - interval '61 seconds'",
-  );
+  await run(calls("not_stored", 9) + "update mirror.calls set last_at = now() - interval '61 seconds'");
   expect(await surfaces.look()).toEqual(everywhere());
   expect(await printStatus(env)).toMatch(/^✔ All good/);
 });
@@ -169,7 +168,7 @@ it("reports that events have stopped although a stranger's calls are refused for
   await expect.poll(() => counted("wrong_time"), WAIT).toEqual([{ calls: 3 }]);
   // The state two minutes later, in which the provider has sent nothing.
   await run(
-    `update mirror.webhook_calls set minute = minute - interval '3 minutes';
+    `update mirror.calls set minute = minute - interval '3 minutes';
     ` +
       announced(900) +
       lost(3, "1 minute"),

@@ -6,6 +6,7 @@ import {
   meterJob,
   meterQueue,
 } from "../../../src/roles/metering.ts";
+import type { Call } from "../../../src/roles/calls.sql.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
@@ -123,10 +124,18 @@ describe("the registry", () => {
   });
 
   it("counts the provider's answers by endpoint and status, without references", async () => {
-    const onAnswer = meterAnswers(metrics);
-    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
-    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
-    onAnswer({ endpoint: "GET /v1/orders", status: null });
+    const counted: Call[] = [];
+    const onAnswer = meterAnswers(metrics, (call) => counted.push(call))("live");
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", policy: "sustained", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", policy: "sustained", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders", policy: "order-list", status: null });
+    onAnswer({ endpoint: "GET /v1/orders", policy: "order-list", status: 429 });
+    expect(counted.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
+      "sustained answered",
+      "sustained answered",
+      "order-list unanswered",
+      "order-list refused",
+    ]);
     const lines = await read();
     const name = "order_mirror_provider_requests_total";
     expect(lines).toContain(`${name}{endpoint="GET /v1/orders/{reference}",code="200"} 2`);

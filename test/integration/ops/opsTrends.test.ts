@@ -3,11 +3,8 @@ import { parseRange, readTrend } from "../../../src/ops/sources/trends.sql.ts";
 import type { Bucket } from "../../../src/ops/sources/trends.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
-import { recordRequests } from "../../../src/sources/providerRequests.sql.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-
-const NO_REQUESTS = { sourceId: "live", policy: "order-list", purpose: "poll", requests: 0, refused: 0 };
 
 const { database } = await openTestDatabase();
 const run = (statement: string) => database.pool.query(statement);
@@ -49,21 +46,14 @@ it.each(["24h", "7d", "30d"])("reads %s from what is counted by the hour", async
 });
 
 it("shows the share of the request rate, for as long as the charts reach", async () => {
-  await run(`insert into mirror.provider_requests values
-    ('live', date_trunc('hour', now()), 'order-list', 'poll', 40, 0), ('live', date_trunc('hour', now()), 'sustained', 'poll', 7, 2),
-    ('live', date_trunc('hour', now()) - interval '60 hours' + interval '7 minutes', 'order-list', 'poll', 3, 1),
-    ('live', date_trunc('hour', now()) - interval '60 hours' + interval '8 minutes', 'order-list', 'poll', 4, 0),
-    ('live', now() - interval '32 days', 'order-list', 'poll', 5, 0)`);
+  await run(`insert into mirror.calls values
+    ('live', 'order-list', date_trunc('hour', now()), 'answered', 40, now()),
+    ('live', 'sustained', date_trunc('hour', now()), 'refused', 2, now()),
+    ('live', 'webhook', date_trunc('hour', now()), 'accepted', 9, now()),
+    ('live', 'order-list', now() - interval '60 hours', 'answered', 7, now())`);
   const day = last(await read("24h"));
   expect([day.lists, day.refused, day.allowed]).toEqual([40, 2, 7_200]);
-  const before = await read("7d");
-  await recordRequests(database.pool, [NO_REQUESTS]);
-  await recordRequests(database.pool, [NO_REQUESTS]);
-  expect(await read("7d")).toEqual(before);
-  const { rows } = await run(`
-    select minute = date_trunc('hour', now()) - interval '60 hours' as folded, requests::int, refused::int
-    from mirror.provider_requests where minute < now() - interval '2 days'`);
-  expect(rows).toEqual([{ folded: true, requests: 7, refused: 1 }]);
+  expect(total(await read("7d"), ({ lists }) => lists)).toBe(47);
 });
 
 it("names what is known of each bucket: gaps, withdrawn proofs, and nothing before the history", async () => {

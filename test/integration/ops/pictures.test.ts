@@ -144,8 +144,8 @@ async function proveDay(pool: Pool): Promise<void> {
     select 'live', date_trunc('hour', min(changed_at)), status, 'lost', 0, count(*), 0, 0
     from mirror.changes where via = 'poll' and revision > 1 group by status`);
   await pool.query(`
-    insert into mirror.provider_requests (source_id, minute, policy, purpose, requests)
-    select 'live', date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'order-list', 'live', 2
+    insert into mirror.calls
+    select 'live', 'order-list', date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'answered', 2, now()
     from generate_series(0, 60) n`);
 }
 

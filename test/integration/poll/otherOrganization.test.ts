@@ -164,12 +164,7 @@ async function startForwarding(baseUrl: string, apiKey: string) {
   };
   const metrics = makeMetrics({ version: "test" });
   const common = { databaseUrl: url, clock: systemClock, logger: silentLogger };
-  const writes = composeWrites({
-    ...common,
-    config,
-    shutdown,
-    metrics,
-  });
+  const writes = composeWrites({ ...common, config, shutdown, metrics }, () => undefined);
   const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
   const server = await serve(makeTestReport({ pool, apiTokens, writes }));
   cleanUps.push(async () => {

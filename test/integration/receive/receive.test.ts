@@ -82,7 +82,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       for (let time = 1; time <= 3; time += 1) expect((await post(receiving.port, body)).status).toBe(200);
       expect(await readInbox()).toHaveLength(1);
       expect(receiving.notified).toHaveLength(1);
-      expect(receiving.receiver.counts()).toMatchObject({ received: 1, duplicate: 2 });
+      expect(receiving.counts).toMatchObject({ received: 1, duplicate: 2 });
     });
 
     it("twenty deliveries of one event at once, as one row", async () => {
@@ -327,7 +327,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       expect(open).toBe(1);
     }, 60_000);
     connection.abort();
-    await expect.poll(() => receiving.receiver.counts().aborted).toBe(1);
+    await expect.poll(() => receiving.counts.aborted).toBe(1);
     expect(receiving.lines).toEqual([]);
     expect((await post(receiving.port, body)).status).toBe(200);
   });
@@ -336,7 +336,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
     const body = makeBody("evt_secret");
     const headers = { "webhook-signature": "v1,c2VjcmV0IHZhbHVl", "x-hub-digest": "canary-value" };
     await Promise.all(Array.from({ length: 60 }, () => post(receiving.port, body, { headers })));
-    expect(receiving.receiver.counts().unauthorized).toBe(60);
+    expect(receiving.counts.unauthorized).toBe(60);
     expect(receiving.lines).toEqual([
       expect.objectContaining({
         outcome: "unauthorized",
@@ -361,7 +361,8 @@ it("slow senders are answered 408, whether the head or the body is slow", async 
   const slowHead = await sendRaw(receiving.port, head.slice(0, 40));
   const slowBody = await sendRaw(receiving.port, head, body.subarray(0, 10));
   expect([slowHead.status, slowBody.status]).toEqual([408, 408]);
-  expect(receiving.receiver.counts()).toMatchObject({ aborted: 1, failed: 0 });
+  expect(receiving.counts).toMatchObject({ aborted: 1 });
+  expect(receiving.counts).not.toHaveProperty("failed");
 });
 
 describe("in an Express application", () => {

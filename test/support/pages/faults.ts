@@ -6,7 +6,7 @@ const MINUTE = 60_000_000_000n;
 
 const RECORDS =
   "inbox pending history coverage_breaches quarantine refetches poll_state coverage leases " +
-  "alerts webhook_hours webhook_calls provider_requests outgoing_deliveries";
+  "alerts webhook_hours calls outgoing_deliveries";
 
 /** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 export const WELL = `
@@ -26,8 +26,8 @@ const failing = (trouble: string, since: string) =>
     `last_error = 'GET /v1/orders failed', trouble = '${trouble}', failing_since = now() - interval '${since}'`,
   );
 export const calls = (outcome: string, count: number) => `
-  insert into mirror.webhook_calls values
-    ('live', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, now());`;
+  insert into mirror.calls values
+    ('live', 'webhook', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, now());`;
 const delivery = (state: string) => `
   insert into mirror.outgoing_endpoints (endpoint_id, failures_in_row) values ('erp', ${state === "dead" ? 0 : 4});
   insert into mirror.outgoing_deliveries
@@ -49,7 +49,7 @@ export const FAULTS: readonly (readonly [
   [
     "RateLimited",
     "warning",
-    "insert into mirror.provider_requests values ('live', now() - interval '3 minutes', 'order-list', 'live', 20, 6)",
+    "insert into mirror.calls values ('live', 'order-list', now() - interval '3 minutes', 'refused', 6, now())",
   ],
   ["PollFailing", "warning", failing("other", "11 minutes")],
   ["Incomplete", "warning", poll(`safe_through = ${NANOS} - ${70n * MINUTE}`)],

@@ -6,7 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
 import { makeReceiver } from "../../../src/receive/receiver.ts";
-import type { Receiver, ReceiverDeps } from "../../../src/receive/receiver.ts";
+import type { CallEnd, Receiver, ReceiverDeps } from "../../../src/receive/receiver.ts";
 import { makeHttpServer } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -30,6 +30,8 @@ export interface Receiving {
   readonly server: Server;
   readonly receiver: Receiver;
   readonly notified: number[];
+  /** The number of calls by outcome. */
+  readonly counts: Partial<Record<CallEnd["outcome"], number>>;
   /** Verified events: how many were given to the inbox so far, and how many of them have their result. */
   readonly stores: { begun: number; ended: number };
   /** Log lines of this receiver, parsed. */
@@ -59,6 +61,7 @@ export async function startReceiving(options: {
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const store = options.store ?? commit.store;
   const notified: number[] = [];
+  const counts: Receiving["counts"] = {};
   const stores = { begun: 0, ended: 0 };
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
@@ -88,7 +91,10 @@ export async function startReceiving(options: {
     clock: systemClock,
     logger,
     ...(options.limits ? { limits: options.limits } : {}),
-    ...(options.onEnd ? { onEnd: options.onEnd } : {}),
+    onEnd(end) {
+      counts[end.outcome] = (counts[end.outcome] ?? 0) + 1;
+      options.onEnd?.(end);
+    },
   });
   const listener =
     options.mount === "in Express"
@@ -104,6 +110,7 @@ export async function startReceiving(options: {
     server,
     receiver,
     notified,
+    counts,
     stores,
     lines,
     async close() {
