@@ -44,35 +44,6 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     },
   );
 
-  it("plays a scenario without JavaScript and shows the result", async () => {
-    const options = { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false };
-    const { page, troubles, close } = await openTab(browser, provider.url, options);
-    page.setDefaultTimeout(PATIENCE_MS);
-    await page.goto("/_sandbox");
-    await page.getByLabel("Scenario", { exact: true }).selectOption("lost-webhook");
-    await page.getByRole("button", { name: "Trigger" }).click();
-    await page.getByRole("status").waitFor();
-    expect(await page.getByRole("status").innerText()).toMatch(/lost-webhook/);
-    expect(troubles).toEqual([]);
-    await close();
-  });
-
-  it("shows every table whole on a phone", async () => {
-    await provider.steer("POST", "/scenarios", { scenario: "lost-webhook" });
-    const { page, close } = await openTab(browser, provider.url, { viewport: { width: 360, height: 740 } });
-    await page.goto("/_sandbox");
-    const hidden = await page
-      .locator(".wide")
-      .evaluateAll((tables) =>
-        tables.map((table) => [table.ariaLabel, table.scrollWidth - table.clientWidth] as const),
-      );
-    expect(hidden).toEqual([
-      ["Latest changed orders", 0],
-      ["Events", 0],
-    ]);
-    await close();
-  });
-
   it("links each order of its business, and each of their events, to the mirror, and no order of others", async () => {
     const { references } = await provider.steer("POST", "/orders", { count: 1, mode: "test" });
     const { page, close } = await openTab(browser, provider.url);

@@ -1,14 +1,8 @@
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
-import {
-  makeTestSandbox,
-  orderBody,
-  receiveEvents,
-  SANDBOX_SECRET,
-  speakTo,
-} from "../../support/providers/testSandbox.ts";
+import { makeTestSandbox, orderBody, speakTo } from "../../support/providers/testSandbox.ts";
 import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 
 const worlds: TestSandbox[] = [];
@@ -63,17 +57,6 @@ describe("the same seed", () => {
     expect(seen[2]).not.toBe(seen[0]);
   });
 
-  it("changes nothing between two moves of the clock, even what is due", async () => {
-    const world = await open({ speed: 100_000 });
-    const { references } = await world.steer("POST", "/orders", { count: 30 });
-    await world.sandbox.idle();
-    const statuses = async () =>
-      (await world.steer("GET", "/orders")).orders.map((order: { status: string }) => order.status);
-    expect(await statuses()).toEqual(references.map(() => "created"));
-    await world.sandbox.advance(1);
-    expect(await statuses()).not.toEqual(references.map(() => "created"));
-  });
-
   it("does not depend on how the clock is moved", async () => {
     const [whole, steps] = [
       await open({ speed: 4, trafficPerMinute: 1 }),
@@ -119,48 +102,6 @@ describe("the fleet", () => {
     await moving.close();
     await database.drop();
   });
-
-  it("cancels some orders, but only those that the sandbox created", async () => {
-    const world = await open({ speed: 20, trafficPerMinute: 30, seed: 3 });
-    await world.sandbox.advance(4 * 60_000);
-    await world.steer("POST", "/dials", { ordersPerMinute: 0 });
-    const { references } = await world.steer("POST", "/orders", { count: 40 });
-    await world.sandbox.advance(20 * 60_000);
-    const { orders } = await world.steer("GET", "/orders");
-    const cancelled = orders.filter((order: { status: string }) => order.status === "cancelled");
-    expect(orders).toHaveLength(160);
-    expect(cancelled.length).toBeGreaterThan(2);
-    expect(cancelled.filter((order: { reference: string }) => references.includes(order.reference))).toEqual(
-      [],
-    );
-  });
-});
-
-describe("traffic", () => {
-  it("comes at the configured pace, and not with an unpaid subscription", async () => {
-    const world = await open({ trafficPerMinute: 6 });
-    const count = async () => (await world.steer("GET", "/orders")).orders.length;
-    await world.sandbox.advance(60_000);
-    expect(await count()).toBe(6);
-    await world.steer("POST", "/dials", { ordersPerMinute: 30 });
-    await world.sandbox.advance(60_000);
-    expect(await count()).toBe(36);
-    await world.steer("POST", "/organizations/sandbox", { subscription: "unpaid" });
-    await world.sandbox.advance(60_000);
-    expect(await count()).toBe(36);
-  });
-});
-
-describe("real time", () => {
-  it("creates orders, moves them and sends their events automatically", async () => {
-    const receiver = await receiveEvents();
-    const webhooks = { live: { url: receiver.url, secret: SANDBOX_SECRET } };
-    await open({ clock: "real", speed: 6_000, trafficPerMinute: 600, webhooks });
-    await vi.waitFor(
-      () => expect(receiver.received.map(({ event }) => event.type)).toContain("order.delivered"),
-      { timeout: 60_000, interval: 50 },
-    );
-  });
 });
 
 describe("a restart", () => {
@@ -198,28 +139,6 @@ describe("a restart", () => {
     const database = await makeTestDatabase();
     const taken = startSandbox({ databaseUrl: database.url, port: world.sandbox.port });
     await expect(taken).rejects.toMatchObject({ name: "UnavailableError" });
-    await database.drop();
-  });
-});
-
-describe("the database", () => {
-  it("accepts one sandbox at a time", async () => {
-    const database = await makeTestDatabase();
-    const options = { databaseUrl: database.url, port: 0 };
-    const first = await startSandbox(options);
-    await expect(startSandbox(options)).rejects.toThrow("Another sandbox uses this database.");
-    await first.close();
-    const second = await startSandbox(options);
-    await second.close();
-    await database.drop();
-  });
-
-  it("is released when the options are refused", async () => {
-    const database = await makeTestDatabase();
-    const hook = { url: "http://127.0.0.1:1/", secret: "whsec_" };
-    const refused = startSandbox({ databaseUrl: database.url, port: 0, webhooks: { live: hook } });
-    await expect(refused).rejects.toMatchObject({ name: "ConfigurationError" });
-    await (await startSandbox({ databaseUrl: database.url, port: 0 })).close();
     await database.drop();
   });
 });
