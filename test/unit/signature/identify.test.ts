@@ -1,6 +1,4 @@
-import path from "node:path";
 import { createHmac, hash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
@@ -22,21 +20,17 @@ import {
 } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
-interface Letter {
-  readonly id: string;
-  readonly at: number;
-  readonly text: string;
-}
 
 interface Sender {
-  /** The preset to identify. */
-  readonly preset: string;
   readonly secretOf: (bytes: Uint8Array) => string;
-  readonly sign: (letter: Letter, secret: string) => Promise<Record<string, string>> | Record<string, string>;
+  readonly sign: (
+    letter: { readonly id: string; readonly at: number; readonly text: string },
+    secret: string,
+  ) => Promise<Record<string, string>> | Record<string, string>;
 }
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
-const standardWebhooks = (name: string): Pick<Sender, "secretOf" | "sign"> => ({
+const standardWebhooks = (name: string): Sender => ({
   secretOf: (bytes) => `whsec_${base64(bytes)}`,
   sign: ({ id, at, text }, secret) => ({
     [`${name}-id`]: id,
@@ -47,17 +41,15 @@ const standardWebhooks = (name: string): Pick<Sender, "secretOf" | "sign"> => ({
 
 /** Requests signed by the senders' own libraries. */
 const SENDERS: Readonly<Record<string, Sender>> = {
-  standardwebhooks: { preset: "standard-webhooks", ...standardWebhooks("webhook") },
-  "standardwebhooks under the headers of Svix": { preset: "svix", ...standardWebhooks("svix") },
+  standardwebhooks: standardWebhooks("webhook"),
+  "standardwebhooks under the headers of Svix": standardWebhooks("svix"),
   stripe: {
-    preset: "stripe",
     secretOf: (bytes) => `whsec_${base64(bytes)}`,
     sign: ({ at, text }, secret) => ({
       "stripe-signature": Stripe.webhooks.generateTestHeaderString({ payload: text, secret, timestamp: at }),
     }),
   },
   "@octokit/webhooks-methods": {
-    preset: "github",
     secretOf: (bytes) => `secret ${base64(bytes)}`,
     sign: async ({ text }, secret) => ({ "x-hub-signature-256": await signLikeGitHub(secret, text) }),
   },
@@ -105,31 +97,6 @@ function verifies(
   return loadVerifier({ scheme, secrets: [secret], url }).verify({ ...request, nowSeconds: now }).valid;
 }
 
-/** The suites next to the checkout; without them only the others count. */
-function readSuites(): Case[] {
-  const folder = path.resolve(import.meta.dirname, "../../../../shared/vectors/signatures");
-  if (!existsSync(folder)) return [];
-  interface Vector {
-    readonly secrets: string[];
-    readonly headers: Record<string, string>;
-    readonly body?: string;
-    readonly bodyRepeat?: [string, number];
-    readonly now: number;
-    readonly valid: boolean;
-  }
-  return readdirSync(folder).flatMap((file) => {
-    const { vectors } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as { vectors: Vector[] };
-    return vectors
-      .filter(({ valid }) => valid)
-      .map(({ secrets, now, headers, body = "", bodyRepeat: [text, times] = [body, 1] }) => ({
-        suite: file,
-        secrets,
-        now,
-        request: { headersDistinct: distinct(headers), body: Buffer.from(text.repeat(times)) },
-      }));
-  });
-}
-
 interface Recorded {
   readonly secret: string;
   readonly headers: Record<string, string>;
@@ -172,8 +139,8 @@ async function generate(): Promise<Case[]> {
   return Promise.all(made);
 }
 
-it("finds the scheme of 80 of 100 valid requests of public suites and senders' libraries, and claims no wrong one", async () => {
-  const cases = [...readSuites(), ...recorded, ...(await generate())];
+it("finds the scheme of 80 of 100 valid requests of senders' libraries, and claims no wrong one", async () => {
+  const cases = [...recorded, ...(await generate())];
   const found = new Map<string, [found: number, all: number]>();
   const wrong: string[] = [];
   for (const each of cases) {
@@ -260,15 +227,12 @@ describe("identifying a scheme", () => {
   });
 
   it("says where it looked and what came closest when nothing fits", () => {
-    const taken = take(loadScheme("github"));
+    const taken = { ...take(loadScheme("github")), secrets: ["another secret"] };
     const closest = { preset: "github", reason: "signature_mismatch" };
-    const nothing = { matches: [], lookedAt: ["x-hub-signature-256"], closest };
-    expect(identify({ ...taken, secrets: ["another secret"] })).toMatchObject(nothing);
+    expect(identify(taken)).toMatchObject({ matches: [], lookedAt: ["x-hub-signature-256"], closest });
     const late = take(loadScheme("stripe"));
-    delete late.request.headersDistinct["x-request-id"];
-    late.request.headersDistinct["stripe-signature"] = [
-      late.request.headersDistinct["stripe-signature"]![0]!.replace(/t=\d+,/, ""),
-    ];
+    const [header = ""] = late.request.headersDistinct["stripe-signature"] ?? [];
+    late.request.headersDistinct["stripe-signature"] = [header.replace(/t=\d+,/, "")];
     expect(identify(late).closest).toEqual({ preset: "stripe", reason: "timestamp_missing" });
   });
 

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { loadScheme, PRESETS } from "../../../src/signature/scheme.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import type { SignedRequest, Verifier } from "../../../src/signature/verifier.ts";
 
@@ -64,24 +64,3 @@ function outcomeOf(load: () => Verifier, request: SignedRequest): object {
     return { refusedAtLoad: error instanceof ConfigurationError };
   }
 }
-
-describe.runIf(present)("the presets", () => {
-  it("include those written from the senders' own documents", () => {
-    const drafted = present ? (readJson("presets.json") as Record<string, object>) : {};
-    const expected = Object.entries(drafted).map(
-      ([name, fields]) => [name, loadScheme(JSON.stringify(fields))] as const,
-    );
-    const ours = Object.fromEntries(Object.keys(PRESETS).map((name) => [name, loadScheme(name)]));
-    const { outpost, easypost, "hmac-hex": plain, sendgrid, twilio, ...others } = ours;
-    const { outpost: outpostBefore, easypost: easypostBefore, ...drawnUp } = Object.fromEntries(expected);
-    expect(others).toEqual(drawnUp);
-    // The document describes one signature; the sender lists several after one prefix.
-    expect(outpost).toEqual({ ...outpostBefore, prefixOn: "first" });
-    expect(easypost).toEqual({ ...easypostBefore, secretFormat: "utf8-nfkd" });
-    expect(plain).toEqual(loadScheme('{"header":"X-Signature"}'));
-    expect([sendgrid, twilio]).toMatchObject([
-      { algorithm: "ecdsa-p256-sha256" },
-      { algorithm: "hmac-sha1" },
-    ]);
-  });
-});

@@ -41,6 +41,7 @@ const signFull = (id: string, time: string) => ({
   "x-sig": hex(SECRETS[0]!, Buffer.concat([Buffer.from(`${id}.${time}.`, "latin1"), BODY])),
 });
 const good = hex(SECRETS[0]!, BODY);
+const mac64 = hmac(SECRETS[0]!, BODY).toString("base64");
 const accepted = (secretIndex = 0, id: string | null = null) => ({ valid: true, secretIndex, id });
 const refused = (reason: string) => ({ valid: false, reason });
 
@@ -65,16 +66,11 @@ describe("decodes a signature strictly", () => {
     ],
     ["half the hex", plain, good.slice(0, 32), false],
     ["nothing", plain, "", false],
-    ["base64", base64, hmac(SECRETS[0]!, BODY).toString("base64"), true],
-    ["base64 without its padding", base64, hmac(SECRETS[0]!, BODY).toString("base64").replace("=", ""), true],
-    ["base64 and junk behind it", base64, `${hmac(SECRETS[0]!, BODY).toString("base64")}!!`, false],
-    [
-      "base64 with a space within",
-      base64,
-      hmac(SECRETS[0]!, BODY).toString("base64").replace(/^..../, "$& "),
-      false,
-    ],
-    ["base64 padded twice", base64, `${hmac(SECRETS[0]!, BODY).toString("base64")}=`, false],
+    ["base64", base64, mac64, true],
+    ["base64 without its padding", base64, mac64.replace("=", ""), true],
+    ["base64 and junk behind it", base64, `${mac64}!!`, false],
+    ["base64 with a space within", base64, mac64.replace(/^..../, "$& "), false],
+    ["base64 padded twice", base64, `${mac64}=`, false],
     ["base64url", base64url, hmac(SECRETS[0]!, BODY).toString("base64url"), true],
     ["base64url with padding", base64url, `${hmac(SECRETS[0]!, BODY).toString("base64url")}=`, true],
     ["the digest of another length", { ...plain, algorithm: "hmac-sha512" }, good, false],
@@ -96,11 +92,10 @@ describe("decodes a signature strictly", () => {
   });
 
   it("refuses base64 whose last character has bits that decoding drops", () => {
-    const signature = hmac(SECRETS[0]!, BODY).toString("base64");
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const last = alphabet.indexOf(signature[42]!);
-    const twin = `${signature.slice(0, 42)}${alphabet[last ^ 1]}=`;
-    expect(Buffer.from(twin, "base64")).toEqual(Buffer.from(signature, "base64"));
+    const last = alphabet.indexOf(mac64[42]!);
+    const twin = `${mac64.slice(0, 42)}${alphabet[last ^ 1]}=`;
+    expect(Buffer.from(twin, "base64")).toEqual(Buffer.from(mac64, "base64"));
     expect(verifyWith(base64, { "x-sig": twin })).toEqual(refused("signature_malformed"));
   });
 });
@@ -157,14 +152,6 @@ describe("with public keys, whose checks take milliseconds for a long body", () 
     const github = loadVerifier({ scheme: loadScheme("github"), secrets: SECRETS });
     expect(github.bodyBytesMax).toBe(Infinity);
   });
-});
-
-it("accepts four secrets and refuses more: each costs a hash of the body", () => {
-  const secrets = Array.from({ length: 5 }, (_, index) => `a secret that is number ${index}`);
-  const load = (count: number) =>
-    loadVerifier({ scheme: loadScheme("github"), secrets: secrets.slice(0, count) });
-  expect(load(4).warnings).toEqual([]);
-  expect(() => load(5)).toThrow("There are 5 webhook secrets; at most 4 can be valid at a time.");
 });
 
 it("refuses a signature's header beyond 4096 characters", () => {
@@ -252,14 +239,8 @@ describe("compares the signing time with the clock", () => {
 });
 
 describe("refuses an id that makes the signed bytes ambiguous", () => {
-  it.each([
-    ["evt.1", "id_malformed"],
-    [".", "id_malformed"],
-    ["e".repeat(257), "id_malformed"],
-    ["evt\n1", "id_malformed"],
-    ["evt\u{131}", "id_malformed"],
-  ])("%j", (id, reason) => {
-    expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(refused(reason));
+  it.each(["evt.1", ".", "e".repeat(257), "evt\n1", "evt\u{131}"])("%j", (id) => {
+    expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(refused("id_malformed"));
   });
 
   it("but accepts one of 256 characters, and one in UTF-8 as Node delivers it", () => {
