@@ -10,15 +10,6 @@ describe("the keys that a walk has seen", () => {
     expect([second.fresh, second.seen.count, first.seen.count]).toEqual([[1], 3, 2]);
     expect(addSeen(second.seen, ["a"]).seen).toBe(second.seen);
   });
-  it("are in few parts, however many pages there were", () => {
-    const pages = Array.from({ length: 500 }, (_, page) =>
-      Array.from({ length: 10 }, (_, at) => `${page}/${at}`),
-    );
-    const seen = pages.reduce((earlier, keys) => addSeen(earlier, keys).seen, NOTHING_SEEN);
-    expect([seen.count, [...seen.newest]]).toEqual([5_000, pages.at(-1)]);
-    expect(seen.parts.length).toBeLessThanOrEqual(Math.log2(pages.length) + 1);
-    expect(new Set(seen.parts.flatMap((part) => [...part]))).toEqual(new Set(pages.flat()));
-  });
   it("are bounded: beyond that the set is marked as incomplete", () => {
     const keys = Array.from({ length: SEEN_KEYS_MAX }, (_, index) => `k${index}`);
     const full = addSeen(NOTHING_SEEN, keys).seen;

@@ -338,15 +338,4 @@ describe("aborting", () => {
     await expect(waiting).rejects.toBe(reason);
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([5_000]);
   });
-
-  it("does not join the queue with an aborted signal", async () => {
-    const { budget } = open();
-    const reason = new Error("shutting down");
-    const asked = budget.acquire({
-      policy: "order-list",
-      priority: "poll",
-      signal: AbortSignal.abort(reason),
-    });
-    await expect(asked).rejects.toBe(reason);
-  });
 });

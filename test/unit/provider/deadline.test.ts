@@ -30,14 +30,3 @@ it("does not start work that the caller has already aborted", async () => {
   await expect(working).rejects.toBe(reason);
   expect(begun).toBe(false);
 });
-
-it("leaves no listener on the caller's signal, and no timer", async () => {
-  const control = new AbortController();
-  const listeners: string[] = [];
-  const signal = Object.assign(control.signal, {
-    addEventListener: (type: string) => void listeners.push(`+${type}`),
-    removeEventListener: (type: string) => void listeners.push(`-${type}`),
-  });
-  await expect(withDeadline({ deadlineMs: 60_000, signal }, async () => 7)).resolves.toBe(7);
-  expect(listeners).toEqual(["+abort", "-abort"]);
-});
