@@ -24,11 +24,6 @@ export function renderHidden(sent: Sent): Html {
   )}`;
 }
 
-/** The button of an action that this person may not carry out, with the reason. */
-export function renderForbidden(label: string, reason: string): Html {
-  return html`<p><button disabled>${label}</button> <span class="dim">${reason}</span></p>`;
-}
-
 /** A redacted document's fields, one per line. */
 export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
   return html`<ul class="diff">

@@ -11,22 +11,21 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeAssetRouter } from "./html/assets.ts";
-import { makeLogin } from "./auth/login.ts";
-import { enter, guardWrites, viewerOf } from "./auth/viewer.ts";
-import { makeEventRoutes } from "./events/eventPage.sql.ts";
+import { ACTION_LIST } from "./lists/audit.sql.ts";
+import { makeEventRoutes } from "./lists/eventPage.sql.ts";
+import { serveList } from "./lists/list.sql.ts";
+import { OPS_LISTS } from "./lists/opsLists.sql.ts";
+import { makeOutgoingRoutes } from "./lists/outgoingPages.sql.ts";
+import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
+import { guardWrites, makeLogin } from "./login.sql.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
-import { makeOverviewRoutes } from "./overview/overviewPage.ts";
-import { makeOutgoingRoutes } from "./lists/outgoingPages.sql.ts";
+import { makeOverviewRoutes } from "./overview/overview.sql.ts";
 import { makeRemedyRoutes } from "./overview/remedies.sql.ts";
-import { PAGE_POLICY } from "./html/page.ts";
-import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
-import { makeQueueDashboard } from "./queues/queueDashboard.ts";
-import type { ShownQueues } from "./queues/queueDashboard.ts";
-import { makeQueueHealth } from "./queues/queueHealth.ts";
-import { makeSourceRoutes } from "./sources/sourcePage.ts";
-import { refuse } from "./html/requests.ts";
+import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
+import { makeQueueDashboard, makeQueueHealth } from "./queues.sql.ts";
+import type { ShownQueues } from "./queues.sql.ts";
+import { makeSourceRoutes } from "./sourcePage.sql.ts";
 
 export interface OpsDeps {
   readonly pool: Pool;
@@ -60,7 +59,9 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes({ pool, health, listRate }));
+  ops.use(makeSourceRoutes({ pool, listRate }));
+  for (const [path, list] of Object.entries({ ...OPS_LISTS, "/actions": ACTION_LIST }))
+    ops.get(path, serveList(pool, `/ops${path}`, list));
   // People of the business look for orders, people on call for trouble.
   ops.get("/start", (_request, response) => {
     response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import path from "node:path";
 import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import { orderAddress } from "../../ops/overview/phrases.ts";
+import { orderAddress } from "../../ops/phrases.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
 import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
 import type { WebAddress } from "../../roles/serve.ts";

@@ -4,11 +4,11 @@ import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { actorOf } from "../auth/viewer.ts";
-import type { Role } from "../auth/viewer.ts";
-import { describeCount, linkOrder } from "../overview/phrases.ts";
+import { viewerOf } from "../page.ts";
+import type { Role } from "../page.ts";
+import { describeCount, linkOrder } from "../phrases.ts";
 import { SOURCE, sentence, text, time } from "./list.sql.ts";
-import type { List, ListPage } from "./list.sql.ts";
+import type { List } from "./list.sql.ts";
 
 /** Who acts. */
 interface Actor {
@@ -71,17 +71,17 @@ export async function dismissQuarantined(
   return rows[0]?.dismissed ?? 0;
 }
 
-/** Carries out an action, which returns how much it affected, and leads to `address`, or to its entry in the audit log. */
+/** Carries out an action, which returns how much it affected, and leads to `address`. */
 export async function carryOut(
   pool: Pool,
   response: Response,
   action: Omit<OpsAction, "role" | "person">,
   run: () => Promise<number>,
-  address?: string,
+  address = "/ops/actions",
 ): Promise<void> {
-  const actionId = await beginAction(pool, { ...actorOf(response), ...action });
+  const actionId = await beginAction(pool, { ...viewerOf(response), ...action });
   await endAction(pool, { actionId, affected: await run() });
-  response.redirect(303, address ?? `/ops/actions?did=${actionId}`);
+  response.redirect(303, address);
 }
 
 /** What the actions are called in the log, and what people read. */
@@ -118,7 +118,11 @@ export const ACTION_LIST: List = {
   filters: {
     action: { label: "Action", words: Object.keys(ACTIONS), describe: describeAction },
     role: { label: "Role", words: ROLES },
-    person: { label: "Person", words: null },
+    person: {
+      label: "Person",
+      words: null,
+      where: (part) => `strpos(lower(person), lower(${part})) > 0`,
+    },
   },
   columns: [
     time("When", "at"),
@@ -138,26 +142,8 @@ export const ACTION_LIST: List = {
     sentence("Note", "note"),
   ],
   keys: { action_id: "bigint" },
-  from: ({ condition, order }) =>
-    `from mirror.ops_actions where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or action = $4) and ($5::text is null or role = $5)
-       and ($6::text is null or strpos(lower(person), lower($6)) > 0)
-     ${order} limit $2`,
-  above: renderDone,
+  from: (rows) => `mirror.ops_actions where ${rows}`,
 };
-
-/** What was just done. */
-function renderDone({ list, rows, did }: ListPage): Html {
-  const done = rows.find(({ position: [actionId] }) => actionId === did);
-  const show = (title: string) => done?.cells[list.columns.findIndex((column) => column.title === title)];
-  return html`${
-    done !== undefined &&
-    html`<p class="verdict-line" role="status">
-      ${show("Action")}: ${show("What")} (${show("How many")}).
-      <a href="/ops">Overview</a>
-    </p>`
-  }`;
-}
 
 function describeExtent(action: string, affected: number | null): string {
   if (affected !== null) return describeCount(affected);

@@ -8,12 +8,9 @@ import type { KindOfColumn } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { renderPage, renderPaging } from "../html/page.ts";
-import type { Section } from "../html/page.ts";
-import { readField, refuse, renderChoice, sendPage } from "../html/requests.ts";
-import { describeCount, describeDelay, linkOrder, renderSentence } from "../overview/phrases.ts";
+import { readField, refuse, renderChoice, renderPaging, sendPage, viewerOf } from "../page.ts";
+import type { Page, Section, Viewer } from "../page.ts";
+import { describeCount, describeDelay, linkOrder, renderSentence } from "../phrases.ts";
 
 // A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so
 // that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
@@ -35,6 +32,8 @@ interface Filter {
   readonly describe?: (word: string) => string;
   /** What is shown if nothing is chosen; default: any. */
   readonly standard?: string;
+  /** The condition on rows of this word; default: the column of the filter's name has it. */
+  readonly where?: (word: string) => string;
 }
 
 export interface List {
@@ -51,11 +50,8 @@ export interface List {
   readonly keys: Readonly<Record<string, string>>;
   /** Default: the greatest first. */
   readonly ascending?: true;
-  /**
-   * The rest of the statement, whose values are the source, the limit, the position, and the chosen words of `filters`;
-   * null stands for any.
-   */
-  readonly from: (paging: { readonly condition: string; readonly order: string }) => string;
+  /** What is selected from: `rows` are the conditions of a page, and its order. */
+  readonly from: (rows: string) => string;
   /** Between the filter and the table. */
   readonly above?: (page: ListPage, pool: Pool) => Html | Promise<Html>;
 }
@@ -79,8 +75,6 @@ export interface ListPage {
   readonly sources: readonly string[];
   readonly rows: readonly Row[];
   readonly hasMore: boolean;
-  /** Number of an action that was just carried out; empty: none. */
-  readonly did: string;
   readonly viewer: Viewer;
 }
 
@@ -101,7 +95,6 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
         sources: list.ofSources === false ? [] : await readSourceIds(pool),
         rows: rows.slice(0, PAGE_ROWS),
         hasMore: rows.length > PAGE_ROWS,
-        did: readField(request.query["did"]),
         viewer: viewerOf(response),
       };
       sendPage(response, renderList(page, await list.above?.(page, pool)));
@@ -137,15 +130,20 @@ async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Cho
   const expressions = Object.keys(keys);
   const places = Object.values(keys).map((type, index) => `(($3::text[])[${index + 1}])::${type}`);
   const isBehind = `(${expressions.join(", ")}) ${ascending ? ">" : "<"} (${places.join(", ")})`;
-  const rest = from({
-    condition: `($3::text[] is null or ${isBehind})`,
-    order: `order by ${expressions.map((each) => each + (ascending ? "" : " desc")).join(", ")}`,
-  });
+  const conditions = Object.entries(filters).map(
+    ([name, { where = (word: string) => `${name} = ${word}` }], index) => {
+      const word = `$${index + 4}::text`;
+      return `(${word} is null or ${where(word)})`;
+    },
+  );
+  if (list.ofSources !== false) conditions.unshift("($1::text is null or source_id = $1)");
+  const order = expressions.map((each) => each + (ascending ? "" : " desc")).join(", ");
+  const page = `($3::text[] is null or ${isBehind}) order by ${order} limit $2`;
   const position = `array[${expressions.map((each) => `(${each})::text`).join(", ")}] as position`;
   const words = Object.keys(filters).map((name) => chosen[name] ?? null);
   const rows = await queryInstants<Pick<Row, "position"> & Readonly<Record<string, unknown>>>(
     pool,
-    `select ${[position, ...selected].join(", ")} ${rest}`,
+    `select ${[position, ...selected].join(", ")} from ${from([...conditions, page].join(" and "))}`,
     [sourceId, PAGE_ROWS + 1, after, ...words],
   );
   return rows.map((row) => ({
@@ -156,8 +154,8 @@ async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Cho
   }));
 }
 
-function renderList(page: ListPage, above: Html | undefined): string {
-  const { list, rows, sourceId, after, chosen, viewer } = page;
+function renderList(page: ListPage, above: Html | undefined): Page {
+  const { list, rows, sourceId, after, chosen } = page;
   const { title, note, empty, columns, filters = {}, section = "overview" } = list;
   const last = rows.at(-1);
   const isNarrowed = Object.entries(filters).some(([name, { standard = null }]) => chosen[name] !== standard);
@@ -179,7 +177,7 @@ function renderList(page: ListPage, above: Html | undefined): string {
       first: after === null ? null : writeAddress(page),
       next: page.hasMore && last !== undefined ? writeAddress(page, last.position) : null,
     })}`;
-  return renderPage({ title, body, viewer, section, live: after === null });
+  return { title, body, section, live: after === null };
 }
 
 /** The address of a list; what is as by default is left out, and so is the position. */

@@ -2,14 +2,14 @@ import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { renderInstant, renderMinute } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
-import { describeAge, describeSpan, linkEvent, sourceAddress } from "../overview/phrases.ts";
+import { describeAge, describeSpan, linkEvent, sourceAddress } from "../phrases.ts";
 import { count, delay, ORDER, period, sentence, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
 
-const LOST_DELAY = "extract(epoch from u.found_at) - u.version / 1000000000.0";
+const LOST_DELAY = "extract(epoch from found_at) - version / 1000000000.0";
 
 /** Changes that reads of the last 24 h found and no event announced. */
-export const LOST: List = {
+const LOST: List = {
   title: "Lost events, last 24 h",
   note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
   empty: "No event was lost.",
@@ -23,15 +23,14 @@ export const LOST: List = {
     time("Found", "found_at"),
     delay("After the change", LOST_DELAY),
   ],
-  keys: { "u.found_at": "timestamptz", "u.source_id": "text", "u.reference": "text", "u.version": "bigint" },
-  from: ({ condition, order }) =>
-    `from (select source_id as known from mirror.sources) s cross join lateral (
+  keys: { found_at: "timestamptz", source_id: "text", reference: "text", version: "bigint" },
+  // Of each source its newest, which an index finds.
+  from: (rows) =>
+    `(select source_id as known from mirror.sources) s cross join lateral (
        select * from mirror.unannounced_changes u
-       where u.source_id = s.known and u.state in ('waiting', 'lost') and ($4::text is null or u.state = $4)
-         and u.found_at > clock_timestamp() - interval '1 day' and ${condition}
-       ${order} limit $2
-     ) u
-     where $1::text is null or s.known = $1 ${order} limit $2`,
+       where source_id = s.known and state in ('waiting', 'lost')
+         and found_at > clock_timestamp() - interval '1 day' and ${rows}
+     ) u where ${rows}`,
 };
 
 /** Only this many of the latest decisions are looked at: the list describes the present. */
@@ -44,7 +43,7 @@ const LATELY = `
   where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
 
 /** The slowest of them. */
-export const SLOW: List = {
+const SLOW: List = {
   title: "Slowest events, last hour",
   note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
   empty: "No event has changed an order within the last hour.",
@@ -57,40 +56,43 @@ export const SLOW: List = {
     delay("After the change", "lag"),
   ],
   keys: { lag: "float8", history_id: "bigint" },
-  from: ({ condition, order }) =>
-    `from (${LATELY}) lately where ($1::text is null or source_id = $1) and ${condition} ${order} limit $2`,
+  from: (rows) => `(${LATELY}) lately where ${rows}`,
 };
 
 /** Events without a decision. */
-export const WAITING: List = {
+const WAITING: List = {
   title: "Waiting events",
   note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
   empty: "No event is waiting.",
   columns: [
-    { title: "Event", select: ["p.source_id", "i.event_id"], show: linkEvent },
-    text("Source", "p.source_id"),
-    time("Received", "p.received_at"),
+    { title: "Event", select: ["source_id", "event_id"], show: linkEvent },
+    SOURCE,
+    time("Received", "received_at"),
     {
       title: "Age",
       kind: "number",
-      select: ["extract(epoch from clock_timestamp() - p.received_at)::float8"],
+      select: ["extract(epoch from clock_timestamp() - received_at)::float8"],
       show: describeAge,
     },
   ],
-  keys: { "p.seq": "bigint" },
+  keys: { seq: "bigint" },
   ascending: true,
-  from: ({ condition, order }) =>
-    `from (
-       select * from mirror.pending p where ($1::text is null or p.source_id = $1) and ${condition} ${order} limit $2
-     ) p join mirror.inbox i using (seq) ${order}`,
+  from: (rows) =>
+    `mirror.pending join lateral (select event_id from mirror.inbox i where i.seq = pending.seq) i on true where ${rows}`,
 };
 
 /** "next": in the order in which the poller processes them. */
-export const REFETCHES: List = {
+const REFETCHES: List = {
   title: "Waiting for a re-read, now",
   note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
   empty: "No order waits for a re-read.",
-  filters: { state: { label: "Last read", words: ["failed", "not tried"] } },
+  filters: {
+    state: {
+      label: "Last read",
+      words: ["failed", "not tried"],
+      where: (word) => `(${word} = 'failed') = (last_error is not null)`,
+    },
+  },
   columns: [
     ORDER,
     SOURCE,
@@ -102,18 +104,15 @@ export const REFETCHES: List = {
   ],
   keys: { next_attempt_at: "timestamptz", source_id: "text", reference: "text" },
   ascending: true,
-  from: ({ condition, order }) =>
-    `from mirror.refetches where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or ($4 = 'failed') = (last_error is not null))
-     ${order} limit $2`,
+  from: (rows) => `mirror.refetches where ${rows}`,
 };
 
 /** The requests of all processes, by the minute in which they were recorded. */
-export const REQUESTS: List = {
+const REQUESTS: List = {
   title: "Requests to the provider, last two days",
   note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
   empty: "No request was sent to the provider within two days.",
-  filters: { answer: { label: "Answer", words: ["answered", "refused", "unanswered"] } },
+  filters: { outcome: { label: "Answer", words: ["answered", "refused", "unanswered"] } },
   columns: [
     time("Minute", "minute", renderMinute),
     SOURCE,
@@ -122,11 +121,8 @@ export const REQUESTS: List = {
     count("Requests", "calls"),
   ],
   keys: { minute: "timestamptz", source_id: "text", kind: "text", outcome: "text" },
-  from: ({ condition, order }) =>
-    `from mirror.calls
-     where kind <> 'webhook' and minute > clock_timestamp() - interval '2 days' and ${condition}
-       and ($1::text is null or source_id = $1) and ($4::text is null or outcome = $4)
-     ${order} limit $2`,
+  from: (rows) =>
+    `mirror.calls where kind <> 'webhook' and minute > clock_timestamp() - interval '2 days' and ${rows}`,
 };
 
 const OUTCOMES: Readonly<Record<string, string>> = {
@@ -139,7 +135,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 /** The evidence of refused webhooks: how many calls of what outcome came when. */
-export const CALLS: List = {
+const CALLS: List = {
   title: "Webhook calls, last two days",
   note: "Calls of the webhook addresses by the minute in which they were recorded. Nothing of a refused call is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
   empty: "No call came within two days.",
@@ -153,15 +149,12 @@ export const CALLS: List = {
     count("Calls", "calls"),
   ],
   keys: { minute: "timestamptz", source_id: "text", outcome: "text" },
-  from: ({ condition, order }) =>
-    `from mirror.calls
-     where kind = 'webhook' and minute > clock_timestamp() - interval '2 days' and ${condition}
-       and ($1::text is null or source_id = $1) and ($4::text is null or outcome = $4)
-     ${order} limit $2`,
+  from: (rows) =>
+    `mirror.calls where kind = 'webhook' and minute > clock_timestamp() - interval '2 days' and ${rows}`,
 };
 
 /** Backfills and verifications, in any state. */
-export const TASKS: List = {
+const TASKS: List = {
   title: "Backfills and verifications, all time",
   note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
   empty: "Nobody has requested a backfill or a verification yet, and none has run at night.",
@@ -183,20 +176,17 @@ export const TASKS: List = {
     sentence("Last error", "last_error"),
   ],
   keys: { request_id: "bigint" },
-  from: ({ condition, order }) =>
-    `from mirror.period_requests where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or kind = $4) and ($5::text is null or state = $5)
-     ${order} limit $2`,
+  from: (rows) => `mirror.period_requests where ${rows}`,
 };
 
 /** The windows that were read, in the order of their reading. */
-export const WALKS: List = {
+const WALKS: List = {
   title: "Reads from the provider",
   note: "Periods of updatedAt that were read completely. Proved ones move “complete up to” forward.",
   empty: "Nothing was read yet.",
   filters: {
     sweep: { label: "Sweep", words: ["proof", "backfill", "verify", "kept"] },
-    proved: { label: "Proved", words: ["yes", "no"] },
+    proved: { label: "Proved", words: ["yes", "no"], where: (word) => `proved = (${word} = 'yes')` },
   },
   columns: [
     SOURCE,
@@ -208,14 +198,11 @@ export const WALKS: List = {
     time("Read", "ended_at"),
   ],
   keys: { coverage_id: "bigint", source_id: "text" },
-  from: ({ condition, order }) =>
-    `from mirror.coverage where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or sweep = $4) and ($5::text is null or ($5 = 'yes') = proved)
-     ${order} limit $2`,
+  from: (rows) => `mirror.coverage where ${rows}`,
 };
 
 /** Between proved windows; what is not read yet, at the end, is none. */
-export const GAPS: List = {
+const GAPS: List = {
   title: "Gaps, last 7 days",
   note: "Unverified periods of updatedAt between verified ones: changes in them may be missing.",
   empty: "There is no gap in the last 7 days.",
@@ -236,14 +223,13 @@ export const GAPS: List = {
     },
   ],
   keys: { "lower(gap)": "bigint", source_id: "text" },
-  from: ({ condition, order }) =>
-    `from (
+  from: (rows) =>
+    `(
        select source_id, range_agg(int8range(since, until)) as spans from mirror.proved
-       where ($1::text is null or source_id = $1)
-         and until > (extract(epoch from clock_timestamp() - interval '7 days') * 1000000000)::bigint
+       where until > (extract(epoch from clock_timestamp() - interval '7 days') * 1000000000)::bigint
        group by source_id
      ) proved, unnest(int8multirange(range_merge(spans)) - spans) as gap
-     where ${condition} ${order} limit $2`,
+     where ${rows}`,
 };
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -252,7 +238,7 @@ const KINDS: Readonly<Record<string, string>> = {
   late_event: "an event brought a change that was missed",
 };
 
-export const BREACHES: List = {
+const BREACHES: List = {
   title: "Breaches, all time",
   note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
   empty: "No proof was ever withdrawn.",
@@ -261,6 +247,7 @@ export const BREACHES: List = {
       label: "State",
       words: ["open", "closed"],
       describe: (word) => (word === "open" ? "not proved again" : "proved again"),
+      where: (word) => `(${word} = 'open') = (reproved_at is null)`,
     },
   },
   columns: [
@@ -272,8 +259,19 @@ export const BREACHES: List = {
     time("Proved again", "reproved_at", (at) => (at === null ? "not yet" : renderInstant(at))),
   ],
   keys: { breach_id: "bigint", source_id: "text" },
-  from: ({ condition, order }) =>
-    `from mirror.coverage_breaches where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or ($4 = 'open') = (reproved_at is null))
-     ${order} limit $2`,
+  from: (rows) => `mirror.coverage_breaches where ${rows}`,
+};
+
+/** The lists behind the figures of the overview and of a source, by their address under /ops. */
+export const OPS_LISTS: Readonly<Record<string, List>> = {
+  "/lost": LOST,
+  "/slow": SLOW,
+  "/waiting": WAITING,
+  "/refetches": REFETCHES,
+  "/requests": REQUESTS,
+  "/calls": CALLS,
+  "/walks": WALKS,
+  "/gaps": GAPS,
+  "/breaches": BREACHES,
+  "/tasks": TASKS,
 };

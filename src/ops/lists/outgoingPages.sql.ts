@@ -13,11 +13,9 @@ import {
 } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { renderPage } from "../html/page.ts";
-import { sendPage } from "../html/requests.ts";
-import { describeCount } from "../overview/phrases.ts";
+import { sendPage, viewerOf } from "../page.ts";
+import type { Viewer } from "../page.ts";
+import { describeCount } from "../phrases.ts";
 import { renderRemedyButton } from "../overview/remedies.sql.ts";
 import { count, delay, ORDER, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
@@ -26,14 +24,11 @@ import type { List } from "./list.sql.ts";
 export function makeOutgoingRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/", async (_request, response) => {
-    const viewer = viewerOf(response);
+    const endpoints = renderEndpoints(await readOutgoingEndpoints(pool), viewerOf(response));
     const body = html`<h1>Outgoing webhooks</h1>
       <p>The endpoints of OUTGOING_WEBHOOKS_FILE. While one is paused, its messages are kept.</p>
-      <div id="endpoints" data-live>${renderEndpoints(await readOutgoingEndpoints(pool), viewer)}</div>`;
-    sendPage(
-      response,
-      renderPage({ title: "Outgoing webhooks", body, viewer, section: "outgoing", live: true }),
-    );
+      <div id="endpoints" data-live>${endpoints}</div>`;
+    sendPage(response, { title: "Outgoing webhooks", body, section: "outgoing", live: true });
   });
   router.get("/messages", serveList(pool, "/ops/outgoing/messages", MESSAGES));
   return router;
@@ -94,7 +89,7 @@ const MESSAGES: List = {
   note: "Delivered messages are kept for a week; those that were given up, until somebody has them sent again.",
   empty: "No change was planned for an endpoint yet.",
   filters: {
-    endpoint: { label: "Endpoint", words: null },
+    endpoint: { label: "Endpoint", words: null, where: (word) => `endpoint_id = ${word}` },
     state: { label: "State", words: Object.keys(STATES), describe: (state) => STATES[state] ?? state },
   },
   columns: [
@@ -112,8 +107,5 @@ const MESSAGES: List = {
     sentence("Answer", "answer"),
   ],
   keys: { delivery_id: "bigint" },
-  from: ({ condition, order }) =>
-    `from mirror.outgoing_deliveries where ($1::text is null or source_id = $1) and ${condition}
-       and ($4::text is null or endpoint_id = $4) and ($5::text is null or state = $5)
-     ${order} limit $2`,
+  from: (rows) => `mirror.outgoing_deliveries where ${rows}`,
 };

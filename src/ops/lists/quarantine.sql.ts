@@ -10,12 +10,10 @@ import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { actorOf, mayAct, viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { renderPage } from "../html/page.ts";
-import { parseForm, readField, readForm, refuse, sendPage } from "../html/requests.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
-import { describeCount, linkEvent, linkOrder } from "../overview/phrases.ts";
+import { mayAct, parseForm, readFormField, refuse, sendPage, viewerOf } from "../page.ts";
+import type { Page, Viewer } from "../page.ts";
+import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { carryOut, dismissQuarantined } from "./audit.sql.ts";
 import { ORDER, SOURCE, sentence, serveList, text, time } from "./list.sql.ts";
 import type { List, ListPage } from "./list.sql.ts";
@@ -52,9 +50,9 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   });
   router.post("/dismiss", parseForm, async (request, response) => {
     const choice = readChoice(request);
-    const because = readField(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
+    const because = readFormField(request, "because").trim().slice(0, BECAUSE_LENGTH_MAX);
     if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
-    await dismissQuarantined(pool, { ...choice, actor: actorOf(response), because });
+    await dismissQuarantined(pool, { ...choice, actor: viewerOf(response), because });
     response.redirect(303, "/ops/actions");
   });
   return router;
@@ -67,20 +65,17 @@ const INCOMPLETE = "The form was incomplete; a dismissal needs a reason.";
 function readChoice(
   request: Request,
 ): { filter: QuarantineFilter; throughId: string; target: string } | null {
-  const form = readForm(request);
-  const throughId = readNumber(form["through"]);
+  const throughId = readNumber(readFormField(request, "through"));
   if (throughId === null) return null;
   const filter = {
-    quarantineId: readNumber(form["id"]),
-    sourceId: readField(form["source"]) || null,
-    reason: readField(form["reason"]) || null,
+    quarantineId: readNumber(readFormField(request, "id")),
+    sourceId: readFormField(request, "source") || null,
+    reason: readFormField(request, "reason") || null,
   };
   return { filter, throughId, target: describeFilter(filter, throughId) };
 }
 
-function readNumber(value: unknown): string | null {
-  return typeof value === "string" && NUMBER.test(value) ? value : null;
-}
+const readNumber = (text: string) => (NUMBER.test(text) ? text : null);
 
 /** Each quarantine reason, with its meaning and remedy. */
 const REASONS: Readonly<
@@ -162,10 +157,7 @@ const QUARANTINE_LIST: List = {
     sentence("Detail", "detail"),
   ],
   keys: { quarantine_id: "bigint" },
-  from: ({ condition, order }) =>
-    `from mirror.quarantine where ($1::text is null or source_id = $1) and ${condition}
-       and state = $4 and ($5::text is null or reason = $5)
-     ${order} limit $2`,
+  from: (rows) => `mirror.quarantine where ${rows}`,
   above: renderDeedsOnAll,
 };
 
@@ -193,7 +185,7 @@ async function renderDeedsOnAll({ sourceId, chosen, rows, viewer }: ListPage, po
 }
 
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
-function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
+function renderQuarantined(input: QuarantinedInput, viewer: Viewer): Page {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { name, why, mend } = describeReason(reason);
   const order = reference === null ? "none named" : linkOrder(input);
@@ -214,7 +206,7 @@ function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
     <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
     ${renderBody(input)}
     <p><a href="/ops/quarantine?reason=${encodeURIComponent(reason)}">All of this kind</a></p>`;
-  return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer, section: "quarantine" });
+  return { title: `Quarantine ${quarantineId}`, body, section: "quarantine" };
 }
 
 function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {

@@ -9,32 +9,33 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { renderFreshness } from "../html/freshness.ts";
-import { renderPage, renderPaging } from "../html/page.ts";
-import { readField, refuse, renderChoice, sendPage } from "../html/requests.ts";
-import { describeCount, eventAddress, linkEvent, orderAddress } from "../overview/phrases.ts";
-import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./orderColumns.ts";
-import type { ColumnName, Moment } from "./orderColumns.ts";
+import { readField, refuse, renderChoice, renderPaging, sendPage } from "../page.ts";
+import type { Page } from "../page.ts";
+import { describeCount, eventAddress, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
+import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./delivery.ts";
+import type { ColumnName, Moment } from "./delivery.ts";
 import {
   countListedOrders,
+  parseOrderList,
+  PERIODS_OF,
   positionOf,
   readFilterWords,
   readListedOrders,
   searchMirror,
-} from "./orderList.sql.ts";
-import type { FilterWords, ListedOrder, ListedOrdersQuery, OrderMark, SearchHit } from "./orderList.sql.ts";
-import {
-  parseOrderList,
-  PERIODS_OF,
   TEXT_LENGTH_MAX,
   toFieldFilter,
   WITHIN,
   writeMinute,
   writeOrderList,
-} from "./orderListQuery.ts";
-import type { OrderListQuery } from "./orderListQuery.ts";
+} from "./orderList.sql.ts";
+import type {
+  FilterWords,
+  ListedOrder,
+  ListedOrdersQuery,
+  OrderListQuery,
+  OrderMark,
+  SearchHit,
+} from "./orderList.sql.ts";
 
 const PAGE_ORDERS = 50;
 const COUNTED_MAX = 10_000;
@@ -83,7 +84,6 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
       freshness: renderFreshness(
         facts.sources.filter(({ sourceId }) => query.source === "" || sourceId === query.source),
       ),
-      viewer: viewerOf(response),
     };
     sendPage(response, renderOrderList(page));
   });
@@ -124,7 +124,6 @@ interface OrderListPage {
   readonly moment: Moment;
   /** How far the data of the listed sources reaches. */
   readonly freshness: Html;
-  readonly viewer: Viewer;
 }
 
 const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
@@ -148,8 +147,8 @@ const WITHIN_WORDS: Readonly<Record<string, string>> = {
 };
 
 /** The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. */
-function renderOrderList(page: OrderListPage): string {
-  const { query, viewer } = page;
+function renderOrderList(page: OrderListPage): Page {
+  const { query } = page;
   const body = html`<h1>Orders</h1>
     <nav class="views" aria-label="Views">
       <ul>
@@ -162,7 +161,7 @@ function renderOrderList(page: OrderListPage): string {
       The address of this page contains the filter and the sorting: save or send it to keep this view. Orders
       that the provider no longer has are not listed.
     </p>`;
-  return renderPage({ title: "Orders", body, viewer, section: "orders", live: query.after === null });
+  return { title: "Orders", body, section: "orders", live: query.after === null };
 }
 
 function renderView(query: OrderListQuery, name: string, marks: readonly OrderMark[]): Html {

@@ -3,29 +3,18 @@ import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
-import {
-  renderAction,
-  renderAlert,
-  renderFields,
-  renderForbidden,
-  renderInstant,
-  renderName,
-} from "../../html/parts.ts";
+import { renderAction, renderAlert, renderFields, renderInstant, renderName } from "../../html/parts.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { mayAct, viewerOf } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { renderFreshness } from "../html/freshness.ts";
-import { renderPage } from "../html/page.ts";
-import { readField, refuse, sendPage } from "../html/requests.ts";
 import { carryOut } from "../lists/audit.sql.ts";
-import { VERDICT_CLASS, describeAge, describeDelay, linkEvent, orderAddress } from "../overview/phrases.ts";
-import { renderDelivery } from "./deliveryPanel.ts";
+import { mayAct, readField, refuse, sendPage, viewerOf } from "../page.ts";
+import type { Page, Viewer } from "../page.ts";
+import { describeAge, describeDelay, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
+import { readMoment, renderDelivery } from "./delivery.ts";
+import type { Moment } from "./delivery.ts";
 import { readDelivery, readOrderSurroundings, readTimeline } from "./order.sql.ts";
 import type { Delivery, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
-import { readMoment } from "./orderColumns.ts";
-import type { Moment } from "./orderColumns.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
 
@@ -49,7 +38,6 @@ export function makeOrderRoutes({ pool, health }: { pool: Pool; health: HealthRe
       reference,
       delivery,
       timeline,
-      entriesMax: ENTRIES_MAX,
       around,
       moment: readMoment(facts),
       freshness: renderFreshness(facts.sources.filter((source) => source.sourceId === sourceId)),
@@ -79,14 +67,12 @@ function readOrderName({ params, query }: Request): { sourceId: string; referenc
   };
 }
 
-export interface OrderStory {
+interface OrderStory {
   readonly sourceId: string;
   readonly reference: string;
   /** Undefined if the mirror has no state of it. */
   readonly delivery: Delivery | undefined;
   readonly timeline: readonly TimelineEntry[];
-  /** The maximum number of observations on the page. */
-  readonly entriesMax: number;
   readonly around: OrderSurroundings;
   readonly moment: Moment;
   /** How far the source's data reaches. */
@@ -97,11 +83,11 @@ export interface OrderStory {
 const NANOS_PER_SECOND = 1e9;
 
 /** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
-function renderOrder(story: OrderStory): string {
-  const { sourceId, reference, delivery, timeline, entriesMax, moment, freshness, viewer } = story;
+function renderOrder(story: OrderStory): Page {
+  const { sourceId, reference, delivery, timeline, moment, freshness } = story;
   const cut =
-    timeline.length >= entriesMax &&
-    html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`;
+    timeline.length >= ENTRIES_MAX &&
+    html`<p class="dim">Only the newest ${ENTRIES_MAX} observations are shown.</p>`;
   const body = html`<h1>Order ${renderName(reference)}</h1>
     <div id="order" data-live>
       ${freshness}
@@ -115,7 +101,7 @@ function renderOrder(story: OrderStory): string {
       Changes and events carry the provider's time; receipts and decisions carry the database's. A read that
       changed nothing adds no line. Fields that may hold personal data are hidden.
     </p>`;
-  return renderPage({ title: `${reference} (${sourceId})`, body, viewer, section: "orders", live: true });
+  return { title: `${reference} (${sourceId})`, body, section: "orders", live: true };
 }
 
 /** Points that need attention, each with an action. */
@@ -140,8 +126,6 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   }`;
 }
 
-const REFETCH = "Read again from the provider";
-
 function renderRefetch(story: OrderStory): Html {
   const { sourceId, reference, around, viewer } = story;
   const { refetchAgeSeconds, refetchAttempts, sourceKnown } = around;
@@ -152,11 +136,9 @@ function renderRefetch(story: OrderStory): Html {
       Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
       next cycle.
     </p>`;
-  if (!sourceKnown) return html`${waiting}`;
-  const button = mayAct(viewer)
-    ? renderAction(orderAddress({ sourceId, reference }, "/refetch"), REFETCH)
-    : renderForbidden(REFETCH, "Only operators may do this.");
-  return html`${waiting}${button}`;
+  const address = orderAddress({ sourceId, reference }, "/refetch");
+  const isOffered = sourceKnown && mayAct(viewer);
+  return html`${waiting}${isOffered && renderAction(address, "Read again from the provider")}`;
 }
 
 function renderTimeline({ timeline, around }: OrderStory): Html {
@@ -201,6 +183,13 @@ function renderLag(nanos: bigint): string {
   const seconds = Number(nanos) / NANOS_PER_SECOND;
   return seconds < 0 ? "before it changed, by the clocks" : `${describeDelay(seconds)} after the change`;
 }
+
+/** The colour of a verdict that has one. */
+const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
+  applied: "good",
+  confirmed: "good",
+  quarantined: "alert",
+};
 
 function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;

@@ -2,18 +2,17 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import type { Holding } from "../../health/judge.ts";
 import { readStandings } from "../../health/standing.sql.ts";
-import { renderAction, renderForbidden } from "../../html/parts.ts";
+import { renderAction } from "../../html/parts.ts";
 import { reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../../poll/coverage.sql.ts";
 import { requestPeriod } from "../../poll/periodRequests.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { setPaused } from "../../sources/sources.sql.ts";
-import { mayAct } from "../auth/viewer.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import { parseForm, readField, readForm } from "../html/requests.ts";
 import { carryOut } from "../lists/audit.sql.ts";
-import { sourceQuery } from "./phrases.ts";
+import { mayAct, parseForm, readFormField } from "../page.ts";
+import type { Viewer } from "../page.ts";
+import { sourceQuery } from "../phrases.ts";
 
 /** What an operator can do from these pages with one press: each can be undone, or only reads again. */
 interface Remedy {
@@ -70,7 +69,7 @@ export function makeRemedyRoutes(pool: Pool): Router {
   const router = Router();
   for (const [name, { of, action, apply }] of Object.entries<Remedy>(REMEDIES))
     router.post(`/${name}`, parseForm, async (request, response) => {
-      const subject = readField(readForm(request)[of]);
+      const subject = readFormField(request, of);
       const target = `${of} ${subject}`;
       const sourceId = of === "source" ? subject : null;
       await carryOut(pool, response, { action, sourceId, target }, () => apply(pool, subject));
@@ -120,12 +119,10 @@ const PAGES: Readonly<Record<string, (subject: string) => readonly [label: strin
   ],
 };
 
-/** The button of a remedy; disabled, with the reason, for those who may not press it. */
+/** The button of a remedy, for those who may press it. */
 export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
   const { of, button } = REMEDIES[name];
-  return mayAct(viewer)
-    ? renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })
-    : renderForbidden(button, "Only operators may do this.");
+  return html`${mayAct(viewer) && renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })}`;
 }
 
 /**
@@ -136,8 +133,6 @@ export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): H
   const name = OF_CONDITIONS[condition.name];
   if (name !== undefined) return renderRemedyButton(name, subject, viewer);
   const [label, address] = PAGES[condition.name]?.(subject) ?? [];
-  if (label === undefined) return html``;
-  return mayAct(viewer)
-    ? html`<p><a class="button" href="${address}">${label}</a></p>`
-    : renderForbidden(label, "Only operators may do this.");
+  const isOffered = label !== undefined && mayAct(viewer);
+  return html`${isOffered && html`<p><a class="button" href="${address}">${label}</a></p>`}`;
 }

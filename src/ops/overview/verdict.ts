@@ -1,15 +1,212 @@
-import type { Area } from "../../health/condition.ts";
-import type { Holding } from "../../health/judge.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
+import { isUpToDate, judgeFreshness } from "../../health/freshness.ts";
+import { describeCount as countNouns, SOURCE_PAGE } from "../../health/condition.ts";
+import type { Area } from "../../health/condition.ts";
+import { describeWebhooks } from "../../health/eventConditions.ts";
+import type { Health } from "../../health/health.ts";
+import type { Holding } from "../../health/judge.ts";
+import type { Standing } from "../../health/standing.sql.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/parts.ts";
-import type { Viewer } from "../auth/viewer.ts";
-import type { Mood } from "../html/page.ts";
-import { answerQuestions } from "./answers.ts";
-import type { Overview } from "./overview.sql.ts";
-import { describeAge, describeSpan, pageOf, renderSentence, secondsSince } from "./phrases.ts";
+import type { Mood, Viewer } from "../page.ts";
+import {
+  describeAge,
+  describeBoundedCount,
+  describeCount,
+  describeSpan,
+  renderSentence,
+  secondsSince,
+  sourceAddress,
+  sourceQuery,
+} from "../phrases.ts";
 import { renderRemedy } from "./remedies.sql.ts";
+
+// What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
+// then the other problems. All of it is from the conditions that `health` judges, so nothing contradicts anything else.
+
+/** What the overview is made of. */
+export interface Overview extends Health {
+  /** By source, the share of our rate of order lists that was used lately, 0 to 1; absent: nothing. */
+  readonly rateUsed: ReadonlyMap<string, number>;
+}
+
+/** The answer to one of the four questions. */
+interface Answer {
+  readonly question: string;
+  readonly mood: Mood;
+  /** A few words that are the answer. */
+  readonly words: string;
+  readonly detail: string;
+  readonly address: string;
+}
+
+interface Tile {
+  readonly question: string;
+  /** The conditions of these areas make the answer. */
+  readonly areas: readonly Area[];
+  /** The answer while none of them holds or begins: good, or neither good nor bad. */
+  readonly otherwise: (overview: Overview) => { readonly mood: "good" | "neither"; readonly words: string };
+  readonly address: string;
+  readonly detail: (overview: Overview) => string;
+}
+
+const HUNDRED = 100;
+
+/** The answer while a condition of the area holds, and while one begins. */
+const WORDS: Readonly<Record<Area, readonly [holds: string, begins: string]>> = {
+  coverage: ["Not certain", "Catching up"],
+  events: ["Check webhooks", "Check webhooks"],
+  worker: ["Stuck", "Waiting"],
+  database: ["Stuck", "Waiting"],
+  quarantine: ["Some stuck", "Some stuck"],
+  queue: ["Queue fails", "Queue fails"],
+  outgoing: ["Outgoing stuck", "Outgoing waits"],
+  provider: ["Yes, but it changed", "Yes"],
+  poller: ["No", "Interrupted"],
+};
+/** The same for conditions about which their area says too little. */
+const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]>> = {
+  OrderMirrorClocksDisagree: ["Clocks disagree", "Clocks disagree"],
+  OrderMirrorIncomplete: ["Behind", "Catching up"],
+  OrderMirrorGaps: ["Not certain", "Closing a gap"],
+  OrderMirrorEventsStopped: ["Webhooks stopped", ""],
+  OrderMirrorWebhooksRefused: ["Webhooks refused", ""],
+  OrderMirrorNoSecret: ["No secret", ""],
+  OrderMirrorEventsRefused: ["Webhooks fail", "Some refused"],
+  OrderMirrorEventsLost: ["Some missed", "Some missed"],
+  OrderMirrorEventsLate: ["Some late", ""],
+};
+
+const good = (words: string) => ({ mood: "good", words }) as const;
+const neither = (words: string) => ({ mood: "neither", words }) as const;
+const sum = ({ facts }: Overview, of: (source: Standing) => number) =>
+  facts.sources.reduce((total, source) => total + of(source), 0);
+
+/** Seconds since the mirror was complete, of the source that is furthest behind; null: one never was. */
+function worstAge({ facts }: Overview): number | null {
+  const ages = facts.sources.map(({ safeThrough }) => secondsSince(facts.now, safeThrough));
+  return ages.includes(null) ? null : Math.max(...ages.map(Number));
+}
+
+const TILES: readonly Tile[] = [
+  {
+    question: "Fresh?",
+    areas: ["coverage"],
+    otherwise: (overview) => {
+      if (worstAge(overview) === null) return neither("Starting");
+      return overview.facts.sources.every(isUpToDate) ? good("Up to date") : neither("Behind");
+    },
+    address: "/ops/walks",
+    detail: (overview) => {
+      const age = worstAge(overview);
+      return age === null ? "not complete yet" : `complete up to ${describeAge(age)}`;
+    },
+  },
+  {
+    question: "Lost?",
+    areas: ["events"],
+    otherwise: ({ facts: { sources } }) => {
+      const silent = sources.filter(
+        (source) => source.hasOrders && describeWebhooks(source) === "never-seen",
+      );
+      if (silent.length > 0) return neither(`None yet for ${nameSome(silent)}`);
+      if (sources.some(({ lastEventAt }) => lastEventAt !== null)) return good("Webhooks arrive");
+      const isPolledOnly = sources.every((source) => describeWebhooks(source) === "not-configured");
+      return isPolledOnly ? good("Polled only") : neither("None yet");
+    },
+    address: "/ops/lost",
+    detail: (overview) => {
+      const lost = sum(overview, (source) => source.lost);
+      const due = lost + sum(overview, ({ announced }) => announced);
+      if (due === 0) return "none expected in 24 h";
+      return lost === 0
+        ? `none of ${describeCount(due)} missed in 24 h`
+        : `${describeCount(lost)} of ${describeCount(due)} missed in 24 h, repaired`;
+    },
+  },
+  {
+    question: "Stuck?",
+    areas: ["worker", "quarantine", "queue", "database", "outgoing"],
+    otherwise: () => good("Nothing stuck"),
+    address: "/ops/waiting",
+    detail: (overview) => {
+      const waiting = describeBoundedCount(sum(overview, ({ pending }) => pending));
+      const quarantined = describeBoundedCount(sum(overview, (source) => source.quarantined));
+      const late = sum(overview, ({ waitedForUs }) => waitedForUs);
+      const longest = Math.max(0, ...overview.facts.sources.map((source) => source.waitedForUsSecondsMax));
+      const waited = `; in 24 h ${countNouns(late, "event")} waited for a worker, up to ${describeSpan(longest)}`;
+      return `${waiting} waiting, ${quarantined} in quarantine${late === 0 ? "" : waited}`;
+    },
+  },
+  {
+    question: "Able to catch up?",
+    areas: ["poller", "provider"],
+    otherwise: (overview) => {
+      // As the pages of orders say, before a condition holds.
+      const areAllRead = overview.facts.sources.every((source) => judgeFreshness(source).why === null);
+      if (!areAllRead) return neither("Interrupted");
+      return areEventsWaiting(overview) ? neither("Has a backlog") : good("Yes");
+    },
+    address: "/ops/requests",
+    detail: (overview) => {
+      const waiting = sum(overview, ({ pending }) => pending);
+      const backlog = areEventsWaiting(overview) ? `backlog: ${countNouns(waiting, "event")}` : "no backlog";
+      const free = 1 - Math.min(1, Math.max(0, ...overview.rateUsed.values()));
+      return `${backlog}; ${Math.floor(free * HUNDRED)} % of the request rate free`;
+    },
+  },
+];
+
+function nameSome(sources: readonly Standing[]): string {
+  const names = sources.slice(0, 3).map(({ sourceId }) => sourceId);
+  const more = sources.length - names.length;
+  return names.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** The four answers, from the conditions that hold or begin. */
+function answerQuestions(overview: Overview): Answer[] {
+  return TILES.map(({ question, areas, otherwise, address, detail }) => {
+    const isIts = ({ condition }: Overview["holding"][number]) => areas.includes(condition.area);
+    const worst = overview.holding.find(isIts);
+    const first = worst ?? overview.beginning.find(isIts);
+    const common = { question, address, detail: detail(overview) };
+    if (first === undefined) return { ...common, ...otherwise(overview) };
+    const { condition, subject } = first;
+    const words = (WORDS_OF[condition.name] ?? WORDS[condition.area])[worst === undefined ? 1 : 0];
+    const mood = worst?.condition.severity ?? "neither";
+    // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
+    const isFigureIdle = condition.area === "events" && sum(overview, ({ lost }) => lost) === 0;
+    const isSaid = condition.area === "poller" || isFigureIdle;
+    const why = isSaid ? `${subject}: ${condition.measures}` : common.detail;
+    return { ...common, mood, words, detail: why, address: pageOf(first) };
+  });
+}
+
+const SYMBOL: Readonly<Record<Mood, string>> = { good: "✔", warning: "▲", critical: "✖", neither: "…" };
+
+/** The answers as tiles, whose colour and words say all. */
+export function renderTiles(overview: Overview): Html {
+  return html`<ul class="tiles">
+    ${answerQuestions(overview).map(
+      ({ question, mood, words, detail, address }) =>
+        html`<li class="${mood}">
+          <h2>${question}</h2>
+          <p class="answer">
+            <a href="${address}"><span aria-hidden="true">${SYMBOL[mood]}</span> ${words}</a>
+          </p>
+          <p class="dim">${detail}</p>
+        </li> `,
+    )}
+  </ul>`;
+}
+
+/** Younger events are in flight rather than a backlog. */
+const BACKLOG_SECONDS = 10;
+
+function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
+  return sources.some(({ oldestPendingAt }) => (secondsSince(now, oldestPendingAt) ?? 0) >= BACKLOG_SECONDS);
+}
 
 /** More problems than this are counted: one cause makes the same problem for every source. */
 const SHOWN_MAX = 20;
@@ -68,13 +265,13 @@ export function renderProblems(overview: Overview, viewer: Viewer): Html {
 
 /** The verdict without ages, which change all the time: for screen readers, and for the title of the tab. */
 export function sayVerdict(overview: Overview): string {
-  const { holding, beginning, sources } = overview;
+  const { holding, beginning, facts } = overview;
   const [worst] = holding;
   if (worst !== undefined)
     return holding.length === 1 ? worst.cause : `${holding.length} problems: ${worst.cause}`;
   if (beginning[0] !== undefined) return `Watching: ${beginning[0].cause}`;
-  if (sources.length === 0) return "No source";
-  if (sources.some(({ standing }) => standing.safeThrough === null)) return "Starting";
+  if (facts.sources.length === 0) return "No source";
+  if (facts.sources.some(({ safeThrough }) => safeThrough === null)) return "Starting";
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
   return unsure === undefined ? "All good" : `${unsure.question} ${unsure.words}`;
 }
@@ -114,21 +311,19 @@ function renderBeginning(beginning: Holding, overview: Overview): Html {
 }
 
 function renderNoTrouble(overview: Overview): Html {
-  const { sources, now, beginning } = overview;
+  const { facts, beginning } = overview;
+  const { sources, now } = facts;
   if (beginning[0] !== undefined) return renderBeginning(beginning[0], overview);
-  const unproved = sources.filter(({ standing }) => standing.safeThrough === null);
+  const unproved = sources.filter(({ safeThrough }) => safeThrough === null);
   if (sources.length === 0) return html`No source is configured yet.`;
-  if (unproved.length > 0) {
-    const names = unproved.slice(0, 3).map(({ standing }) => standing.sourceId);
-    const more = unproved.length > names.length ? ` and ${unproved.length - names.length} more` : "";
-    return html`<strong><span aria-hidden="true">…</span> Starting:</strong> ${names.join(", ")}${more} not
+  if (unproved.length > 0)
+    return html`<strong><span aria-hidden="true">…</span> Starting:</strong> ${nameSome(unproved)} not
       verified yet.`;
-  }
   const unsure = answerQuestions(overview).find(({ mood }) => mood !== "good");
   if (unsure !== undefined)
     return html`<strong><span aria-hidden="true">…</span> ${unsure.question} ${unsure.words}:</strong>
       ${unsure.detail}.`;
-  const safe = sources.map(({ standing }) => standing.safeThrough ?? now);
+  const safe = sources.map(({ safeThrough }) => safeThrough ?? now);
   const earliest = safe.reduce((least, each) => (each < least ? each : least));
   const exact = formatInstant(earliest);
   const age = describeAge(secondsSince(now, earliest));
@@ -136,4 +331,11 @@ function renderNoTrouble(overview: Overview): Html {
     <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time> (${age}).`;
 }
 
-const describeHeld = ({ since }: Holding, { now }: Overview) => describeSpan(secondsSince(now, since) ?? 0);
+const describeHeld = ({ since }: Holding, { facts }: Overview) =>
+  describeSpan(secondsSince(facts.now, since) ?? 0);
+
+/** The page behind a problem: of a source's problem only what concerns that source. */
+function pageOf({ condition: { page, label }, subject }: Holding): string {
+  if (page === SOURCE_PAGE) return sourceAddress(subject);
+  return label === "source" ? `${page}${sourceQuery(subject)}` : page;
+}

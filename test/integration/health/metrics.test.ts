@@ -11,7 +11,7 @@ import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
-import { makeMetricsRouter } from "../../../src/ops/health/metricsRouter.ts";
+import { makeMetricsRouter } from "../../../src/ops/healthRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";

@@ -100,7 +100,7 @@ describe("an operator", () => {
   it("can retry one, and workers are notified", async () => {
     expect(await post("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
       status: 303,
-      to: "/ops/actions?did=1",
+      to: "/ops/actions",
     });
     expect(await states()).toEqual(["2 open", "3 open"]);
     const { rows } = await database.pool.query<{ seq: string }>("select seq from mirror.pending");

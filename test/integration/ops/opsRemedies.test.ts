@@ -1,9 +1,11 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 
 const { pool, read, post } = await openOpsPages();
 await fillMirror(pool);
+await fillOutgoing(pool, "<script>no</script>");
 await pool.query("update mirror.coverage set ended_at = now() - interval '20 minutes'");
 await pool.query(
   `insert into mirror.refetches (source_id, reference, reason, claim_version, attempts, requested_at, next_attempt_at)
@@ -11,57 +13,109 @@ await pool.query(
    from generate_series(1, 21) n`,
 );
 const one = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows[0];
+const OF = { source: "live", endpoint: "erp" } as const;
 
-describe("remedies on the overview", () => {
-  it.each([
-    [
-      "gap",
-      "OrderMirrorGaps",
-      "Read gaps: source live (1).",
-      "select kind, source_id, (until - since)::text as length, state from mirror.period_requests",
-      { kind: "backfill", source_id: "live", length: "600000000000", state: "requested" },
-    ],
-    [
-      "reread",
-      "OrderMirrorExceptions",
-      "Read orders again: source live (21).",
-      "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
-      { due: 21 },
-    ],
-  ])("carry out %s, and say what was done", async (name, condition, said, sql, result) => {
-    expect((await read("/ops")).page).toMatch(
-      new RegExp(`data-condition="${condition}"[^]*action="/ops/${name}"`),
-    );
-    const { status, to } = await post(`/ops/${name}`, { source: "live" });
-    expect(status).toBe(303);
-    expect((await read(to ?? "")).text).toContain(said);
+/** An operator's actions, the page that offers each, what the audit log says afterwards, and what came of it. */
+const REMEDIES = [
+  {
+    name: "gap",
+    of: "source",
+    page: "/ops",
+    says: "Read gaps live source live 1 ",
+    sql: "select kind, source_id, (until - since)::text as length, state from mirror.period_requests",
+    result: { kind: "backfill", source_id: "live", length: "600000000000", state: "requested" },
+  },
+  {
+    name: "reread",
+    of: "source",
+    page: "/ops",
+    says: "Read orders again live source live 21 ",
+    sql: "select count(*)::int as due from mirror.refetches where next_attempt_at <= now() and claim_version = 1",
+    result: { due: 21 },
+  },
+  {
+    name: "pause",
+    of: "source",
+    page: "/ops/sources/live",
+    says: "Paused polling live source live 1 ",
+    sql: "select paused_at is not null as paused from mirror.sources",
+    result: { paused: true },
+  },
+  {
+    name: "resume",
+    of: "source",
+    page: "/ops/sources/live",
+    says: "Resumed polling live source live 1 ",
+    sql: "select paused_at is not null as paused from mirror.sources",
+    result: { paused: false },
+  },
+  {
+    name: "outgoing-pause",
+    of: "endpoint",
+    page: "/ops/outgoing",
+    says: "pause endpoint – endpoint erp 1 ",
+    sql: "select paused_at is not null as paused from mirror.outgoing_endpoints",
+    result: { paused: true },
+  },
+  {
+    name: "outgoing-resume",
+    of: "endpoint",
+    page: "/ops/outgoing",
+    says: "resume endpoint – endpoint erp 1 ",
+    sql: "select paused_at is not null as paused from mirror.outgoing_endpoints",
+    result: { paused: false },
+  },
+  {
+    name: "outgoing-retry",
+    of: "endpoint",
+    page: "/ops/outgoing",
+    before: "update mirror.outgoing_deliveries set state = 'dead'",
+    says: "retry endpoint – endpoint erp 2 ",
+    sql: "select distinct state, attempts from mirror.outgoing_deliveries",
+    result: { state: "pending", attempts: 0 },
+  },
+] as const;
+
+it.each(REMEDIES)(
+  "$name is offered to an operator only, is carried out, and is in the audit log",
+  async ({ name, of, page, says, sql, result, ...more }) => {
+    if ("before" in more) await pool.query(more.before);
+    const button = `action="/ops/${name}"`;
+    expect((await read(page, "viewer")).page).not.toContain(button);
+    expect((await post(`/ops/${name}`, { [of]: OF[of] }, "viewer")).status).toBe(405);
+    expect((await read(page)).page).toContain(button);
+    expect(await post(`/ops/${name}`, { [of]: OF[of] })).toEqual({ status: 303, to: "/ops/actions" });
+    expect((await read("/ops/actions")).text).toContain(`operator ${says}`);
     expect(await one(sql)).toEqual(result);
-  });
+    await post(`/ops/${name}`, { [of]: "nowhere" });
+    expect((await read("/ops/actions")).text).toContain(`${of} nowhere 0 `);
+  },
+);
 
-  it("pause and resume polling, on the page of the source", async () => {
-    for (const [name, said, next] of [
-      ["pause", "Paused polling: source live (1).", "Resume polling"],
-      ["resume", "Resumed polling: source live (1).", "Pause polling"],
-    ] as const) {
-      const { to } = await post(`/ops/${name}`, { source: "live" });
-      expect((await read(to ?? "")).text).toContain(said);
-      expect((await read("/ops/sources/live")).text).toContain(next);
-    }
-    expect(await one("select paused_at from mirror.sources")).toEqual({ paused_at: null });
-  });
+it("an endpoint is listed with its state and its backlog", async () => {
+  await pool.query("delete from mirror.outgoing_deliveries; delete from mirror.outgoing_endpoints");
+  await fillOutgoing(pool, "<script>no</script>");
+  const { page, text } = await read("/ops/outgoing");
+  expect(page).toContain('href="/ops/outgoing/messages?endpoint=erp"');
+  expect(page).toContain('aria-current="page"\n>Outgoing');
+  expect(text).toMatch(/erp live ✔ ok 1 \S+ \S+ 0 /);
+  await pool.query("update mirror.outgoing_endpoints set failures_in_row = 2");
+  expect((await read("/ops/outgoing")).text).toContain("▲ failed 2 times in a row");
+});
 
-  it("are shown to a viewer disabled, with the reason, and refused", async () => {
-    const { page, text } = await read("/ops/sources/live", "viewer");
-    expect(page).toContain("<button disabled>Pause polling</button>");
-    expect(page).not.toContain('action="/ops/pause"');
-    expect(text).toContain("Only operators may do this.");
-    expect((await post("/ops/pause", { source: "live" }, "viewer")).status).toBe(405);
-  });
-
-  it("affect nothing of a source that does not exist", async () => {
-    for (const name of ["gap", "pause", "resume", "reread"]) {
-      const { to } = await post(`/ops/${name}`, { source: "nowhere" });
-      expect((await read(to ?? "")).text).toContain("source nowhere (0).");
-    }
-  });
+it("an endpoint leads to its messages by state and by pages, and to how each one ended", async () => {
+  await pool.query(
+    `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, reference, event_type)
+     select 'erp', 'live', n, 'R' || n, 'order.new' from generate_series(3, 62) n`,
+  );
+  const countRows = ({ page }: { page: string }) => page.match(/data-label="Message"/g)?.length ?? 0;
+  const first = await read("/ops/outgoing/messages?endpoint=erp");
+  const next = /href="([^"]+)" rel="next"/.exec(first.page)?.[1]?.replaceAll("&amp;", "&") ?? "";
+  const second = await read(next);
+  expect([countRows(first), countRows(second)]).toEqual([50, 12]);
+  expect(second.page).toContain("&lt;script&gt;no");
+  expect(second.page).not.toContain("<script>no");
+  expect(second.text).toMatch(/status 500 40.ms/);
+  expect(countRows(await read("/ops/outgoing/messages?endpoint=erp&state=delivered"))).toBe(1);
+  expect((await read("/ops/outgoing/messages?endpoint=none")).text).toContain("Nothing matches");
 });

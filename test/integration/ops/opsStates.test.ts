@@ -11,7 +11,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { orderAddress } from "../../../src/ops/overview/phrases.ts";
+import { orderAddress } from "../../../src/ops/phrases.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";

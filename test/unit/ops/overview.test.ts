@@ -2,29 +2,15 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { printStatus } from "../../../src/cli/commands/status.ts";
 import type { Standing } from "../../../src/health/standing.sql.ts";
-import { describeWebhooks } from "../../../src/health/eventConditions.ts";
 import { judge } from "../../../src/health/judge.ts";
-import type { Viewer } from "../../../src/ops/auth/viewer.ts";
-import { renderFreshness } from "../../../src/ops/html/freshness.ts";
-import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
-import { renderDelivery } from "../../../src/ops/orders/deliveryPanel.ts";
-import { readMoment } from "../../../src/ops/orders/orderColumns.ts";
-import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
-import type { Overview, SourceView } from "../../../src/ops/overview/overview.sql.ts";
+import { renderFreshness } from "../../../src/ops/phrases.ts";
+import { PAGE_POLICY, renderPage } from "../../../src/ops/page.ts";
+import type { Viewer } from "../../../src/ops/page.ts";
+import { renderDelivery } from "../../../src/ops/orders/delivery.ts";
+import { readMoment } from "../../../src/ops/orders/delivery.ts";
+import { renderOverview } from "../../../src/ops/overview/overview.sql.ts";
+import type { Overview } from "../../../src/ops/overview/verdict.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
-
-type Parts = Partial<Omit<SourceView, "standing">> & { standing?: Partial<SourceView["standing"]> };
-
-/** The overview's input for a healthy source; `parts` replaces some of it. */
-function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceView {
-  return {
-    standing: makeSourceFacts(standing),
-    webhooks: "working",
-    listReads: { sent: 0, allowed: 1_080 },
-    tasks: [],
-    ...parts,
-  };
-}
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */
 function read(page: string): string {
@@ -38,26 +24,14 @@ function read(page: string): string {
 const OPERATOR: Viewer = { role: "operator", person: null };
 const VIEWER: Viewer = { ...OPERATOR, role: "viewer" };
 
-function collect(parts: Parts = {}): Overview {
-  const view = makeSourceView(parts);
-  const { holding, beginning } = judge(makeFacts(view.standing));
-  const sources = [{ ...view, webhooks: describeWebhooks(view.standing) }];
-  return { now: ago(0), sources, holding, beginning };
+/** The overview of one healthy source, some of whose facts are replaced. */
+function collect(source: Partial<Standing> = {}): Overview {
+  const facts = makeFacts(source);
+  return { facts, ...judge(facts), rateUsed: new Map([["live", 0.124]]) };
 }
-const render = (overview: Overview, viewer = OPERATOR) => renderOverview(overview, viewer);
-const show = (parts: Parts = {}) => read(render(collect(parts)));
-const TASK = {
-  kind: "backfill",
-  id: "12",
-  sourceId: "live",
-  since: 0n,
-  until: 100_000_000_000n,
-  running: true,
-  share: 0.25,
-  orders: 500,
-  elapsedSeconds: 50,
-  lastError: null,
-} as const;
+const render = (overview: Overview, viewer = OPERATOR) =>
+  renderPage(renderOverview(overview, viewer), viewer);
+const show = (source: Partial<Standing> = {}) => read(render(collect(source)));
 /** A source of which nothing is known yet. */
 const NEW: Partial<Standing> = {
   createdAt: ago(60),
@@ -69,86 +43,80 @@ const NEW: Partial<Standing> = {
 };
 
 describe("the overview", () => {
-  it.each<[string, Parts, RegExp]>([
+  it.each<[string, Partial<Standing>, RegExp]>([
     ["all is good", {}, /✔ All good\. Complete up to 09:59 \(1 min 10 s ago\)\. Fresh\? ✔ Up to date/],
     ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
-    ["a source is new", { standing: NEW }, /… Starting: live not verified yet\. Fresh\? … Starting/],
+    ["a source is new", NEW, /… Starting: live not verified yet\. Fresh\? … Starting/],
     [
       "the proof is as old as it may be",
-      { standing: { safeThrough: ago(369) } },
+      { safeThrough: ago(369) },
       /Fresh\? ✔ Up to date complete up to 6 min 9 s ago/,
     ],
-    [
-      "it is older",
-      { standing: { safeThrough: ago(371) } },
-      /… Fresh\? Behind: complete up to 6 min 11 s ago/,
-    ],
+    ["it is older", { safeThrough: ago(371) }, /… Fresh\? Behind: complete up to 6 min 11 s ago/],
     [
       "polling catches up",
-      { standing: { safeThrough: ago(1_800) } },
+      { safeThrough: ago(1_800) },
       /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 30 min 0 s; alerts at 1 h 5 min Fresh\? … Catching up/,
     ],
     [
       "a poll has failed",
-      { standing: { trouble: "away", lastError: "502", failingSince: ago(20) } },
+      { trouble: "away", lastError: "502", failingSince: ago(20) },
       /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Interrupted live: the provider cannot be reached/,
     ],
     [
       "events wait",
-      { standing: { pending: 500, oldestPendingAt: ago(15) } },
+      { pending: 500, oldestPendingAt: ago(15) },
       /… Able to catch up\? Has a backlog: backlog: 500 events/,
     ],
     [
-      "a backfill runs",
-      { tasks: [TASK], standing: { safeThrough: ago(7_200) } },
-      /Able to catch up\? ✔ Yes backlog: 2 h 0 min of changes of live, backfill 12; 100 % of the request rate free/,
+      "polling has a way to go",
+      { safeThrough: ago(7_200) },
+      /Able to catch up\? ✔ Yes no backlog; 87 % of the request rate free/,
     ],
     [
       "a worker is missing",
-      { standing: { pending: 5, oldestPendingAt: ago(600) } },
+      { pending: 5, oldestPendingAt: ago(600) },
       /✖ 5 events of live waiting\. No worker is keeping up\. On our side since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Stuck 5 waiting, 0 in quarantine/,
     ],
     [
       "nobody polls",
-      { standing: { leader: null, leaderlessSince: ago(180) } },
+      { leader: null, leaderlessSince: ago(180) },
       /Able to catch up\? ✖ No live: no poller leads/,
     ],
     [
       "a person paused polling",
-      { standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } },
+      { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) },
       /▲ Polling of live is paused\. On our side since .* Resume with order-mirror source resume live ;.* Details Resume polling/,
     ],
-    ["no event has come", { standing: { lastEventAt: null } }, /Lost\? … None yet for live .* never arrived/],
+    ["no event has come", { lastEventAt: null }, /Lost\? … None yet for live .* never arrived/],
     [
       "a source is polled only",
-      { standing: { configured: false, lastEventAt: null } },
+      { configured: false, lastEventAt: null },
       /All good.* Lost\? ✔ Polled only .* polled only/,
     ],
     [
       "webhooks come to a source without a secret",
-      { standing: { configured: false, lastEventAt: null, withoutSecret: 5, firstWithoutSecretAt: ago(90) } },
+      { configured: false, lastEventAt: null, withoutSecret: 5, firstWithoutSecretAt: ago(90) },
       /✖ Every webhook of live is answered 404 \(5 calls\): .* Lost\? ✖ No secret .* ✖ no secret/,
     ],
     [
       "two problems are there, the newest of the worst first",
       {
-        standing: {
-          pending: 1,
-          oldestPendingAt: ago(900),
-          leader: null,
-          leaderlessSince: ago(180),
-          quarantined: 2,
-          oldestQuarantinedAt: ago(9_000),
-        },
+        pending: 1,
+        oldestPendingAt: ago(900),
+        leader: null,
+        leaderlessSince: ago(180),
+        quarantined: 2,
+        oldestQuarantinedAt: ago(9_000),
       },
       /✖ No poller runs for live\. and 2 more .*Fresh\?.* ✖ 1 event of live waiting.* ▲ 2 events or reads of live could not be processed/,
     ],
-  ])("says so when %s", (_when, parts, expected) => {
-    expect(show(parts)).toMatch(expected);
+  ])("says so when %s", (_when, source, expected) => {
+    expect(show(source)).toMatch(expected);
   });
 
   it("names the waiting for our own worker as ours", () => {
-    expect(show({ standing: { waitedForUs: 331, waitedForUsSecondsMax: 545 } })).toContain(
+    expect(show({ waitedForUs: 331, waitedForUsSecondsMax: 545 })).toContain(
       "0 waiting, 0 in quarantine; in 24 h 331 events waited for a worker, up to 9 min 5 s",
     );
   });
@@ -161,12 +129,10 @@ describe("the overview", () => {
   });
 
   it("offers the button of a remedy to those who may press it", () => {
-    const overview = collect({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
+    const overview = collect({ pausedAt: ago(900), leader: null, leaderlessSince: ago(900) });
     expect(render(overview)).toContain('action="/ops/resume"');
     const seen = render(overview, VIEWER);
-    expect(seen).not.toContain('action="/ops/resume"');
-    expect(seen).toContain("<button disabled>Resume polling</button>");
-    expect(read(seen)).toContain("Only operators may do this.");
+    expect(seen).not.toMatch(/action="\/ops\/resume"|Resume polling<\/button>/);
   });
 
   it("shows a provider's error as text, and nothing from elsewhere", () => {
@@ -175,7 +141,7 @@ describe("the overview", () => {
       failingSince: ago(20),
       lastError: "<script>alert(1)</script>",
     } as const;
-    const markup = render(collect({ standing }), VIEWER);
+    const markup = render(collect(standing), VIEWER);
     expect(markup).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
     expect(PAGE_POLICY).not.toMatch(/unsafe|https?:|\*|sha256/);
     expect(markup).not.toMatch(/<style|<script(?! src="\/ops\/assets\/)|style="|\son\w+=|https?:/);
@@ -270,7 +236,7 @@ describe("no two statements about a source contradict each other", () => {
   it("as a table of pairs says, for any standing", () => {
     fc.assert(
       fc.property(standings, deliveries, (standing, order) => {
-        const overview = collect({ standing });
+        const overview = collect(standing);
         const main = read(render(overview));
         const moment = readMoment(makeFacts(standing));
         const base = {

@@ -8,7 +8,7 @@ import {
   describeDelay,
   orderAddress,
   renderSentence,
-} from "../../../src/ops/overview/phrases.ts";
+} from "../../../src/ops/phrases.ts";
 import { html } from "../../../src/runtime/http/html.ts";
 
 describe("an age", () => {

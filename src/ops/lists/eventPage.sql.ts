@@ -5,11 +5,9 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { renderFacts, renderFields, renderInstant, renderName, renderTable } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { viewerOf } from "../auth/viewer.ts";
-import { renderPage } from "../html/page.ts";
-import { readField, refuse, sendPage } from "../html/requests.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
-import { describeCount, describeDelay, linkOrder, secondsSince, sourceAddress } from "../overview/phrases.ts";
+import { readField, refuse, sendPage } from "../page.ts";
+import { describeCount, describeDelay, linkOrder, secondsSince, sourceAddress } from "../phrases.ts";
 
 /** An event as received; a second one under the same id has another body. */
 interface ReceivedEvent {
@@ -49,7 +47,7 @@ export function makeEventRoutes(pool: Pool): Router {
         Headers are not kept: what they prove is which secret verified the event. Fields that may hold
         personal data are hidden.
       </p>`;
-    sendPage(response, renderPage({ title: `Event ${eventId}`, body, viewer: viewerOf(response) }));
+    sendPage(response, { title: `Event ${eventId}`, body });
   });
   return router;
 }
@@ -84,7 +82,7 @@ function renderEvent(event: ReceivedEvent): Html {
       "Inbox position": seq,
       Size: `${describeCount(body.length)} bytes`,
       State: isPending ? "waiting for a worker" : "decided",
-      Job: html`<a href="/ops/queue-health/event/${seq}">look for it in the queue</a>`,
+      Job: html`<a class="button" href="/ops/queue-health/event/${seq}">Find its job in the queue</a>`,
     })}
     <h2>Decisions</h2>
     ${decisions.length === 0 ? html`<p class="empty">None yet.</p>` : renderDecisions(event)}

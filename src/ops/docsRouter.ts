@@ -1,26 +1,21 @@
-import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import path from "node:path";
 import compression from "compression";
 import { Router } from "express";
 import type { RequestHandler } from "express";
-import { html } from "../../runtime/http/html.ts";
-import { readAsset } from "../../html/style.ts";
+import { html } from "../runtime/http/html.ts";
+import { readAsset } from "../html/style.ts";
+import { writePolicy } from "./page.ts";
 
 const VIEWER = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 const VIEWER_FILES = ["swagger-ui.css", "swagger-ui-bundle.js"];
 
 /** Swagger UI sets styles of elements and has its icons in its style sheet; scripts come only from here. */
-const POLICY = [
-  "default-src 'none'",
-  "style-src 'self' 'unsafe-inline'",
-  "script-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+const POLICY = writePolicy({
+  "style-src": "'self' 'unsafe-inline'",
+  "img-src": "'self' data:",
+  "form-action": "'none'",
+});
 
 const PAGE = html`<!doctype html>
   <html lang="en">
@@ -30,26 +25,7 @@ const PAGE = html`<!doctype html>
       <meta name="robots" content="noindex" />
       <link rel="icon" href="data:," />
       <link rel="stylesheet" href="/docs/swagger-ui.css" />
-      <style>
-        /* Text that Swagger UI shows too pale to be read (WCAG 2.2, 1.4.3). */
-        .swagger-ui :is(.opblock .opblock-summary-method, .info .title pre.version) {
-          color: #000;
-          text-shadow: none;
-        }
-        .swagger-ui .info .title small {
-          background: #e0e3e8;
-        }
-        .swagger-ui .info .title .version-stamp {
-          background: #89bf04;
-        }
-        .swagger-ui .info :is(a, .url) {
-          color: #0b57d0;
-        }
-        .swagger-ui .btn.authorize {
-          color: #1b6b45;
-          border-color: currentcolor;
-        }
-      </style>
+      <link rel="stylesheet" href="/docs/docs.css" />
       <script src="/docs/swagger-ui-bundle.js" defer></script>
       <script src="/docs/docs.js" defer></script>
       <title>API · order-mirror</title>
@@ -83,10 +59,11 @@ export function makeDocsRouter(document: object): Router {
     compression(),
     serveText(PAGE, { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": POLICY }),
   );
-  router.get(
-    "/docs/docs.js",
-    serveText(readAsset("docs.js"), { "Content-Type": "text/javascript; charset=utf-8" }),
-  );
+  for (const [name, type] of [
+    ["docs.js", "text/javascript"],
+    ["docs.css", "text/css"],
+  ] as const)
+    router.get(`/docs/${name}`, serveText(readAsset(name), { "Content-Type": `${type}; charset=utf-8` }));
   for (const name of VIEWER_FILES) {
     router.get(`/docs/${name}`, (_request, response) => {
       response.sendFile(name, { root: VIEWER, maxAge: "1h" });
@@ -97,8 +74,7 @@ export function makeDocsRouter(document: object): Router {
 
 function serveText(text: string, headers: Readonly<Record<string, string>>): RequestHandler {
   const bytes = Buffer.from(text);
-  const etag = `"${createHash("sha256").update(bytes).digest("base64url")}"`;
   return (_request, response) => {
-    response.set({ ...headers, "Cache-Control": "no-cache", ETag: etag }).send(bytes);
+    response.set({ ...headers, "Cache-Control": "no-cache" }).send(bytes);
   };
 }

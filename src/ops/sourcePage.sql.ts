@@ -1,11 +1,207 @@
-import type { Pool } from "../../database/database.ts";
-import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { RateRule } from "../../domain/window/rate.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import { numberColumn, renderTable } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { describeCount, describeDelay, sourceQuery } from "../overview/phrases.ts";
+import { Router } from "express";
+import { queryInstants } from "../database/database.ts";
+import type { Pool } from "../database/database.ts";
+import type { RateRule } from "../domain/window/rate.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { readStandings } from "../health/standing.sql.ts";
+import type { Standing } from "../health/standing.sql.ts";
+import {
+  numberColumn,
+  renderAlert,
+  renderFacts,
+  renderInstant,
+  renderMinute,
+  renderTable,
+  renderTime,
+} from "../html/parts.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
+import { readSource } from "../sources/sources.sql.ts";
+import type { KnownSource } from "../sources/sources.sql.ts";
+import { renderRemedyButton } from "./overview/remedies.sql.ts";
+import { readField, refuse, sendPage, viewerOf } from "./page.ts";
+import type { Page, Viewer } from "./page.ts";
+import {
+  describeBoundedCount,
+  describeCount,
+  describeDelay,
+  describeSpan,
+  renderFreshness,
+  sourceQuery,
+} from "./phrases.ts";
+
+interface SourcePage {
+  readonly standing: Standing;
+  readonly source: KnownSource;
+  readonly tasks: readonly OpenTask[];
+  readonly buckets: readonly Bucket[];
+  readonly range: Range;
+  readonly viewer: Viewer;
+}
+
+/** What is known of one source; `listRate` is our rate of order lists. */
+export function makeSourceRoutes({ pool, listRate }: { pool: Pool; listRate: RateRule }): Router {
+  const router = Router();
+  router.get("/sources/:sourceId", async ({ params, query }, response) => {
+    const sourceId = readField(params.sourceId);
+    const [standing] = await readStandings(pool, sourceId);
+    const source = await readSource(pool, sourceId);
+    if (standing === undefined || source === undefined)
+      return refuse(response, 404, "There is no source of that name.");
+    const range = parseRange(query["range"]);
+    const page = {
+      standing,
+      source,
+      tasks: await readOpenTasks(pool, sourceId),
+      buckets: await readTrend(pool, { standing, range, listRate }),
+      range,
+      viewer: viewerOf(response),
+    };
+    sendPage(response, renderSource(page));
+  });
+  return router;
+}
+
+function renderSource(page: SourcePage): Page {
+  const { standing, source, buckets, range, viewer } = page;
+  const { sourceId, mode } = standing;
+  const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
+    <div id="source" data-live>
+      ${renderFreshness([standing])} ${renderStanding(page)} ${renderTasks(page)}
+      <h2>Polling</h2>
+      <p>While polling is paused, webhooks are still applied. The poller later reads what it has missed.</p>
+      ${renderRemedyButton(standing.pausedAt === null ? "pause" : "resume", sourceId, viewer)}
+      ${standing.oldestGap !== null && renderRemedyButton("gap", sourceId, viewer)}
+    </div>
+    <h2 id="trends">Trends <span class="dim">last ${range.title}, per ${range.unit}</span></h2>
+    ${renderTrend(sourceId, buckets, range)}
+    <h2>Provider</h2>
+    ${renderProvider(standing, source)}
+    <h2>More of ${sourceId}</h2>
+    <ul>
+      ${Object.entries(MORE).map(([path, name]) => html`<li><a href="/ops/${path}${sourceQuery(sourceId)}">${name}</a></li> `)}
+    </ul>`;
+  return { title: `Source ${sourceId}`, body, section: "overview", live: true, hasCharts: true };
+}
+
+const MORE = {
+  tasks: "Backfills and verifications",
+  walks: "Reads from the provider",
+  requests: "Requests by minute",
+  slow: "Slowest events",
+  lost: "Lost events",
+  actions: "Audit log",
+};
+
+/** Every figure with the list behind it. */
+function renderStanding({ standing }: SourcePage): Html {
+  const { sourceId, safeThrough, polledThrough, historySince, lastCycleEndedAt, lastError } = standing;
+  const { marginSeconds } = standing;
+  const { gaps, breaches, exceptions, quarantined, pending, refetches, lastEventAt, lost, announced } =
+    standing;
+  const query = sourceQuery(sourceId);
+  const link = (page: string, count: number) =>
+    html`<a href="/ops/${page}${query}">${describeBoundedCount(count)}</a>`;
+  return renderFacts({
+    Polling: describePolling(standing),
+    "Complete up to": html`<a href="/ops/walks${query}">${renderInstant(safeThrough)}</a>`,
+    "Exceptions to that": exceptions === 0 ? "0" : renderAlert(link("quarantine", exceptions)),
+    "Proofs withdrawn": link("breaches", breaches),
+    Gaps: link("gaps", gaps),
+    "History from": renderInstant(historySince),
+    "Polled up to": renderInstant(polledThrough),
+    "Last poll ended": renderInstant(lastCycleEndedAt),
+    "Last poll": lastError === null ? "no error" : renderAlert(lastError),
+    Poller: standing.leader ?? "none",
+    "Polls trail the present by": marginSeconds === null ? "–" : describeSpan(marginSeconds),
+    "Last event": renderInstant(lastEventAt),
+    "Missed webhooks, 24 h": html`${link("lost", lost)} of ${describeCount(lost + announced)}`,
+    "Events waiting": link("waiting", pending),
+    "Re-reads waiting": link("refetches", refetches),
+    "In quarantine": link("quarantine", quarantined),
+  });
+}
+
+const HUNDRED = 100;
+const SHARE_MIN = 0.02;
+
+/** Reads that run next to current polling, with their progress. */
+function renderTasks({ tasks }: SourcePage): Html {
+  if (tasks.length === 0) return html``;
+  return html`<h2>Backfills and verifications <span class="dim">running and waiting</span></h2>
+    <ul class="plain tasks">
+      ${tasks.map(renderTask)}
+    </ul>`;
+}
+
+function renderTask(task: OpenTask): Html {
+  const { kind, id, since, until, running, share, orders, elapsedSeconds, lastError } = task;
+  const name = `${kind} ${id}`;
+  const rate = elapsedSeconds > 0 ? `${describeCount(Math.round(orders / elapsedSeconds))} orders/s` : "";
+  // With less done, an estimate would be a guess.
+  const seconds = share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
+  const left = seconds === null ? "" : `about ${describeSpan(seconds)} left`;
+  const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
+  return html`<li>
+    <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
+    ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
+    <span class="dim">${running ? pace : ""}</span>
+    ${lastError !== null && html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
+  </li> `;
+}
+
+function renderBar(name: string, share: number): Html {
+  const percent = Math.floor(share * HUNDRED * 10) / 10;
+  return html`<progress max="100" value="${percent}" aria-label="${name}"></progress> ${percent} %`;
+}
+
+function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: KnownSource): Html {
+  return renderFacts({
+    Address: html`<span class="mono">${baseUrl}</span>`,
+    Identity: html`<span class="mono">${provider ?? "not recorded"}</span>`,
+    "Configured here since": renderMinute(createdAt),
+    Key:
+      refusedBranches === null
+        ? "matches"
+        : renderAlert(`of another organization, with the branches ${refusedBranches}`),
+  });
+}
+
+function describePolling({ pausedAt, lastError, leader }: Standing): Html | string {
+  if (pausedAt !== null) return html`paused since ${renderMinute(pausedAt)}`;
+  if (leader === null) return renderAlert("no poller is running");
+  return lastError === null ? "running" : renderAlert("failing");
+}
+
+/** A task requested from the poller, by a person or by the nightly job, that has not ended. */
+interface OpenTask {
+  readonly kind: "backfill" | "verification";
+  readonly id: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly running: boolean;
+  /** The completed share, 0 to 1. */
+  readonly share: number;
+  readonly orders: number;
+  /** Since its start; 0 before. */
+  readonly elapsedSeconds: number;
+  readonly lastError: string | null;
+}
+
+/** Oldest first, at most 20. */
+async function readOpenTasks(pool: Pool, sourceId: string): Promise<OpenTask[]> {
+  return queryInstants<OpenTask>(
+    pool,
+    `select kind, request_id::text as id, since, until, state = 'running' as running,
+       (until - read_down_to)::float8 / (until - since) as share,
+       orders::float8, coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as "elapsedSeconds",
+       last_error as "lastError"
+     from mirror.period_requests where source_id = $1 and state in ('requested', 'running')
+     order by requested_at limit 20`,
+    [sourceId],
+  );
+}
 
 // The trends of a source: one statement reads a range in buckets, a table shows them, and `assets/charts.js` draws the
 // charts from the table. Start at `readTrend`.
@@ -131,8 +327,6 @@ export async function readTrend(
   return rows.map((row) => ({ ...row, allowed }));
 }
 
-const HUNDRED = 100;
-
 interface Column {
   readonly title: string;
   /** What the chart draws; null: nothing. */
@@ -178,7 +372,7 @@ const CHARTS: readonly (readonly [title: string, kind: string, ...columns: (keyo
 ];
 
 /** The choice of the range, and places for the charts; without the script the table is open. */
-export function renderTrend(sourceId: string, buckets: readonly Bucket[], range: Range): Html {
+function renderTrend(sourceId: string, buckets: readonly Bucket[], range: Range): Html {
   const names = Object.keys(COLUMNS);
   return html`<nav class="views" aria-label="Period of the charts">
       <ul>

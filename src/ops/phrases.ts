@@ -1,19 +1,11 @@
-import type { Verdict } from "../../apply/batchRow.sql.ts";
-import { SOURCE_PAGE } from "../../health/condition.ts";
-import type { Holding } from "../../health/judge.ts";
-import { COUNT_MAX } from "../../health/standing.sql.ts";
-import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { renderName, renderTime } from "../../html/parts.ts";
-
-/** The colour of a verdict that has one. */
-export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {
-  applied: "good",
-  confirmed: "good",
-  quarantined: "alert",
-};
+import { judgeFreshness } from "../health/freshness.ts";
+import { COUNT_MAX } from "../health/standing.sql.ts";
+import type { Standing } from "../health/standing.sql.ts";
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
+import { renderMinute, renderName, renderTime, renderWarning } from "../html/parts.ts";
 
 /** Digits grouped. */
 export function describeCount(count: number): string {
@@ -111,8 +103,50 @@ function renderInstants(text: string): Html {
   return html`${parts.map((part, index) => (index % 2 === 1 ? renderTime(part) : part))}`;
 }
 
-/** The page behind a problem: of a source's problem only what concerns that source. */
-export function pageOf({ condition: { page, label }, subject }: Holding): string {
-  if (page === SOURCE_PAGE) return sourceAddress(subject);
-  return label === "source" ? `${page}${sourceQuery(subject)}` : page;
+/** More sources with old data than this are counted. */
+const NAMED_MAX = 3;
+
+/** How far the data on a page reaches, for everybody: of each source that is behind, why and since when. */
+export function renderFreshness(sources: readonly Standing[]): Html {
+  if (sources.length === 0) return html``;
+  const old = sources.filter((source) => judgeFreshness(source).isOld);
+  const named = old
+    .slice(0, NAMED_MAX)
+    .map((source) => html`<li>${renderOld(source, sources.length > 1)}</li> `);
+  const more =
+    old.length > named.length &&
+    html`<li>and of ${old.length - named.length} more <a href="/ops#sources">sources</a></li>`;
+  return html`<div class="freshness" role="status">
+    ${
+      old.length === 0
+        ? renderUpToDate(sources)
+        : html`<ul class="plain">
+            ${named}${more}
+          </ul>`
+    }
+  </div>`;
+}
+
+function renderOld(source: Standing, isNamed: boolean): Html {
+  const { upTo, why, since } = judgeFreshness(source);
+  const of = isNamed ? ` of ${source.sourceId}` : "";
+  const data =
+    upTo === null
+      ? html`Nothing${of} was read from the provider yet.`
+      : html`Data${of} up to ${renderMinute(upTo)}.`;
+  const span = since === null ? "" : ` (${describeSpan(secondsSince(source.now, since) ?? 0)})`;
+  const from = since === null ? html`` : html` since ${renderMinute(since)}${span}`;
+  return renderWarning(html`${data} ${why !== null && html`${why}${from}.`}`);
+}
+
+function renderUpToDate(sources: readonly Standing[]): Html {
+  const [first, ...others] = sources
+    .map((source) => ({ source, upTo: judgeFreshness(source).upTo ?? source.createdAt }))
+    .toSorted((one, other) => (one.upTo < other.upTo ? -1 : 1));
+  if (first === undefined) return html``;
+  const { source, upTo } = first;
+  const all = others.length === 0 ? "" : ` of all ${sources.length} sources`;
+  return html`<span class="dim"
+    >Data${all} up to ${renderMinute(upTo)} (${describeAge(secondsSince(source.now, upTo))}).</span
+  >`;
 }

@@ -1,0 +1,436 @@
+import { createHmac, randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { BlockList, isIP } from "node:net";
+import { Router } from "express";
+import type { CookieOptions, Request, RequestHandler, Response } from "express";
+import type { Pool } from "../database/database.ts";
+import type { SignOn } from "../runtime/config/config.ts";
+import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
+import { html } from "../runtime/http/html.ts";
+import { isLocalRequest, isSameOrigin } from "../runtime/http/loopback.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
+import { enter, mayAct, parseForm, readField, readFormField, refuse, sendPage, viewerOf } from "./page.ts";
+import type { Role, Viewer } from "./page.ts";
+
+/** Each role's password; null: the role does not exist. */
+type PasswordByRole = Readonly<Record<Role, string | null>>;
+
+export interface LoginDeps {
+  readonly pool: Pool;
+  readonly passwords: PasswordByRole;
+  /** The proxy that signs people on; null: passwords only. */
+  readonly signOn: SignOn | null;
+  /** Without any password or sign-on, programs on this machine are the operator. */
+  readonly localTrust: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Admits people named by the sign-on proxy, people with a session, and programs with HTTP Basic as `operator` or
+ * `viewer`. A role without a password does not exist. If nothing is configured, nobody is admitted (403), except that
+ * with `localTrust` programs on this machine are the operator. Otherwise browsers are redirected to the login; programs
+ * get 401, and 429 after too many wrong passwords.
+ *
+ * Basic stays because `curl --user` is convenient in an emergency. Browsers are never asked for it: they cannot log out
+ * of it, and they would attach it to requests that other sites trigger.
+ */
+export function makeLogin(deps: LoginDeps): Router {
+  const { pool, passwords, signOn, localTrust } = deps;
+  const router = Router();
+  const hasPasswords = passwords.operator !== null || passwords.viewer !== null;
+  if (!hasPasswords && signOn === null)
+    return router.use((request, response, next) => {
+      if (localTrust && isLocalRequest(request)) return enter(response, anybody("operator"), next);
+      const who = localTrust ? "Only from this machine" : "Nobody can log in";
+      return refuse(response, 403, `${who}, because neither OPS_PASSWORD nor single sign-on is set.`);
+    });
+
+  const sessions = makeSessions(pool, passwords);
+  const tryPassword = makePasswordTrial(deps);
+  router.use(makeLoginRoutes({ sessions, tryPassword, hasPasswords }));
+  const letInByOwn = makeOwnEntrance({ sessions, tryPassword });
+  return router.use(signOn === null ? letInByOwn : makeProxyEntrance({ ...deps, signOn }, letInByOwn));
+}
+
+/** Everybody who knows a role's password. */
+const anybody = (role: Role): Viewer => ({ role, person: null });
+
+/** Refuses (403) what another site's page made a browser send. */
+const refuseOtherSites: RequestHandler = (request, response, next) => {
+  if (isSameOrigin(request)) return next();
+  refuse(response, 403, "This request came from another site.");
+};
+
+/**
+ * A change needs the operator (405 for a viewer) and must not come from another site's page (403): browsers attach the
+ * session to any request.
+ */
+export const guardWrites: RequestHandler = (request, response, next) => {
+  if (request.method === "GET" || request.method === "HEAD") return next();
+  if (!mayAct(viewerOf(response))) {
+    return refuse(response.set("Allow", "GET, HEAD"), 405, "A viewer cannot change anything.");
+  }
+  return refuseOtherSites(request, response, next);
+};
+
+const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
+const BLOCKED = "Too many wrong passwords. Try again in a minute.";
+
+/** Admits anybody with a session or a correct password. */
+function makeOwnEntrance({ sessions, tryPassword }: Omit<RouteDeps, "hasPasswords">): RequestHandler {
+  return async (request, response, next) => {
+    const basic = readCredentials(request);
+    if (basic === undefined) {
+      const viewer = await sessions.find(request);
+      return viewer === undefined ? askToLogIn(request, response) : enter(response, viewer, next);
+    }
+    const { role, waitSeconds } = tryPassword(request, basic.password, basic.user);
+    if (role !== undefined) return enter(response, anybody(role), next);
+    if (waitSeconds === 0) return askToLogIn(request, response);
+    return refuse(response.set("Retry-After", String(waitSeconds)), 429, BLOCKED);
+  };
+}
+
+/**
+ * The role of the password, of the user's role if one is named; none if it is wrong, or while the address must wait
+ * after too many wrong ones.
+ */
+type TryPassword = (
+  request: Request,
+  password: string,
+  user?: string,
+) => { readonly role?: Role | undefined; readonly waitSeconds: number };
+
+/** It compares all passwords, with a placeholder for absent ones, so that the time does not reveal which roles exist. */
+function makePasswordTrial({ passwords, clock, logger }: LoginDeps): TryPassword {
+  const digests = (["operator", "viewer"] as const).map((role) => {
+    return { role, exists: passwords[role] !== null, digest: digestSecret(passwords[role] ?? "") };
+  });
+  const throttle = makeFailureThrottle(clock);
+  return (request, password, user) => {
+    const address = request.socket.remoteAddress ?? "";
+    const waitSeconds = throttle.waitSeconds(address);
+    if (waitSeconds > 0) return { waitSeconds };
+    const matching = digests.filter(({ digest }) => matchesDigest(password, digest));
+    const found = matching.find(({ role, exists }) => exists && (user === undefined || user === role));
+    if (found === undefined) {
+      throttle.recordFailure(address);
+      logger.warn({ outcome: "wrong_password", remote_ip: address }, "ops login refused");
+    } else throttle.recordSuccess(address);
+    return { role: found?.role, waitSeconds };
+  };
+}
+
+interface RouteDeps {
+  readonly sessions: Sessions;
+  readonly tryPassword: TryPassword;
+  readonly hasPasswords: boolean;
+}
+
+/** The login form, its target, and the logout. A wrong password shows the form again, with status 401. */
+function makeLoginRoutes({ sessions, tryPassword, hasPasswords }: RouteDeps): Router {
+  const router = Router();
+  router.get("/login", (request, response) => {
+    showLogin(response, 200, { next: readTarget(readField(request.query["next"])), hasPasswords });
+  });
+  router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
+    const next = readTarget(readFormField(request, "next"));
+    const { role, waitSeconds } = tryPassword(request, readFormField(request, "password"));
+    if (role !== undefined) {
+      await sessions.begin(request, response, role);
+      response.redirect(303, next);
+      return;
+    }
+    const blocked = waitSeconds > 0;
+    if (blocked) response.set("Retry-After", String(waitSeconds));
+    showLogin(response, blocked ? 429 : 401, {
+      next,
+      trouble: blocked ? BLOCKED : "Wrong password.",
+      hasPasswords,
+    });
+  });
+  router.post("/logout", refuseOtherSites, async (request, response) => {
+    await sessions.end(request, response);
+    response.redirect(303, "/ops/login");
+  });
+  return router;
+}
+
+/**
+ * A person's browser is redirected to the form; a page's script gets a bare 401, because a challenge would open a
+ * dialog.
+ */
+function askToLogIn(request: Request, response: Response): void {
+  if ((request.headers.accept ?? "").includes("text/html")) {
+    const isPage = request.method === "GET" || request.method === "HEAD";
+    const target = isPage ? `?next=${encodeURIComponent(request.originalUrl)}` : "";
+    response.redirect(303, `/ops/login${target}`);
+    return;
+  }
+  if (request.headers["sec-fetch-mode"] === undefined) {
+    response.set("WWW-Authenticate", 'Basic realm="order-mirror", charset="UTF-8"');
+  }
+  refuse(response, 401, "Log in as operator or viewer.");
+}
+
+/** The target after the login: always an address of the ops pages, never of another host. */
+const readTarget = (given: string) => (/^\/ops(?:[/?]|$)/.test(given) ? given : "/ops");
+
+/** The user and the password of HTTP Basic. */
+function readCredentials({ headers }: IncomingMessage): { user: string; password: string } | undefined {
+  const encoded = BASIC.exec(headers.authorization ?? "")?.[1];
+  const text = Buffer.from(encoded ?? "", "base64").toString();
+  const [, user, password] = /^([^:]*):([^]*)$/.exec(text) ?? [];
+  return user === undefined || password === undefined ? undefined : { user, password };
+}
+
+function showLogin(
+  response: Response,
+  status: number,
+  { next, trouble, hasPasswords }: { next: string; trouble?: string; hasPasswords: boolean },
+): void {
+  const form = html`<form class="stack" method="post" action="/ops/login">
+      <input type="hidden" name="next" value="${next}" />
+      <label
+        >Password
+        <input
+          type="password"
+          name="password"
+          required
+          maxlength="1000"
+          autocomplete="current-password"
+          autofocus
+      /></label>
+      <button class="main">Log in</button>
+    </form>
+    <p class="dim">
+      With the operator's password (OPS_PASSWORD) you can make changes; with the viewer's
+      (OPS_VIEWER_PASSWORD) you can only look.
+    </p>`;
+  const body = html`<h1>Log in</h1>
+    ${trouble !== undefined && html`<p class="alert" role="alert">${trouble}</p>`}
+    ${hasPasswords ? form : html`<p>Use the address of the sign-on proxy; this address has no login.</p>`}`;
+  sendPage(response.status(status), { title: "Log in", body });
+}
+
+/** Browser sessions, identified by a cookie that only this browser and this host know. */
+interface Sessions {
+  /** Starts a session under a new token and ends the browser's previous one: a token planted beforehand is useless. */
+  begin(request: Request, response: Response, role: Role): Promise<void>;
+  find(request: Request): Promise<Viewer | undefined>;
+  end(request: Request, response: Response): Promise<void>;
+}
+
+/** One shift: people on call log in once. */
+const LIFE_SECONDS = 12 * 3_600;
+/** A session without a use for this long ends. */
+const IDLE_SECONDS = 2 * 3_600;
+const TOKEN_BYTES = 32;
+const TOKEN = /^[\w-]{43}$/;
+
+/**
+ * The `__Host-` prefix makes browsers ensure that no other host and no plain-http page can set or read it over https.
+ */
+const SECURE_COOKIE = "__Host-order_mirror";
+/** For plain http, on this machine or in a network without TLS, where browsers refuse the other cookie. */
+const PLAIN_COOKIE = "order_mirror";
+
+/**
+ * Lax, not Strict: a link in a chat or an alert opens the page instead of the login. This does not let other sites act:
+ * all actions are POST, and guardWrites checks their origin.
+ */
+const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
+
+/**
+ * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the passwords:
+ * the table alone opens nothing, and a new password ends all sessions.
+ *
+ * express-session was rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
+ * counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no audit log
+ * in the statement of the login.
+ */
+function makeSessions(pool: Pool, passwords: PasswordByRole): Sessions {
+  const secret = JSON.stringify([passwords.operator, passwords.viewer]);
+  const hash = (token: string) => createHmac("sha256", secret).update(token).digest();
+
+  return {
+    async begin(request, response, role) {
+      const token = randomBytes(TOKEN_BYTES).toString("base64url");
+      await deleteSession(pool, readTokens(request).map(hash));
+      await insertSession(pool, { role, tokenHash: hash(token) });
+      const secure = isHttps(request);
+      response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
+    },
+    async find(request) {
+      // Another host can plant the cookie for plain http, but not the other one.
+      const [token] = readTokens(request);
+      if (token === undefined) return undefined;
+      // A page that keeps itself up to date is not a person's use.
+      const isUse = request.headers["sec-fetch-dest"] !== "empty";
+      const role = await findSession(pool, { tokenHash: hash(token), isUse });
+      return role === undefined ? undefined : { role, person: null, hasSession: true };
+    },
+    async end(request, response) {
+      await deleteSession(pool, readTokens(request).map(hash));
+      response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);
+    },
+  };
+}
+
+/**
+ * Decides from the browser's point of view: it sends its page's origin with every form, whatever is in between. With a
+ * link it sends none; then the proxy's header decides, because a wrong one at worst makes the browser refuse the
+ * cookie.
+ */
+function isHttps({ headers }: Request): boolean {
+  return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";
+}
+
+/** The cookie over https first. */
+function readTokens({ headers }: Request): string[] {
+  const cookies = (headers.cookie ?? "").split(";").map((pair) => pair.trim().split("=", 2));
+  return [SECURE_COOKIE, PLAIN_COOKIE]
+    .map((name) => cookies.find(([each]) => each === name)?.[1] ?? "")
+    .filter((token) => TOKEN.test(token));
+}
+
+/**
+ * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
+ * session would last longer than it may, by as much. Small corrections of a clock end no session.
+ */
+const IS_OPEN = `(expires_at > clock_timestamp()
+  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
+  and last_seen_at < clock_timestamp() + interval '1 minute')`;
+
+/** Starts a session and records that in the audit log: both or neither. Deletes sessions that are over. */
+async function insertSession(
+  pool: Pool,
+  { role, tokenHash }: { role: Role; tokenHash: Buffer },
+): Promise<void> {
+  await pool.query(
+    `with swept as (
+       delete from mirror.ops_sessions where not ${IS_OPEN}
+     ), noted as (
+       insert into mirror.ops_actions (role, action) values ($1, 'log_in')
+     )
+     insert into mirror.ops_sessions (role, token_hash, expires_at)
+     values ($1, $2, clock_timestamp() + make_interval(secs => $3))`,
+    [role, tokenHash, LIFE_SECONDS],
+  );
+}
+
+/**
+ * The role of the session of that token; undefined if there is none, or if it is over.
+ * With `isUse` its use is recorded once a minute, so that not every page view is a write.
+ */
+async function findSession(
+  pool: Pool,
+  { tokenHash, isUse }: { tokenHash: Buffer; isUse: boolean },
+): Promise<Role | undefined> {
+  const { rows } = await pool.query<{ role: Role }>(
+    `with found as (
+       select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and ${IS_OPEN}
+     ), noted as (
+       update mirror.ops_sessions s set last_seen_at = clock_timestamp()
+       from found where s.token_hash = found.token_hash and $2
+         and found.last_seen_at < clock_timestamp() - interval '1 minute'
+     )
+     select role from found`,
+    [tokenHash, isUse],
+  );
+  return rows[0]?.role;
+}
+
+/** Ends the sessions of the tokens and records that in the audit log; without such a session it does nothing. */
+async function deleteSession(pool: Pool, tokenHashes: readonly Buffer[]): Promise<void> {
+  await pool.query(
+    `with ended as (delete from mirror.ops_sessions where token_hash = any($1::bytea[]) returning role)
+     insert into mirror.ops_actions (role, action) select role, 'log_out' from ended`,
+    [tokenHashes],
+  );
+}
+
+/** A person as named by the proxy. */
+interface Person {
+  /** For the audit log and for granting roles. */
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+const NO_ROLE = "You are signed on, but neither you nor one of your groups has a role here.";
+const EVERYBODY = "*";
+const NAME_LENGTH_MAX = 255;
+/** Several headers of one name may arrive joined by commas. */
+const NAME = /^[^\p{Cc},]+$/u;
+
+/**
+ * Admits a person named by the proxy, with the granted role (403: none was granted); leaves other requests to
+ * `otherwise`.
+ */
+function makeProxyEntrance(
+  { signOn, logger }: { readonly signOn: SignOn; readonly logger: Logger },
+  otherwise: RequestHandler,
+): RequestHandler {
+  const findPerson = makePersonReader(signOn);
+  return (request, response, next) => {
+    const person = findPerson(request);
+    if (person === undefined) return otherwise(request, response, next);
+    const viewer = findAccess(signOn, person);
+    if (viewer !== undefined) return enter(response, viewer, next);
+    logger.warn({ outcome: "no_role", remote_ip: request.socket.remoteAddress ?? "" }, "ops login refused");
+    return refuse(response, 403, NO_ROLE);
+  };
+}
+
+/** The access of a person: the highest role granted to the name or to a group. Undefined: no role was granted. */
+function findAccess({ operators, viewers }: SignOn, { name, groups }: Person): Viewer | undefined {
+  const isTheirs = (grant: string) => grant === EVERYBODY || grant === name || groups.includes(grant);
+  if (operators.some(isTheirs)) return { role: "operator", person: name };
+  return viewers.some(isTheirs) ? { role: "viewer", person: name } : undefined;
+}
+
+/**
+ * The person named in the proxy's headers; undefined if the request does not come from the proxy or names nobody. A
+ * repeated header names nobody: one of the two could be the client's.
+ */
+function makePersonReader({ addresses, userHeader, groupsHeader }: SignOn) {
+  const isProxy = makeAddressCheck(addresses);
+  return ({ socket, rawHeaders }: IncomingMessage): Person | undefined => {
+    if (!isProxy(socket.remoteAddress)) return undefined;
+    const [name = "", ...otherNames] = valuesOf(rawHeaders, userHeader);
+    const [list = "", ...otherLists] = valuesOf(rawHeaders, groupsHeader);
+    if (otherNames.length > 0 || otherLists.length > 0) return undefined;
+    if (name.length > NAME_LENGTH_MAX || !NAME.test(name)) return undefined;
+    const groups = list
+      .split(",")
+      .map((group) => group.trim())
+      .filter((group) => group !== "");
+    return { name, groups };
+  };
+}
+
+/** Every value of a header, as UTF-8. */
+function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
+  return rawHeaders
+    .filter((_, place) => place % 2 === 1 && rawHeaders[place - 1]?.toLowerCase() === wanted)
+    .map((value) => Buffer.from(value, "latin1").toString("utf8").trim());
+}
+
+/** Whether an address is one of `addresses` or in one of their networks. */
+function makeAddressCheck(addresses: readonly string[]): (address: string | undefined) => boolean {
+  const known = new BlockList();
+  for (const each of addresses) {
+    const [address = "", prefix] = each.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (prefix === undefined) known.addAddress(address, family);
+    else known.addSubnet(address, Number(prefix), family);
+  }
+  return (address = "") => {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+    const family = isIP(plain);
+    return family !== 0 && known.check(plain, family === 6 ? "ipv6" : "ipv4");
+  };
+}
