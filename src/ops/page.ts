@@ -122,7 +122,7 @@ export interface Page {
 
 /**
  * A whole document; without a viewer, before the login, it has neither search nor navigation. Its times are UTC; the
- * script shows local ones to readers who do not prefer UTC.
+ * script shows local ones to readers who do not prefer UTC. @internal
  */
 export function renderPage(page: Page, viewer: Viewer | undefined): string {
   const { title, body, section, live = false, hasCharts, mood } = page;

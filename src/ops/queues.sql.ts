@@ -275,7 +275,7 @@ interface JobEvent {
   readonly reference: string | null;
 }
 
-/** The received events at inbox positions, by position. */
+/** The received events at inbox positions, by position. @internal */
 export async function readEventsAt(pool: Pool, seqs: readonly number[]): Promise<JobEvent[]> {
   const { rows } = await pool.query<JobEvent>(
     `select i.source_id as "sourceId", i.event_id as "eventId",

@@ -225,7 +225,7 @@ const RANGES: readonly [Range, ...Range[]] = [
   { name: "30d", title: "30 d", buckets: 30, bucketSeconds: 24 * HOUR, unit: "day" },
 ];
 
-/** The range that an address names; 24 h without a known one. */
+/** The range that an address names; 24 h without a known one. @internal */
 export function parseRange(name: unknown): Range {
   return RANGES.find((each) => each.name === name) ?? RANGES[0];
 }
@@ -306,7 +306,7 @@ const TREND = `
   from times left join outcomes using (n) left join delays using (n) left join requests using (n), proved
   order by n`;
 
-/** The buckets of a range up to now, oldest first; those without anything are there, too. */
+/** The buckets of a range up to now, oldest first; those without anything are there, too. @internal */
 export async function readTrend(
   pool: Pool,
   { standing, range, listRate }: { standing: Standing; range: Range; listRate: RateRule },

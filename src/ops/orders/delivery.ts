@@ -162,7 +162,7 @@ interface Punctuality {
   readonly isConfirmed: boolean;
 }
 
-/** Null if there is nothing to compare: not due yet, or an order that ended otherwise or is gone. */
+/** Null if there is nothing to compare: not due yet, or an order that ended otherwise or is gone. @internal */
 export function comparePlan(
   { sourceId, status, goneAt, planned, actual }: Planned,
   moment: Moment,
@@ -178,7 +178,7 @@ export function comparePlan(
 const judgePunctuality = (order: ListedOrder, moment: Moment) =>
   comparePlan({ ...order, planned: order.deliveryTime, actual: order.realDeliveryTime }, moment);
 
-/** "on time", "12 min late", "8 min early"; of what has not happened "overdue 4 min". */
+/** "on time", "12 min late", "8 min early"; of what has not happened "overdue 4 min". @internal */
 export function renderPunctuality(punctuality: Punctuality | null): Html {
   if (punctuality === null) return html`<span class="dim">–</span>`;
   const { seconds, hasHappened, isConfirmed } = punctuality;
