@@ -18,7 +18,7 @@ import {
 import { html } from "../runtime/http/html.ts";
 import type { Html } from "../runtime/http/html.ts";
 import { readSource } from "../sources/sources.sql.ts";
-import type { KnownSource } from "../sources/sources.sql.ts";
+import type { StoredSource } from "../sources/sources.sql.ts";
 import { renderRemedyButton } from "./overview/remedies.sql.ts";
 import { readField, refuse, sendPage, viewerOf } from "./page.ts";
 import type { Page, Viewer } from "./page.ts";
@@ -33,7 +33,7 @@ import {
 
 interface SourcePage {
   readonly standing: Standing;
-  readonly source: KnownSource;
+  readonly source: StoredSource;
   readonly tasks: readonly OpenTask[];
   readonly buckets: readonly Bucket[];
   readonly range: Range;
@@ -156,7 +156,7 @@ function renderBar(name: string, share: number): Html {
   return html`<progress max="100" value="${percent}" aria-label="${name}"></progress> ${percent} %`;
 }
 
-function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: KnownSource): Html {
+function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: StoredSource): Html {
   return renderFacts({
     Address: html`<span class="mono">${baseUrl}</span>`,
     Identity: html`<span class="mono">${provider ?? "not recorded"}</span>`,

@@ -2,8 +2,8 @@ import type { Job } from "bullmq";
 import { z } from "zod";
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { endQueue, endWorker } from "../queue/backend.ts";
-import type { QueueBackend } from "../queue/backend.ts";
+import { endQueue, endWorker, openBackend } from "../queue/backend.ts";
+import type { QueueBackend, QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
@@ -34,9 +34,6 @@ export interface OutgoingJob {
 
 const jobSchema = z.object({ deliveryId: z.string().regex(/^\d{1,18}$/) });
 
-/** The name of an endpoint's queue. */
-export const outgoingQueueName = (endpointId: string) => `outgoing-${endpointId}`;
-
 const PLAN_LIMIT = 500;
 /** More than these wait in the feed instead of in the queue. */
 const PENDING_MAX = 10_000;
@@ -53,7 +50,7 @@ const REST_MS = 5_000;
 const REST_DOUBLINGS_MAX = 6;
 const WEEK_SECONDS = 604_800;
 
-export const OUTGOING_JOB_OPTIONS = {
+const JOB_OPTIONS = {
   attempts: RETRY_SECONDS.length + 1,
   backoff: { type: "custom" },
   removeOnComplete: { count: 20 },
@@ -69,6 +66,19 @@ const WORKER_OPTIONS = {
   maxStalledCount: 1_000,
   runRetryDelay: 1_000,
 } as const;
+
+/** To Postgres, for each endpoint: one of the worker's listens. */
+const CONNECTIONS = { queue: 1, worker: 2 };
+
+/** Opens the queue of an endpoint. Throws as openBackend. */
+export function openOutgoingQueue(
+  place: QueuePlace,
+  endpointId: string,
+  logger: Logger,
+): Promise<QueueBackend<OutgoingJob>> {
+  const options = { defaultJobOptions: JOB_OPTIONS };
+  return openBackend(place, { name: `outgoing-${endpointId}`, options, connections: CONNECTIONS, logger });
+}
 
 export interface OutgoingDeps {
   readonly pool: Pool;

@@ -1,6 +1,6 @@
 /**
- * The mirror as a library. `createMirror` checks the options; `composeMirror` puts the parts together, and has a file of
- * its own, so that the declarations of this one name no type of a dependency.
+ * The mirror as a library. `createMirror` checks the options; `composeMirror` puts the parts together. What only this
+ * repository uses is marked internal, so that the package's declarations name no type of a dependency.
  *
  *     const mirror = await createMirror({ databaseUrl, sources: [{ sourceId: "live", … }], apiTokens, opsPassword });
  *     await mirror.migrate();
@@ -11,9 +11,26 @@
  * It takes values, never the environment, does not end the process and installs no signal handlers.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { z } from "zod";
+import { makeRolesStep } from "../database/logins.ts";
+import { assertMigrated, migrate } from "../database/migrations.ts";
+import type { Step } from "../database/migrations.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { describeSchemaIssue } from "../domain/schemaIssue.ts";
+import { makeConfigOf } from "../runtime/config/config.ts";
+import type { Config } from "../runtime/config/config.ts";
+import type { VariableName } from "../runtime/config/variables.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { makeShutdown } from "../runtime/lifecycle/shutdown.ts";
 import { forwardLog, silentLogger } from "../runtime/telemetry/logger.ts";
-import { composeMirror } from "./composeMirror.ts";
-import { readOptions } from "./mirrorOptions.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { makeMetrics } from "../runtime/telemetry/metrics.ts";
+import { VERSION } from "../runtime/version.ts";
+import { checkScheme } from "../signature/verifier.ts";
+import { openHealth, startAlerting } from "./health.ts";
+import { openQueues } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+import type { WebHandlers } from "./web.ts";
 
 /** One organization in one mode at the provider. */
 export interface MirrorSource {
@@ -149,4 +166,183 @@ export function createMirror(options: MirrorOptions): Promise<Mirror> {
     const { logger } = options;
     return composeMirror({ config, logger: logger === undefined ? silentLogger : forwardLog(logger) });
   });
+}
+
+/** @internal */
+export interface MirrorDeps extends Pick<
+  RoleDeps,
+  "config" | "logger" | "eventGraceSeconds" | "onDecisions"
+> {
+  /** Postgres itself; default: as `config` says. */
+  readonly databaseUrl?: string;
+  readonly clock?: RoleDeps["clock"];
+}
+
+const WEBHOOKS = /^\/webhooks\//;
+const API = /^\/(?:v1\/|v1$|docs(?:[/?]|$)|openapi\.json)/;
+const OPS = /^\/(?:ops(?:[/?]|$)|livez|readyz|metrics)/;
+
+/** A mirror of a configuration that is known to be valid: the one place where the parts are put together, for library and commands. @internal */
+export function composeMirror(given: MirrorDeps): Mirror {
+  const { logger, clock = systemClock } = given;
+  const databaseUrl = findDatabase(given);
+  const shutdown = makeShutdown({ logger, isPart: true });
+  const metrics = makeMetrics({ version: VERSION });
+  const deps: RoleDeps = { ...given, databaseUrl, clock, shutdown, metrics };
+  let web: WebHandlers | undefined;
+  let started: Promise<void> | undefined;
+
+  async function startParts({ web: answers = true, worker = false, poller = false }: Parts): Promise<void> {
+    for (const remark of await assertMigrated(databaseUrl)) logger.warn(remark);
+    const queues = answers || worker ? await openQueues(deps) : undefined;
+    // Each part loads its own code: a poller needs neither BullMQ nor Express.
+    if (worker && queues) await (await import("./worker.ts")).startWorker({ ...deps, ...queues });
+    const health = answers ? openHealth({ ...deps, ...queues }) : undefined;
+    if (health && queues) web = await (await import("./web.ts")).openWeb({ ...deps, ...queues, health });
+    if (poller) await (await import("./poller.ts")).startPoller(deps);
+    startAlerting({ ...deps, ...queues, ...(health && { health }) });
+    if (!answers) web = makeProbesOnly(deps);
+  }
+
+  const answer =
+    (paths: RegExp, handlerOf: (handlers: WebHandlers) => Handler): Handler =>
+    (request, response, next) => {
+      if (!paths.test(request.url ?? "")) return next();
+      if (web === undefined) return refuseUnstarted(response);
+      handlerOf(web)(request, response, next);
+    };
+  return {
+    webhooks: answer(WEBHOOKS, ({ webhooks }) => webhooks),
+    api: answer(API, ({ api }) => api),
+    ops: answer(OPS, ({ ops }) => ops),
+    migrate: () => migrateAll(databaseUrl, logger),
+    start: (parts = {}) => (started ??= startParts(parts)),
+    close: () => shutdown.run("the mirror is closed"),
+  };
+}
+
+function findDatabase({ config, databaseUrl }: MirrorDeps): string {
+  const found = databaseUrl ?? config.databaseDirectUrl ?? config.databaseUrl;
+  if (found === null) throw new TypeError("a mirror needs the address of its database");
+  return found;
+}
+
+function refuseUnstarted(response: ServerResponse): void {
+  const body = "The mirror has not started yet.\n";
+  response.writeHead(503, {
+    "Content-Type": "text/plain",
+    "Retry-After": "1",
+    "Content-Length": body.length,
+  });
+  response.end(body);
+}
+
+/** Health and metrics of a process that answers nothing else; made when somebody asks. */
+function makeProbesOnly(deps: RoleDeps): WebHandlers {
+  const leave: Handler = (_request, _response, next) => next();
+  let probes: Promise<Handler> | undefined;
+  return {
+    webhooks: leave,
+    api: leave,
+    ops(request, response, next) {
+      probes ??= import("./web.ts").then(({ openProbes }) => openProbes(deps));
+      void probes.then((handle) => handle(request, response, next), next);
+    },
+  };
+}
+
+/** Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so. @internal */
+export async function migrateAll(
+  databaseUrl: string,
+  logger: Logger,
+  { roles = null }: { roles?: "when new" | "always" | null } = {},
+): Promise<string[]> {
+  // Only here: a poller never needs BullMQ, which is a third of its memory.
+  const { migrateQueue, QUEUE_VERSION } = await import("../queue/postgresBackend.ts");
+  const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: () => migrateQueue(databaseUrl) };
+  const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
+  const ran = await migrate(databaseUrl, { steps });
+  if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
+  return ran;
+}
+
+const text = z.string().optional();
+const texts = z.array(z.string()).optional();
+const number = z.number().optional();
+
+/** The variable that says the same as an option, and what must look like its text; and the option's kind. */
+const VARIABLES = {
+  databaseUrl: ["DATABASE_URL", z.string()],
+  databaseDirectUrl: ["DATABASE_DIRECT_URL", text],
+  redisUrls: ["REDIS_URL", texts],
+  apiTokens: ["API_TOKENS", texts],
+  opsPassword: ["OPS_PASSWORD", text],
+  opsViewerPassword: ["OPS_VIEWER_PASSWORD", text],
+  metricsToken: ["METRICS_TOKEN", text],
+  publicUrls: ["PUBLIC_URL", texts],
+  pollIntervalSeconds: ["POLL_INTERVAL_SECONDS", number],
+  pollMarginSeconds: ["POLL_MARGIN_SECONDS", number],
+  pollPace: ["POLL_PACE", text],
+  rateSharePercent: ["RATE_SHARE_PERCENT", number],
+  backfillSince: ["BACKFILL_SINCE", text],
+  writeThrough: ["WRITE_THROUGH", z.boolean().optional()],
+  eventsKeptFor: ["EVENTS_KEPT_FOR", text],
+  historyKeptFor: ["HISTORY_KEPT_FOR", text],
+  changesKeptFor: ["CHANGES_KEPT_FOR", text],
+} as const satisfies Partial<Record<keyof MirrorOptions, readonly [VariableName, z.ZodType]>>;
+
+const LOGGER_FUNCTIONS = ["debug", "info", "warn", "error"] as const;
+
+const optionsSchema = z.strictObject({
+  ...Object.fromEntries(Object.entries(VARIABLES).map(([option, [, kind]]) => [option, kind])),
+  sources: z.array(z.looseObject({})).min(1),
+  outgoingWebhooks: z.array(z.looseObject({})).default([]),
+  alertWebhook: z.strictObject({ url: z.string(), secret: z.string() }).optional(),
+  logger: z
+    .custom<MirrorLogger>(
+      (value) => LOGGER_FUNCTIONS.every((name) => typeof (value as MirrorLogger)?.[name] === "function"),
+      "must have the functions debug, info, warn and error, as a pino logger has",
+    )
+    .optional(),
+});
+
+const OPTION_OF = new Map<string, string>([
+  ...Object.entries(VARIABLES).map(([option, [variable]]) => [variable, option] as const),
+  ["ALERT_WEBHOOK_URL", "alertWebhook.url"],
+  ["ALERT_WEBHOOK_SECRET", "alertWebhook.secret"],
+]);
+
+/**
+ * The configuration that the options ask for, with the defaults of the variables; nothing is read from the environment.
+ * Throws ConfigurationError, a line per wrong option, without secrets. @internal
+ */
+export function readOptions(options: MirrorOptions): Config {
+  const result = optionsSchema.safeParse(options, { error: describeSchemaIssue });
+  if (!result.success) {
+    const problems = result.error.issues.map(
+      ({ path, message }) => `${path.join(".") || "An option"}: ${message}.`,
+    );
+    throw new ConfigurationError(problems.join("\n"));
+  }
+  const { alertWebhook, sources, outgoingWebhooks, ...others } = result.data;
+  const found: Partial<Record<VariableName, string>> = {
+    ...(alertWebhook && { ALERT_WEBHOOK_URL: alertWebhook.url, ALERT_WEBHOOK_SECRET: alertWebhook.secret }),
+  };
+  for (const [option, [variable]] of Object.entries(VARIABLES)) {
+    const value = (others as Partial<MirrorOptions>)[option as keyof typeof VARIABLES];
+    if (value !== undefined && !(Array.isArray(value) && value.length === 0)) found[variable] = String(value);
+  }
+  const lists = {
+    sources: sources.map((source) => ({ organization: "default", ...source })),
+    outgoingWebhooks,
+  };
+  try {
+    return makeConfigOf(found, lists, checkScheme);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    throw new ConfigurationError(
+      error.message.replaceAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g, (name) => OPTION_OF.get(name) ?? name),
+      { cause: error.cause },
+    );
+  }
 }

@@ -10,8 +10,15 @@ import { keyOf } from "../runtime/config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
 import { openCallCounts } from "./calls.sql.ts";
 import { meterAnswers } from "./metering.ts";
-import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
-import { composeApply, HOLDER, makeBudgets, modesOf, openApplyPool } from "./role.ts";
+import {
+  assertOurs,
+  composeApply,
+  HOLDER,
+  makeBudgets,
+  modesOf,
+  openApplyPool,
+  recordConfiguredSources,
+} from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */

@@ -1,12 +1,17 @@
 import type { ServerResponse } from "node:http";
+import type { Queue } from "bullmq";
 import express from "express";
 import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
-import { makeHealthRouter } from "../ops/healthRouter.ts";
+import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
+import { openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
+import type { OutgoingJob } from "../outgoing/outgoingQueue.ts";
+import { endQueue } from "../queue/backend.ts";
+import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
-import { makeMetricsRouter } from "../ops/healthRouter.ts";
+import { makeHealthRouter, makeMetricsRouter } from "../ops/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS, WRITER_SHARES } from "../provider/budget.ts";
 import { makeForward } from "../provider/transport.ts";
@@ -27,6 +32,7 @@ import type { ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
@@ -35,10 +41,8 @@ import type { Handler } from "./createMirror.ts";
 import { openCallCounts } from "./calls.sql.ts";
 import type { CountCall } from "./calls.sql.ts";
 import { meterAnswers, meterHealth, meterQueue, meterWebhooks } from "./metering.ts";
-import { showOutgoingQueues } from "./outgoing.ts";
-import { assertOwnKey, recordConfiguredSources } from "./recordSources.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
-import { composeApply, makeBudgets, openPool } from "./role.ts";
+import { assertOwnKey, composeApply, makeBudgets, openPool, recordConfiguredSources } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -216,6 +220,40 @@ function composeOps(
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;
+}
+
+const SHOWN_EVERY_MS = 60_000;
+
+/** The queues of all endpoints, for a dashboard; a process that shows them need not know the endpoints' secrets. */
+function showOutgoingQueues(
+  { config, databaseUrl, clock, logger, shutdown }: RoleDeps,
+  pool: Pool,
+): () => readonly Queue[] {
+  const place = { databaseUrl, redisUrls: config.redisUrls };
+  const shown = new Map<string, QueueBackend<OutgoingJob>>();
+  async function hide(endpointId: string, backend: QueueBackend<OutgoingJob>): Promise<void> {
+    shown.delete(endpointId);
+    await endQueue(backend);
+  }
+  const loop = makeLoop({
+    async run() {
+      const names = (await readOutgoingEndpoints(pool)).map(({ endpointId }) => endpointId);
+      for (const name of names)
+        if (!shown.has(name)) shown.set(name, await openOutgoingQueue(place, name, logger));
+      for (const [name, backend] of shown) if (!names.includes(name)) await hide(name, backend);
+      return SHOWN_EVERY_MS;
+    },
+    everyMs: SHOWN_EVERY_MS,
+    // Health reports a database or queue that is away.
+    onError: () => undefined,
+    clock,
+  });
+  loop.start();
+  shutdown.onShutdown("outgoing queues shown", async () => {
+    await loop.stop();
+    for (const [name, backend] of shown) await hide(name, backend);
+  });
+  return () => [...shown.values()].map(({ queue }) => queue);
 }
 
 /** What the read API needs to forward writes; undefined if that is off. */

@@ -14,10 +14,6 @@ export interface StoredSource {
   readonly sourceId: string;
   readonly mode: Mode;
   readonly provider: string | null;
-}
-
-/** What the poller knows about the organization of a source. */
-export interface KnownSource extends StoredSource {
   /** Branches, in words, of another organization, which the configured key is of; null while it is of the source's. */
   readonly refusedBranches: string | null;
 }
@@ -44,7 +40,12 @@ export async function recordSources(pool: Pool, sources: readonly SourceRow[]): 
      where sources.mode = excluded.mode
        and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)
        and (coalesce(sources.provider, excluded.provider) = excluded.provider or (${UNUSED}))`,
-    columnsOf(sources),
+    [
+      sources.map(({ sourceId }) => sourceId),
+      sources.map(({ mode }) => mode),
+      sources.map(({ baseUrl }) => baseUrl),
+      sources.map(({ provider }) => provider),
+    ],
   );
 }
 
@@ -58,34 +59,9 @@ export async function recordReceiving(pool: Pool, receives: ReadonlyMap<string, 
   );
 }
 
-/**
- * Those of `sources` that are stored with another mode or provider: their orders would mix, so the process must not
- * continue.
- */
-export async function findOtherSources(pool: Pool, sources: readonly SourceRow[]): Promise<StoredSource[]> {
-  const { rows } = await pool.query<StoredSource>(
-    `select source_id as "sourceId", s.mode, s.provider
-     from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as c (source_id, mode, base_url, provider)
-     join mirror.sources s using (source_id)
-     where s.mode <> c.mode or s.provider <> c.provider
-     order by source_id`,
-    columnsOf(sources),
-  );
-  return rows;
-}
-
-function columnsOf(sources: readonly SourceRow[]): string[][] {
-  return [
-    sources.map(({ sourceId }) => sourceId),
-    sources.map(({ mode }) => mode),
-    sources.map(({ baseUrl }) => baseUrl),
-    sources.map(({ provider }) => provider),
-  ];
-}
-
 /** The stored facts about a source; undefined if it was never configured. */
-export async function readSource(pool: Pool, sourceId: string): Promise<KnownSource | undefined> {
-  const { rows } = await pool.query<KnownSource>(
+export async function readSource(pool: Pool, sourceId: string): Promise<StoredSource | undefined> {
+  const { rows } = await pool.query<StoredSource>(
     `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
      from mirror.sources where source_id = $1`,
     [sourceId],
@@ -99,10 +75,9 @@ export async function findSourcesOfOthers(pool: Pool, provider: string): Promise
     "select to_regclass('mirror.sources') is not null as present",
   );
   if (places[0]?.present !== true) return [];
-  // As JSON, because an older table may lack the column.
   const { rows } = await pool.query<StoredSource>(
-    `select source_id as "sourceId", mode, to_jsonb(s) ->> 'provider' as provider from mirror.sources s
-     where to_jsonb(s) ->> 'provider' is distinct from $1 order by source_id`,
+    `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
+     from mirror.sources where provider is distinct from $1 order by source_id`,
     [provider],
   );
   return rows;

@@ -4,7 +4,7 @@ import { describeConfig } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
-import { migrateAll } from "../../roles/composeMirror.ts";
+import { migrateAll } from "../../roles/createMirror.ts";
 import { withDatabase } from "../../roles/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { UnavailableError } from "../../domain/errors.ts";

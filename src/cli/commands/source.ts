@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { nameProvider } from "../../roles/recordSources.ts";
+import { nameProvider } from "../../roles/role.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { adoptSource } from "../../sources/adoptSource.sql.ts";

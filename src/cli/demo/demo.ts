@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/phrases.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
-import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
+import { DEMO_PROVIDER } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";

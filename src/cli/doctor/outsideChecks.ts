@@ -6,7 +6,7 @@ import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
 import { ProviderError } from "../../provider/errors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
-import { assertOwnKey } from "../../roles/recordSources.ts";
+import { assertOwnKey } from "../../roles/role.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES, isOnThisMachine } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { composeMirror, migrateAll } from "../../roles/composeMirror.ts";
-import type { MirrorDeps } from "../../roles/composeMirror.ts";
-import type { Parts } from "../../roles/createMirror.ts";
+import { composeMirror, migrateAll } from "../../roles/createMirror.ts";
+import type { MirrorDeps, Parts } from "../../roles/createMirror.ts";
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { answerOnly, serve } from "../../roles/serve.ts";
 import type { WebAddress } from "../../roles/serve.ts";

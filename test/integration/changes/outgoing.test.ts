@@ -18,15 +18,8 @@ import {
   setEndpointPaused,
 } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import type { Wanted } from "../../../src/outgoing/outgoingPlan.sql.ts";
-import {
-  openOutgoing,
-  OUTGOING_JOB_OPTIONS,
-  outgoingQueueName,
-  UNDER_WAY_MAX,
-} from "../../../src/outgoing/outgoingQueue.ts";
-import type { OutgoingJob } from "../../../src/outgoing/outgoingQueue.ts";
+import { openOutgoing, openOutgoingQueue, UNDER_WAY_MAX } from "../../../src/outgoing/outgoingQueue.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
-import { openBackend } from "../../../src/queue/backend.ts";
 import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -135,11 +128,7 @@ async function open(options: Options = {}) {
   await list(...listed);
   const opened = [];
   for (let index = 0; index < processes; index += 1) {
-    const backend = await openBackend<OutgoingJob>(place, {
-      name: outgoingQueueName(endpointId),
-      options: { defaultJobOptions: OUTGOING_JOB_OPTIONS },
-      logger: silentLogger,
-    });
+    const backend = await openOutgoingQueue(place, endpointId, silentLogger);
     const one = await openOutgoing({
       pool,
       backend,

@@ -6,7 +6,7 @@ import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import { recordConfiguredSources } from "../../../src/roles/recordSources.ts";
+import { recordConfiguredSources } from "../../../src/roles/role.ts";
 import { composeWrites } from "../../../src/roles/web.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";

@@ -4,7 +4,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { assertOurs, recordConfiguredSources } from "../../../src/roles/recordSources.ts";
+import { assertOurs, recordConfiguredSources } from "../../../src/roles/role.ts";
 import type { SourceConfig } from "../../../src/runtime/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";

@@ -1,7 +1,7 @@
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
-import { removeOld } from "../../../src/roles/retention.ts";
+import { removeOld } from "../../../src/roles/worker.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 

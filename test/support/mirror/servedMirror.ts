@@ -1,6 +1,5 @@
-import { composeMirror } from "../../../src/roles/composeMirror.ts";
-import type { MirrorDeps } from "../../../src/roles/composeMirror.ts";
-import type { Parts } from "../../../src/roles/createMirror.ts";
+import { composeMirror } from "../../../src/roles/createMirror.ts";
+import type { MirrorDeps, Parts } from "../../../src/roles/createMirror.ts";
 import { serve } from "../../../src/roles/serve.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 

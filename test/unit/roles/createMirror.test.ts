@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMirror } from "../../../src/roles/createMirror.ts";
+import { createMirror, readOptions } from "../../../src/roles/createMirror.ts";
 import type { MirrorOptions } from "../../../src/roles/createMirror.ts";
-import { readOptions } from "../../../src/roles/mirrorOptions.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const LIVE = {
