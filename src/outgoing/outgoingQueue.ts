@@ -2,7 +2,7 @@ import type { Job } from "bullmq";
 import { z } from "zod";
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { endQueue, endWorker, openBackend } from "../queue/backend.ts";
+import { openBackend } from "../queue/backend.ts";
 import type { QueueBackend, QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
@@ -138,8 +138,8 @@ export async function openOutgoing(deps: OutgoingDeps) {
     /** Stops, after waiting some seconds for attempts under way; the rest is sent again. */
     async close() {
       await loop.stop();
-      await endWorker(opened, logger);
-      await endQueue(backend);
+      await opened.close();
+      await backend.close();
     },
   };
 }

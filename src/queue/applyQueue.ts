@@ -8,7 +8,7 @@ import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { endQueue, endWorker, openBackend } from "./backend.ts";
+import { openBackend } from "./backend.ts";
 import type { JobProcessor, QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 
@@ -115,15 +115,14 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
         const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
         logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
       });
-      return { close: () => endWorker(opened, logger) };
+      return { close: () => opened.close() };
     },
     bull: queue,
-    /** The problems of the queue's server; answers within 8 s, whatever the server does. */
-    check: () => backend.check(),
+    check: backend.check,
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
       await sender.close();
-      await endQueue(backend);
+      await backend.close();
     },
   };
 }

@@ -258,7 +258,7 @@ export async function migrateAll(
   { roles = null }: { roles?: "when new" | "always" | null } = {},
 ): Promise<string[]> {
   // Only here: a poller never needs BullMQ, which is a third of its memory.
-  const { migrateQueue, QUEUE_VERSION } = await import("../queue/postgresBackend.ts");
+  const { migrateQueue, QUEUE_VERSION } = await import("../queue/postgresServer.ts");
   const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: () => migrateQueue(databaseUrl) };
   const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
   const ran = await migrate(databaseUrl, { steps });

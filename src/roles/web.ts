@@ -8,7 +8,6 @@ import type { HealthReader } from "../health/health.ts";
 import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
 import { openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
 import type { OutgoingJob } from "../outgoing/outgoingQueue.ts";
-import { endQueue } from "../queue/backend.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
 import { makeHealthRouter, makeMetricsRouter } from "../ops/healthRouter.ts";
@@ -233,7 +232,7 @@ function showOutgoingQueues(
   const shown = new Map<string, QueueBackend<OutgoingJob>>();
   async function hide(endpointId: string, backend: QueueBackend<OutgoingJob>): Promise<void> {
     shown.delete(endpointId);
-    await endQueue(backend);
+    await backend.close();
   }
   const loop = makeLoop({
     async run() {

@@ -6,7 +6,6 @@ import { acquireLease, renewLease } from "../database/leases.sql.ts";
 import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
 import { openOutgoing, openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
-import { endQueue } from "../queue/backend.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
 import {
   removeChanges,
@@ -84,7 +83,7 @@ async function startOutgoing(deps: RoleDeps): Promise<void> {
     try {
       await backend.queue.obliterate({ force: true });
     } finally {
-      await endQueue(backend);
+      await backend.close();
     }
   }
 }

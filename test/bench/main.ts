@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { migrateQueue } from "../../src/queue/postgresBackend.ts";
+import { migrateQueue } from "../../src/queue/postgresServer.ts";
 import { makePool } from "../../src/database/database.ts";
 import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";

@@ -18,7 +18,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { migrate } from "../../../src/database/migrations.ts";
-import { migrateQueue } from "../../../src/queue/postgresBackend.ts";
+import { migrateQueue } from "../../../src/queue/postgresServer.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";

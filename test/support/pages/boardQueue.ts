@@ -2,7 +2,7 @@ import { createPostgresBackend, UnrecoverableError, withBackend } from "bullmq";
 import type { PostgresConnectionOptions, Queue as AnyQueue } from "bullmq";
 import pg from "pg";
 import { expect } from "vitest";
-import { QUEUE_SCHEMA } from "../../../src/queue/postgresBackend.ts";
+import { QUEUE_SCHEMA } from "../../../src/queue/postgresServer.ts";
 
 /** A BullMQ queue of the test's own in the migrated database, without a worker. */
 export async function openBoardQueue(databaseUrl: string, name: string) {

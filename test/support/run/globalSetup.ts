@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../../src/database/migrations.ts";
-import { migrateQueue } from "../../../src/queue/postgresBackend.ts";
+import { migrateQueue } from "../../../src/queue/postgresServer.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
 import { TEMPLATE_DATABASE } from "../servers/database.ts";

@@ -1,10 +1,10 @@
 import { createRequire } from "node:module";
-import type { PgPool, PgQueryResult, Queue, Worker } from "bullmq";
+import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
+import type { QueueServer } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 
 /** Schema of the queue's tables if the queue is in Postgres. @internal */
@@ -27,58 +27,48 @@ export async function migrateQueue(databaseUrl: string): Promise<void> {
 
 /** One listens; the others take, end and lock jobs, each held for one statement only. */
 const CONNECTIONS = { queue: 4, worker: 5 };
+const PURPOSES = { queue: "queue", worker: "queue worker" };
 const STATEMENT_TIMEOUT_MS = 5_000;
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
 
-const OTHER_TABLES: QueueProblem = {
-  problem: "The queue's tables in Postgres are missing or have another version.",
-  fix: "Run `order-mirror migrate`.",
-};
-const NO_ANSWER: QueueProblem = {
-  problem: "The queue's database does not answer.",
-  fix: "Start Postgres; see DATABASE_URL.",
-};
-
-const onPostgres = bullmq.withBackend(bullmq.createPostgresBackend);
-
-/**
- * The queue in the schema `bullmq` of the mirror's own database.
- *
- * Waits for the database, because BullMQ caches a failed first check forever and would never work again. Throws
- * UnavailableError if the database is unavailable, and ConfigurationError if the queue tables are missing or not ours.
- */
-export async function openPostgresBackend<Content>(
-  deps: BackendDeps & { readonly databaseUrl: string },
-): Promise<QueueBackend<Content>> {
-  const { databaseUrl, name, options, onError, connections = CONNECTIONS } = deps;
-  const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: connections.queue });
-  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: toPgPool(pool) });
-  queue.on("error", onError);
-  await waitForDatabase(() => queue.waitUntilReady(), pool);
+/** The queue in the schema `bullmq` of the mirror's own database. */
+export function usePostgres(databaseUrl: string, connections = CONNECTIONS): QueueServer {
   return {
-    queue: queue as unknown as Queue<Content, void>,
-    isReachable: () => true,
-    async openWorker(process, workerOptions) {
-      const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: connections.worker });
-      const worker = new onPostgres.Worker<Content, void>(name, process, {
-        ...workerOptions,
-        connection: toPgPool(workerPool),
-        autorun: false,
-      });
-      worker.on("error", onError);
-      await waitForDatabase(() => worker.waitUntilReady(), workerPool);
-      void worker.run().catch(onError);
+    classes: bullmq.withBackend(bullmq.createPostgresBackend) as unknown as QueueServer["classes"],
+    connect(user) {
+      const pool = makeQueuePool(databaseUrl, { purpose: PURPOSES[user], max: connections[user] });
+      // A hanging connection would block `end`.
+      const cut = async () => void (await withTimeout(pool.end(), POOL_END_DEADLINE_MS));
       return {
-        worker: worker as unknown as Worker<Content, void>,
-        cut: () => endPool(workerPool),
+        options: { connection: toPgPool(pool) as unknown as ConnectionOptions },
+        isReachable: () => true,
+        begin: (wait) => waitForDatabase(wait, cut),
+        // Whoever checks reads the same database.
+        check: () => Promise.resolve([]),
+        cut,
       };
     },
-    check: () => checkSchema(pool),
-    cut: () => endPool(pool),
   };
+}
+
+/** BullMQ caches a failed first check forever and would never work again, so a queue begins with one that succeeded. */
+async function waitForDatabase(wait: () => Promise<unknown>, cut: () => Promise<void>): Promise<void> {
+  try {
+    await wait();
+  } catch (error) {
+    await cut();
+    const isOther =
+      error instanceof bullmq.SchemaMigrationRequiredError ||
+      error instanceof bullmq.SchemaVersionMismatchError;
+    if (!isOther) throw new UnavailableError("The queue's database does not answer.", { cause: error });
+    throw new ConfigurationError("The queue's tables in Postgres are missing or have another version.", {
+      cause: error,
+      fix: "Run `order-mirror migrate`.",
+    });
+  }
 }
 
 /**
@@ -132,36 +122,4 @@ function toPgPool(pool: pg.Pool): PgPool {
     end: () => pool.end(),
     on: pool.on.bind(pool),
   } as unknown as PgPool;
-}
-
-async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promise<void> {
-  try {
-    await wait();
-  } catch (error) {
-    await endPool(pool);
-    if (isOfAnotherVersion(error)) {
-      throw new ConfigurationError(OTHER_TABLES.problem, { cause: error, fix: OTHER_TABLES.fix });
-    }
-    throw new UnavailableError(NO_ANSWER.problem, { cause: error });
-  }
-}
-
-function isOfAnotherVersion(error: unknown): boolean {
-  return (
-    error instanceof bullmq.SchemaMigrationRequiredError || error instanceof bullmq.SchemaVersionMismatchError
-  );
-}
-
-async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
-  try {
-    await bullmq.assertSchemaCompatibility(pool, QUEUE_SCHEMA);
-    return [];
-  } catch (error) {
-    return [isOfAnotherVersion(error) ? OTHER_TABLES : NO_ANSWER];
-  }
-}
-
-/** A hanging connection would block `end`. */
-async function endPool(pool: pg.Pool): Promise<void> {
-  await withTimeout(pool.end(), POOL_END_DEADLINE_MS);
 }

@@ -1,6 +1,6 @@
+import { once } from "node:events";
 import type { Cluster, Redis, RedisOptions } from "ioredis";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import type { BackendDeps, OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
+import type { QueueProblem, QueueServer } from "./backend.ts";
 import { bullmq, ioredis } from "./packages.ts";
 
 const VERSION_MIN = 7;
@@ -25,69 +25,32 @@ const HANDING_OVER = {
 const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
 
 /** Does not wait for Redis: while it is away, no jobs are enqueued and workers wait; both recover. */
-export function openRedisBackend<Content>(
-  deps: BackendDeps & { readonly redisUrls: readonly string[] },
-): QueueBackend<Content> {
-  const { redisUrls, name, options, onError } = deps;
-  const client = connectRedis(redisUrls, HANDING_OVER, onError);
-  const queue = new bullmq.Queue<Content, void>(name, {
-    ...options,
-    connection: client,
-    prefix: KEY_PREFIX,
-    // The version is requested once and the answer cached forever, even if it is a timeout.
-    skipVersionCheck: true,
-  });
-  queue.on("error", onError);
+export function useRedis(redisUrls: readonly string[], onError: (error: Error) => void): QueueServer {
   return {
-    queue,
-    isReachable: () => client.status === "ready",
-    openWorker(process, workerOptions) {
-      const workerClient = connectRedis(redisUrls, WORKING, onError);
-      const worker = new bullmq.Worker<Content, void>(name, process, {
-        ...workerOptions,
-        connection: workerClient,
-        prefix: KEY_PREFIX,
-      });
-      worker.on("error", onError);
-      return Promise.resolve({ worker, cut: () => workerClient.disconnect() });
-    },
-    check: () => checkRedis(client),
-    cut() {
-      client.disconnect();
-      return Promise.resolve();
+    classes: bullmq,
+    connect(user) {
+      const connection = connectRedis(redisUrls, user === "queue" ? HANDING_OVER : WORKING, onError);
+      return {
+        // The version is requested once and the answer cached forever, even if it is a timeout.
+        options: { connection, prefix: KEY_PREFIX, skipVersionCheck: user === "queue" },
+        isReachable: () => connection.status === "ready",
+        begin: () => Promise.resolve(),
+        check: () => checkRedis(connection),
+        cut: () => Promise.resolve(connection.disconnect()),
+      };
     },
   };
 }
 
 /** The problems of the Redis behind the queue. Reads INFO only: hosted servers often forbid CONFIG. */
 async function checkRedis(client: RedisClient): Promise<readonly QueueProblem[]> {
-  await withTimeout(waitUntilReady(client), ANSWER_DEADLINE_MS);
+  const signal = AbortSignal.timeout(ANSWER_DEADLINE_MS);
+  if (client.status !== "ready") await once(client, "ready", { signal });
   const isCluster = client instanceof ioredis.Cluster;
   const nodes = isCluster ? client.nodes("master") : [client];
-  const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
-  const problems = answers.flatMap((answer) =>
-    answer === undefined ? [NO_ANSWER] : findProblems(answer, isCluster),
-  );
-  if (nodes.length === 0) return [NO_ANSWER];
+  const answers = await Promise.all(nodes.map((node) => node.info()));
+  const problems = answers.flatMap((answer) => findProblems(answer, isCluster));
   return problems.filter(({ problem }, at) => problems.findIndex((p) => p.problem === problem) === at);
-}
-
-const NO_ANSWER: QueueProblem = {
-  problem: "Redis does not answer; the overdue check applies events, some seconds later.",
-  fix: "Start Redis; see REDIS_URL.",
-};
-
-function waitUntilReady(client: Redis | Cluster): Promise<void> {
-  if (client.status === "ready") return Promise.resolve();
-  return new Promise((resolve) => client.once("ready", () => resolve()));
-}
-
-async function readAnswer(node: Redis): Promise<string | undefined> {
-  const answer = await withTimeout(
-    node.info().catch(() => "late" as const),
-    ANSWER_DEADLINE_MS,
-  );
-  return answer === "late" ? undefined : answer;
 }
 
 function findProblems(answer: string, isCluster: boolean): QueueProblem[] {
@@ -129,7 +92,7 @@ const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_
 function connectRedis(
   redisUrls: readonly string[],
   options: ClientOptions,
-  onError: OnQueueError,
+  onError: (error: Error) => void,
 ): RedisClient {
   const [first, ...others] = redisUrls;
   if (first === undefined) throw new TypeError("no address of a Redis given");
