@@ -1,6 +1,6 @@
 import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../domain/order/lostEvents.ts";
-import { describeCount, perSource } from "./condition.ts";
+import { describeCount, perSource, SOURCE_PAGE } from "./condition.ts";
 import type { Condition } from "./condition.ts";
 import type { Standing } from "./standing.sql.ts";
 import { commandOn } from "../domain/shellWord.ts";
@@ -94,7 +94,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "every signed webhook call is refused",
     remedy: SECRET_REMEDY,
-    page: "/ops/calls",
+    page: "/ops/calls?kind=webhook",
     holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,
     cause: (source) => {
@@ -113,7 +113,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "webhooks come, and every one is answered 404, because no secret is set",
     remedy:
       "Copy the endpoint's secret from the provider into DELIVERY_LIVE_WEBHOOK_SECRETS, DELIVERY_TEST_WEBHOOK_SECRETS or SOURCES_FILE, and restart `order-mirror web`.",
-    page: "/ops/calls",
+    page: "/ops/calls?kind=webhook",
     holds: isCalledWithoutSecret,
     since: ({ firstWithoutSecretAt }) => firstWithoutSecretAt,
     cause: ({ sourceId, withoutSecret }) =>
@@ -125,7 +125,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature or signing time",
     remedy: FORGED_REMEDY,
-    page: "/ops/calls",
+    page: "/ops/calls?kind=webhook",
     // If every call is refused, OrderMirrorWebhooksRefused is about the same calls.
     holds: (source) => source.wrongSignatures > WRONG_SIGNATURES_MAX && !isEveryCallRefused(source),
     since: ({ firstWrongSignatureAt }) => firstWrongSignatureAt,
@@ -154,7 +154,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy:
       "`/readyz?verbose` and the log of the web process give the reason. Polling repairs events that are not sent again.",
-    page: "/ops/calls",
+    page: "/ops/calls?kind=webhook",
     holds: ({ notStored }) => notStored > 0,
     since: ({ firstNotStoredAt }) => firstNotStoredAt,
     cause: ({ sourceId, notStored }) =>
@@ -198,8 +198,8 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "more than one event in ten arrives after a poll has found its change",
     remedy:
-      "Check /ops/slow: the provider sends late, webhooks were refused at first, or they are answered or applied slowly.",
-    page: "/ops/slow",
+      "See the trends of the source: the provider sends late, webhooks were refused at first, or they are answered or applied slowly.",
+    page: SOURCE_PAGE,
     holds: ({ announcedLately, lateLately }) =>
       lateLately >= LATE_MIN && lateLately > LATE_RATE_MAX * announcedLately,
     since: ({ firstLateHour }) => firstLateHour,

@@ -120,7 +120,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     noticedAfterSeconds: 0,
     remedy:
       "Find the other program that uses the organization's keys, which share the limit. Or lower RATE_SHARE_PERCENT.",
-    page: "/ops/requests",
+    page: "/ops/calls?kind=request",
     holds: ({ trouble, rateRefusals, pausedAt }) =>
       pausedAt === null && (trouble === "rate_limited" || rateRefusals >= RATE_REFUSALS_MIN),
     since: ({ trouble, failingSince, firstRateRefusalAt }) =>

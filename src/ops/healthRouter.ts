@@ -48,22 +48,14 @@ const HOLD_MS = 1_000;
 export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const { signal, logger, clock = systemClock, health } = deps;
   const deciding = makeDecidingProbes(deps).map(({ name, run }) => {
-    const works = () =>
-      run().then(
-        () => true,
-        () => false,
-      );
-    return { name, works: shareReading(works, { clock, holdMs: HOLD_MS }) };
+    const works = async () => {
+      await run();
+      return true;
+    };
+    const check = shareReading(() => works().catch(() => false), { clock, holdMs: HOLD_MS });
+    return async () => ({ name, ok: (await withTimeout(check(), PROBE_TIMEOUT_MS)) === true });
   });
   let wasReady = true;
-
-  const checkAll = () =>
-    Promise.all(
-      deciding.map(async ({ name, works }) => ({
-        name,
-        ok: (await withTimeout(works(), PROBE_TIMEOUT_MS)) === true,
-      })),
-    );
 
   const router = Router();
   router.get("/livez", (_request, response) => {
@@ -71,7 +63,7 @@ export function makeHealthRouter(deps: HealthRouterDeps): Router {
   });
   router.get("/readyz", async (request, response) => {
     const accepting = { name: "accepting", ok: !signal.aborted };
-    const checks = [accepting, ...(await checkAll())];
+    const checks = [accepting, ...(await Promise.all(deciding.map((check) => check())))];
     const ready = checks.every(({ ok }) => ok);
     if (ready !== wasReady) {
       const failed = checks.filter(({ ok }) => !ok).map(({ name }) => name);
@@ -93,10 +85,8 @@ async function listConditions(health: HealthReader | undefined): Promise<{ condi
   try {
     const read = await health?.read();
     if (read === undefined) return {};
-    const conditions = read.holding.map(({ condition: { name, severity } }) => ({ name, severity }));
-    return {
-      conditions: conditions.filter(({ name }, at) => conditions.findIndex((c) => c.name === name) === at),
-    };
+    const severities = new Map(read.holding.map(({ condition }) => [condition.name, condition.severity]));
+    return { conditions: [...severities].map(([name, severity]) => ({ name, severity })) };
   } catch {
     return {};
   }

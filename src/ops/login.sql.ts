@@ -216,14 +216,6 @@ function showLogin(
   sendPage(response.status(status), { title: "Log in", body });
 }
 
-/** Browser sessions, identified by a cookie that only this browser and this host know. */
-interface Sessions {
-  /** Starts a session under a new token and ends the browser's previous one: a token planted beforehand is useless. */
-  begin(request: Request, response: Response, role: Role): Promise<void>;
-  find(request: Request): Promise<Viewer | undefined>;
-  end(request: Request, response: Response): Promise<void>;
-}
-
 /** One shift: people on call log in once. */
 const LIFE_SECONDS = 12 * 3_600;
 /** A session without a use for this long ends. */
@@ -245,36 +237,82 @@ const PLAIN_COOKIE = "order_mirror";
 const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
 /**
- * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the passwords:
- * the table alone opens nothing, and a new password ends all sessions.
+ * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
+ * session would last longer than it may, by as much. Small corrections of a clock end no session.
+ */
+const IS_OPEN = `(expires_at > clock_timestamp()
+  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
+  and last_seen_at < clock_timestamp() + interval '1 minute')`;
+
+type Sessions = ReturnType<typeof makeSessions>;
+
+/**
+ * Sessions stored in Postgres, shared by all web processes, and identified by a cookie that only this browser and this
+ * host know. The table holds an HMAC of its token under the passwords: the table alone opens nothing, and a new password
+ * ends all sessions.
  *
  * express-session was rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
  * counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no audit log
  * in the statement of the login.
  */
-function makeSessions(pool: Pool, passwords: PasswordByRole): Sessions {
+function makeSessions(pool: Pool, passwords: PasswordByRole) {
   const secret = JSON.stringify([passwords.operator, passwords.viewer]);
   const hash = (token: string) => createHmac("sha256", secret).update(token).digest();
 
+  /** Ends the browser's sessions, which the audit log then names; without one it does nothing. */
+  async function endAll(request: Request): Promise<void> {
+    await pool.query(
+      `with ended as (delete from mirror.ops_sessions where token_hash = any($1::bytea[]) returning role)
+       insert into mirror.ops_actions (role, action) select role, 'log_out' from ended`,
+      [readTokens(request).map(hash)],
+    );
+  }
+
   return {
-    async begin(request, response, role) {
+    /**
+     * Starts a session and records that in the audit log, both or neither; deletes sessions that are over. It has a new
+     * token and the browser's previous one ends: a token planted beforehand is useless.
+     */
+    async begin(request: Request, response: Response, role: Role): Promise<void> {
       const token = randomBytes(TOKEN_BYTES).toString("base64url");
-      await deleteSession(pool, readTokens(request).map(hash));
-      await insertSession(pool, { role, tokenHash: hash(token) });
+      await endAll(request);
+      await pool.query(
+        `with swept as (
+           delete from mirror.ops_sessions where not ${IS_OPEN}
+         ), noted as (
+           insert into mirror.ops_actions (role, action) values ($1, 'log_in')
+         )
+         insert into mirror.ops_sessions (role, token_hash, expires_at)
+         values ($1, $2, clock_timestamp() + make_interval(secs => $3))`,
+        [role, hash(token), LIFE_SECONDS],
+      );
       const secure = isHttps(request);
       response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
     },
-    async find(request) {
+
+    /** Whose session it is, if it is open. Its use is recorded once a minute, so that not every page view is a write. */
+    async find(request: Request): Promise<Viewer | undefined> {
       // Another host can plant the cookie for plain http, but not the other one.
       const [token] = readTokens(request);
       if (token === undefined) return undefined;
       // A page that keeps itself up to date is not a person's use.
       const isUse = request.headers["sec-fetch-dest"] !== "empty";
-      const role = await findSession(pool, { tokenHash: hash(token), isUse });
-      return role === undefined ? undefined : { role, person: null, hasSession: true };
+      const { rows } = await pool.query<{ role: Role }>(
+        `with found as (
+           select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and ${IS_OPEN}
+         ), noted as (
+           update mirror.ops_sessions s set last_seen_at = clock_timestamp()
+           from found where s.token_hash = found.token_hash and $2
+             and found.last_seen_at < clock_timestamp() - interval '1 minute'
+         )
+         select role from found`,
+        [hash(token), isUse],
+      );
+      return rows[0] && { role: rows[0].role, person: null, hasSession: true };
     },
-    async end(request, response) {
-      await deleteSession(pool, readTokens(request).map(hash));
+
+    async end(request: Request, response: Response): Promise<void> {
+      await endAll(request);
       response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);
     },
   };
@@ -295,62 +333,6 @@ function readTokens({ headers }: Request): string[] {
   return [SECURE_COOKIE, PLAIN_COOKIE]
     .map((name) => cookies.find(([each]) => each === name)?.[1] ?? "")
     .filter((token) => TOKEN.test(token));
-}
-
-/**
- * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
- * session would last longer than it may, by as much. Small corrections of a clock end no session.
- */
-const IS_OPEN = `(expires_at > clock_timestamp()
-  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
-  and last_seen_at < clock_timestamp() + interval '1 minute')`;
-
-/** Starts a session and records that in the audit log: both or neither. Deletes sessions that are over. */
-async function insertSession(
-  pool: Pool,
-  { role, tokenHash }: { role: Role; tokenHash: Buffer },
-): Promise<void> {
-  await pool.query(
-    `with swept as (
-       delete from mirror.ops_sessions where not ${IS_OPEN}
-     ), noted as (
-       insert into mirror.ops_actions (role, action) values ($1, 'log_in')
-     )
-     insert into mirror.ops_sessions (role, token_hash, expires_at)
-     values ($1, $2, clock_timestamp() + make_interval(secs => $3))`,
-    [role, tokenHash, LIFE_SECONDS],
-  );
-}
-
-/**
- * The role of the session of that token; undefined if there is none, or if it is over.
- * With `isUse` its use is recorded once a minute, so that not every page view is a write.
- */
-async function findSession(
-  pool: Pool,
-  { tokenHash, isUse }: { tokenHash: Buffer; isUse: boolean },
-): Promise<Role | undefined> {
-  const { rows } = await pool.query<{ role: Role }>(
-    `with found as (
-       select token_hash, role, last_seen_at from mirror.ops_sessions where token_hash = $1 and ${IS_OPEN}
-     ), noted as (
-       update mirror.ops_sessions s set last_seen_at = clock_timestamp()
-       from found where s.token_hash = found.token_hash and $2
-         and found.last_seen_at < clock_timestamp() - interval '1 minute'
-     )
-     select role from found`,
-    [tokenHash, isUse],
-  );
-  return rows[0]?.role;
-}
-
-/** Ends the sessions of the tokens and records that in the audit log; without such a session it does nothing. */
-async function deleteSession(pool: Pool, tokenHashes: readonly Buffer[]): Promise<void> {
-  await pool.query(
-    `with ended as (delete from mirror.ops_sessions where token_hash = any($1::bytea[]) returning role)
-     insert into mirror.ops_actions (role, action) select role, 'log_out' from ended`,
-    [tokenHashes],
-  );
 }
 
 /** A person as named by the proxy. */

@@ -11,20 +11,18 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import { makeEventRoutes, makeQueueDashboard, makeQueueHealth } from "./events.sql.ts";
+import type { ShownQueues } from "./events.sql.ts";
 import { ACTION_LIST } from "./lists/audit.sql.ts";
-import { makeEventRoutes } from "./lists/eventPage.sql.ts";
 import { serveList } from "./lists/list.sql.ts";
-import { OPS_LISTS } from "./lists/opsLists.sql.ts";
-import { makeOutgoingRoutes } from "./lists/outgoingPages.sql.ts";
+import { makeOutgoingRoutes, OPS_LISTS } from "./lists/opsLists.sql.ts";
 import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
 import { guardWrites, makeLogin } from "./login.sql.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
-import { makeOverviewRoutes } from "./overview/overview.sql.ts";
-import { makeRemedyRoutes } from "./overview/remedies.sql.ts";
+import { makeOverviewRoutes } from "./overview.sql.ts";
 import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
-import { makeQueueDashboard, makeQueueHealth } from "./queues.sql.ts";
-import type { ShownQueues } from "./queues.sql.ts";
+import { makeRemedyRoutes } from "./remedies.sql.ts";
 import { makeSourceRoutes } from "./sourcePage.sql.ts";
 
 export interface OpsDeps {

@@ -1,9 +1,7 @@
 import { Router } from "express";
-import { queryInstants } from "../database/database.ts";
 import type { Pool } from "../database/database.ts";
 import type { RateRule } from "../domain/window/rate.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
 import { readStandings } from "../health/standing.sql.ts";
 import type { Standing } from "../health/standing.sql.ts";
 import {
@@ -13,13 +11,12 @@ import {
   renderInstant,
   renderMinute,
   renderTable,
-  renderTime,
 } from "../html/parts.ts";
 import { html } from "../runtime/http/html.ts";
 import type { Html } from "../runtime/http/html.ts";
 import { readSource } from "../sources/sources.sql.ts";
 import type { StoredSource } from "../sources/sources.sql.ts";
-import { renderRemedyButton } from "./overview/remedies.sql.ts";
+import { renderRemedyButton } from "./remedies.sql.ts";
 import { readField, refuse, sendPage, viewerOf } from "./page.ts";
 import type { Page, Viewer } from "./page.ts";
 import {
@@ -34,7 +31,6 @@ import {
 interface SourcePage {
   readonly standing: Standing;
   readonly source: StoredSource;
-  readonly tasks: readonly OpenTask[];
   readonly buckets: readonly Bucket[];
   readonly range: Range;
   readonly viewer: Viewer;
@@ -53,7 +49,6 @@ export function makeSourceRoutes({ pool, listRate }: { pool: Pool; listRate: Rat
     const page = {
       standing,
       source,
-      tasks: await readOpenTasks(pool, sourceId),
       buckets: await readTrend(pool, { standing, range, listRate }),
       range,
       viewer: viewerOf(response),
@@ -68,7 +63,7 @@ function renderSource(page: SourcePage): Page {
   const { sourceId, mode } = standing;
   const body = html`<h1>${sourceId} <span class="badge">${mode}</span></h1>
     <div id="source" data-live>
-      ${renderFreshness([standing])} ${renderStanding(page)} ${renderTasks(page)}
+      ${renderFreshness([standing])} ${renderStanding(page)}
       <h2>Polling</h2>
       <p>While polling is paused, webhooks are still applied. The poller later reads what it has missed.</p>
       ${renderRemedyButton(standing.pausedAt === null ? "pause" : "resume", sourceId, viewer)}
@@ -88,8 +83,7 @@ function renderSource(page: SourcePage): Page {
 const MORE = {
   tasks: "Backfills and verifications",
   walks: "Reads from the provider",
-  requests: "Requests by minute",
-  slow: "Slowest events",
+  calls: "Calls by minute",
   lost: "Lost events",
   actions: "Audit log",
 };
@@ -124,37 +118,6 @@ function renderStanding({ standing }: SourcePage): Html {
 }
 
 const HUNDRED = 100;
-const SHARE_MIN = 0.02;
-
-/** Reads that run next to current polling, with their progress. */
-function renderTasks({ tasks }: SourcePage): Html {
-  if (tasks.length === 0) return html``;
-  return html`<h2>Backfills and verifications <span class="dim">running and waiting</span></h2>
-    <ul class="plain tasks">
-      ${tasks.map(renderTask)}
-    </ul>`;
-}
-
-function renderTask(task: OpenTask): Html {
-  const { kind, id, since, until, running, share, orders, elapsedSeconds, lastError } = task;
-  const name = `${kind} ${id}`;
-  const rate = elapsedSeconds > 0 ? `${describeCount(Math.round(orders / elapsedSeconds))} orders/s` : "";
-  // With less done, an estimate would be a guess.
-  const seconds = share < SHARE_MIN ? null : (elapsedSeconds * (1 - share)) / share;
-  const left = seconds === null ? "" : `about ${describeSpan(seconds)} left`;
-  const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
-  return html`<li>
-    <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
-    ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
-    <span class="dim">${running ? pace : ""}</span>
-    ${lastError !== null && html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
-  </li> `;
-}
-
-function renderBar(name: string, share: number): Html {
-  const percent = Math.floor(share * HUNDRED * 10) / 10;
-  return html`<progress max="100" value="${percent}" aria-label="${name}"></progress> ${percent} %`;
-}
 
 function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: StoredSource): Html {
   return renderFacts({
@@ -172,35 +135,6 @@ function describePolling({ pausedAt, lastError, leader }: Standing): Html | stri
   if (pausedAt !== null) return html`paused since ${renderMinute(pausedAt)}`;
   if (leader === null) return renderAlert("no poller is running");
   return lastError === null ? "running" : renderAlert("failing");
-}
-
-/** A task requested from the poller, by a person or by the nightly job, that has not ended. */
-interface OpenTask {
-  readonly kind: "backfill" | "verification";
-  readonly id: string;
-  readonly since: Instant;
-  readonly until: Instant;
-  readonly running: boolean;
-  /** The completed share, 0 to 1. */
-  readonly share: number;
-  readonly orders: number;
-  /** Since its start; 0 before. */
-  readonly elapsedSeconds: number;
-  readonly lastError: string | null;
-}
-
-/** Oldest first, at most 20. */
-async function readOpenTasks(pool: Pool, sourceId: string): Promise<OpenTask[]> {
-  return queryInstants<OpenTask>(
-    pool,
-    `select kind, request_id::text as id, since, until, state = 'running' as running,
-       (until - read_down_to)::float8 / (until - since) as share,
-       orders::float8, coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as "elapsedSeconds",
-       last_error as "lastError"
-     from mirror.period_requests where source_id = $1 and state in ('requested', 'running')
-     order by requested_at limit 20`,
-    [sourceId],
-  );
 }
 
 // The trends of a source: one statement reads a range in buckets, a table shows them, and `assets/charts.js` draws the

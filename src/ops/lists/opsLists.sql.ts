@@ -1,9 +1,25 @@
-import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import { Router } from "express";
+import type { Pool } from "../../database/database.ts";
+import { instantFromMillis, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { renderInstant, renderMinute } from "../../html/parts.ts";
+import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
+import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import {
+  numberColumn,
+  renderGood,
+  renderInstant,
+  renderMinute,
+  renderName,
+  renderTable,
+  renderWarning,
+} from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
-import { describeAge, describeSpan, linkEvent, sourceAddress } from "../phrases.ts";
-import { count, delay, ORDER, period, sentence, SOURCE, text, time } from "./list.sql.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { sendPage, viewerOf } from "../page.ts";
+import type { Viewer } from "../page.ts";
+import { describeAge, describeCount, describeSpan, linkEvent, sourceAddress } from "../phrases.ts";
+import { renderRemedyButton } from "../remedies.sql.ts";
+import { count, delay, ORDER, period, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
 
 const LOST_DELAY = "extract(epoch from found_at) - version / 1000000000.0";
@@ -31,32 +47,6 @@ const LOST: List = {
        where source_id = s.known and state in ('waiting', 'lost')
          and found_at > clock_timestamp() - interval '1 day' and ${rows}
      ) u where ${rows}`,
-};
-
-/** Only this many of the latest decisions are looked at: the list describes the present. */
-const LAG_DECISIONS = 5_000;
-/** The events among the latest decisions that changed an order within the last hour, with their lag. */
-const LATELY = `
-  select history_id, source_id, reference, event_id, event_type, seen_at,
-    greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
-  from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
-  where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
-
-/** The slowest of them. */
-const SLOW: List = {
-  title: "Slowest events, last hour",
-  note: "Events among the latest decisions that changed an order, with the time from the change to the decision.",
-  empty: "No event has changed an order within the last hour.",
-  columns: [
-    ORDER,
-    SOURCE,
-    { title: "Event", select: ["source_id", "event_id"], show: linkEvent },
-    text("Type", "event_type"),
-    time("Decided", "seen_at"),
-    delay("After the change", "lag"),
-  ],
-  keys: { lag: "float8", history_id: "bigint" },
-  from: (rows) => `(${LATELY}) lately where ${rows}`,
 };
 
 /** Events without a decision. */
@@ -107,24 +97,6 @@ const REFETCHES: List = {
   from: (rows) => `mirror.refetches where ${rows}`,
 };
 
-/** The requests of all processes, by the minute in which they were recorded. */
-const REQUESTS: List = {
-  title: "Requests to the provider, last two days",
-  note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the overall limit.",
-  empty: "No request was sent to the provider within two days.",
-  filters: { outcome: { label: "Answer", words: ["answered", "refused", "unanswered"] } },
-  columns: [
-    time("Minute", "minute", renderMinute),
-    SOURCE,
-    text("Rate policy", "kind"),
-    text("Answer", "outcome"),
-    count("Requests", "calls"),
-  ],
-  keys: { minute: "timestamptz", source_id: "text", kind: "text", outcome: "text" },
-  from: (rows) =>
-    `mirror.calls where kind <> 'webhook' and minute > clock_timestamp() - interval '2 days' and ${rows}`,
-};
-
 const OUTCOMES: Readonly<Record<string, string>> = {
   accepted: "accepted",
   wrong_signature: "refused: wrong signature",
@@ -132,25 +104,33 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   no_secret: "refused: the source has no secret",
   not_stored: "failed: could not be stored",
   other: "refused: no signature, or unreadable",
+  answered: "answered",
+  refused: "refused (429)",
+  unanswered: "not answered",
 };
 
-/** The evidence of refused webhooks: how many calls of what outcome came when. */
+/** The evidence of refused webhooks and of a rate that is used up: how many calls of what outcome came or went when. */
 const CALLS: List = {
-  title: "Webhook calls, last two days",
-  note: "Calls of the webhook addresses by the minute in which they were recorded. Nothing of a refused call is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
-  empty: "No call came within two days.",
+  title: "Calls, last two days",
+  note: "Webhooks that came, and requests to the provider by rate policy, of all processes, by the minute in which they were recorded. Nothing of a refused webhook is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
+  empty: "There was no call within two days.",
   filters: {
+    kind: {
+      label: "Kind",
+      words: ["webhook", "request"],
+      where: (word) => `(${word} = 'webhook') = (kind = 'webhook')`,
+    },
     outcome: { label: "Outcome", words: Object.keys(OUTCOMES), describe: (word) => OUTCOMES[word] ?? word },
   },
   columns: [
     time("Minute", "minute", renderMinute),
     SOURCE,
+    text("Kind", "kind"),
     { title: "Outcome", select: ["outcome"], show: (outcome: string) => OUTCOMES[outcome] ?? outcome },
     count("Calls", "calls"),
   ],
-  keys: { minute: "timestamptz", source_id: "text", outcome: "text" },
-  from: (rows) =>
-    `mirror.calls where kind = 'webhook' and minute > clock_timestamp() - interval '2 days' and ${rows}`,
+  keys: { minute: "timestamptz", source_id: "text", kind: "text", outcome: "text" },
+  from: (rows) => `mirror.calls where minute > clock_timestamp() - interval '2 days' and ${rows}`,
 };
 
 /** Backfills and verifications, in any state. */
@@ -167,6 +147,7 @@ const TASKS: List = {
     SOURCE,
     ...period("since", "until"),
     text("State", "state"),
+    count("Read, %", "floor(100.0 * (until - read_down_to) / (until - since))"),
     count("Orders", "orders"),
     count(
       "Differences",
@@ -265,13 +246,101 @@ const BREACHES: List = {
 /** The lists behind the figures of the overview and of a source, by their address under /ops. */
 export const OPS_LISTS: Readonly<Record<string, List>> = {
   "/lost": LOST,
-  "/slow": SLOW,
   "/waiting": WAITING,
   "/refetches": REFETCHES,
-  "/requests": REQUESTS,
   "/calls": CALLS,
   "/walks": WALKS,
   "/gaps": GAPS,
   "/breaches": BREACHES,
   "/tasks": TASKS,
+};
+
+/** The endpoints of outgoing webhooks with what can be done about each, and their messages. */
+export function makeOutgoingRoutes(pool: Pool): Router {
+  const router = Router();
+  router.get("/", async (_request, response) => {
+    const endpoints = renderEndpoints(await readOutgoingEndpoints(pool), viewerOf(response));
+    const body = html`<h1>Outgoing webhooks</h1>
+      <p>The endpoints of OUTGOING_WEBHOOKS_FILE. While one is paused, its messages are kept.</p>
+      <div id="endpoints" data-live>${endpoints}</div>`;
+    sendPage(response, { title: "Outgoing webhooks", body, section: "outgoing", live: true });
+  });
+  router.get("/messages", serveList(pool, "/ops/outgoing/messages", MESSAGES));
+  return router;
+}
+
+function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer): Html {
+  if (endpoints.length === 0)
+    return html`<p class="empty">No endpoint is configured yet. Set OUTGOING_WEBHOOKS_FILE.</p>`;
+  return renderTable({
+    title: "Endpoints",
+    cards: true,
+    columns: [
+      "Endpoint",
+      "Sources",
+      "State",
+      numberColumn("Waiting"),
+      "Oldest",
+      numberColumn("Given up"),
+      "Last delivered",
+      "Actions",
+    ],
+    rows: endpoints.map((endpoint) => {
+      const { endpointId, sourceIds, pending, dead, pausedAt } = endpoint;
+      const state = describeEndpoint(endpoint);
+      const link = (words: string | Html, query = "") =>
+        html`<a href="/ops/outgoing/messages?endpoint=${encodeURIComponent(endpointId)}${query}"
+          >${words}</a
+        >`;
+      return [
+        link(renderName(endpointId)),
+        sourceIds.join(", ") || "–",
+        state === "ok" ? renderGood(state) : renderWarning(state),
+        link(describeCount(pending), "&state=pending"),
+        renderSeconds(endpoint.oldestPendingAt),
+        link(describeCount(dead), "&state=dead"),
+        renderSeconds(endpoint.newestDeliveredAt),
+        html`${renderRemedyButton(pausedAt === null ? "outgoing-pause" : "outgoing-resume", endpointId, viewer)}
+        ${dead > 0 && renderRemedyButton("outgoing-retry", endpointId, viewer)}`,
+      ];
+    }),
+  });
+}
+
+/** A time in seconds since 1970. */
+function renderSeconds(seconds: number | null): Html {
+  return renderInstant(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
+}
+
+const STATES: Readonly<Record<string, string>> = {
+  pending: "waiting",
+  dead: "given up",
+  delivered: "delivered",
+};
+
+const MESSAGES: List = {
+  title: "Messages to endpoints",
+  section: "outgoing",
+  note: "Delivered messages are kept for a week; those that were given up, until somebody has them sent again.",
+  empty: "No change was planned for an endpoint yet.",
+  filters: {
+    endpoint: { label: "Endpoint", words: null, where: (word) => `endpoint_id = ${word}` },
+    state: { label: "State", words: Object.keys(STATES), describe: (state) => STATES[state] ?? state },
+  },
+  columns: [
+    text("Message", "delivery_id::text"),
+    text("Endpoint", "endpoint_id"),
+    ORDER,
+    SOURCE,
+    text("Kind", "event_type"),
+    { title: "State", select: ["state"], show: (state: string) => STATES[state] ?? state },
+    count("Attempts", "attempts"),
+    time("Created", "created_at"),
+    time("Last attempt", "last_attempt_at"),
+    text("Outcome", "last_outcome"),
+    delay("Duration", "duration_ms / 1000.0"),
+    sentence("Answer", "answer"),
+  ],
+  keys: { delivery_id: "bigint" },
+  from: (rows) => `mirror.outgoing_deliveries where ${rows}`,
 };

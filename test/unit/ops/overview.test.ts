@@ -8,8 +8,8 @@ import { PAGE_POLICY, renderPage } from "../../../src/ops/page.ts";
 import type { Viewer } from "../../../src/ops/page.ts";
 import { renderDelivery } from "../../../src/ops/orders/delivery.ts";
 import { readMoment } from "../../../src/ops/orders/delivery.ts";
-import { renderOverview } from "../../../src/ops/overview/overview.sql.ts";
-import type { Overview } from "../../../src/ops/overview/verdict.ts";
+import { renderOverview } from "../../../src/ops/overview.sql.ts";
+import type { Overview } from "../../../src/ops/overview.sql.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */
@@ -123,7 +123,7 @@ describe("the overview", () => {
 
   it("links each figure of a source to what is behind it", () => {
     const markup = render(collect());
-    for (const page of ["waiting", "quarantine", "lost", "walks", "requests"])
+    for (const page of ["waiting", "quarantine", "lost", "walks", "calls"])
       expect(markup).toContain(`href="/ops/${page}?source=live"`);
     expect(markup).toContain('href="/ops/sources/live"');
   });

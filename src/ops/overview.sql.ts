@@ -1,15 +1,29 @@
-import { formatInstant } from "../../domain/order/instant.ts";
-import { isUpToDate, judgeFreshness } from "../../health/freshness.ts";
-import { describeCount as countNouns, SOURCE_PAGE } from "../../health/condition.ts";
-import type { Area } from "../../health/condition.ts";
-import { describeWebhooks } from "../../health/eventConditions.ts";
-import type { Health } from "../../health/health.ts";
-import type { Holding } from "../../health/judge.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import { renderAlert, renderGood, renderTime, renderWarning } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import type { Mood, Viewer } from "../page.ts";
+import { Router } from "express";
+import { formatInstant } from "../domain/order/instant.ts";
+import type { RateRule } from "../domain/window/rate.ts";
+import type { Pool } from "../database/database.ts";
+import { describeCount as countNouns, SOURCE_PAGE } from "../health/condition.ts";
+import type { Area } from "../health/condition.ts";
+import { describeWebhooks } from "../health/eventConditions.ts";
+import { isUpToDate, judgeFreshness } from "../health/freshness.ts";
+import type { Health, HealthReader } from "../health/health.ts";
+import type { Holding } from "../health/judge.ts";
+import type { Standing } from "../health/standing.sql.ts";
+import {
+  numberColumn,
+  renderAlert,
+  renderGood,
+  renderMinute,
+  renderTable,
+  renderTime,
+  renderWarning,
+} from "../html/parts.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
+import { shareReading } from "../runtime/lifecycle/shareReading.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { sendPage, viewerOf } from "./page.ts";
+import type { Mood, Page, Viewer } from "./page.ts";
 import {
   describeAge,
   describeBoundedCount,
@@ -19,16 +33,111 @@ import {
   secondsSince,
   sourceAddress,
   sourceQuery,
-} from "../phrases.ts";
+} from "./phrases.ts";
 import { renderRemedy } from "./remedies.sql.ts";
 
 // What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
-// then the other problems. All of it is from the conditions that `health` judges, so nothing contradicts anything else.
+// then the other problems, then the sources. All of it is from the conditions that `health` judges, so nothing contradicts
+// anything else. Start at `makeOverviewRoutes`.
 
 /** What the overview is made of. */
 export interface Overview extends Health {
   /** By source, the share of our rate of order lists that was used lately, 0 to 1; absent: nothing. */
   readonly rateUsed: ReadonlyMap<string, number>;
+}
+
+export interface OverviewDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly health: HealthReader;
+  /** Our rate of order lists. */
+  readonly listRate: RateRule;
+}
+
+/** The database is queried at most this often, however many tabs are open. */
+const HOLD_MS = 4_000;
+const RECENT_MINUTES = 10;
+
+/** Of each source, the share of our rate of order lists that was used lately. */
+async function readRateUsed(pool: Pool, { requestsMax, windowMs }: RateRule): Promise<Overview["rateUsed"]> {
+  const allowed = (requestsMax * RECENT_MINUTES * 60_000) / windowMs;
+  const { rows } = await pool.query<{ sourceId: string; used: number }>(
+    `select source_id as "sourceId", sum(calls)::float8 / $2 as used from mirror.calls
+     where kind = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
+     group by source_id`,
+    [RECENT_MINUTES, allowed],
+  );
+  return new Map(rows.map(({ sourceId, used }) => [sourceId, used]));
+}
+
+/** The overview. It rejects with the database's error. */
+export function makeOverviewRoutes({ pool, clock, health, listRate }: OverviewDeps): Router {
+  const readUse = shareReading(() => readRateUsed(pool, listRate), { clock, holdMs: HOLD_MS });
+  return Router().get("/", async (_request, response) => {
+    const overview = { ...(await health.read()), rateUsed: await readUse() };
+    sendPage(response, renderOverview(overview, viewerOf(response)));
+  });
+}
+
+/** One screen: fresh? lost? stuck? able to catch up? with a line for each source. @internal */
+export function renderOverview(overview: Overview, viewer: Viewer): Page {
+  const body = html`<h1>Overview</h1>
+    <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
+    <div id="verdict" data-live>${renderVerdict(overview, viewer)}</div>
+    <div id="state" data-live>${renderState(overview, viewer)}</div>
+    <p class="dim">
+      Ages use the database's clock; “complete up to” uses the provider's.
+      <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
+    </p>`;
+  return { title: sayVerdict(overview), body, section: "overview", live: true, mood: moodOf(overview) };
+}
+
+function renderState(overview: Overview, viewer: Viewer): Html {
+  if (overview.facts.sources.length === 0)
+    return html`<p class="empty">No source is configured yet. Set DELIVERY_LIVE_API_KEY or SOURCES_FILE.</p>`;
+  return html`${renderTiles(overview)}${renderProblems(overview, viewer)}${renderSources(overview)}`;
+}
+
+const WEBHOOKS: Readonly<Record<ReturnType<typeof describeWebhooks>, string | Html>> = {
+  "not-configured": "polled only",
+  "never-seen": "never arrived",
+  working: "working",
+  losing: "some lost",
+  stopped: renderAlert("stopped"),
+  refused: renderAlert("all refused"),
+  "without-secret": renderAlert("no secret"),
+};
+
+/** Trends and all figures of a source are on its page. */
+function renderSources({ facts, rateUsed }: Overview): Html {
+  const link = (page: string, sourceId: string, text: string | Html) =>
+    html`<a href="/ops/${page}${sourceQuery(sourceId)}">${text}</a>`;
+  return html`<h2 id="sources">Sources</h2>
+    ${renderTable({
+      title: "Sources",
+      columns: [
+        "Source",
+        "Complete up to",
+        "Webhooks",
+        numberColumn("Missed, 24 h"),
+        numberColumn("Waiting"),
+        numberColumn("In quarantine"),
+        numberColumn("Rate used"),
+      ],
+      cards: true,
+      rows: facts.sources.map((source) => {
+        const { sourceId, safeThrough, lost, pending, quarantined } = source;
+        return [
+          html`<a class="name" href="${sourceAddress(sourceId)}">${sourceId}</a>`,
+          safeThrough === null ? "not yet" : link("walks", sourceId, renderMinute(safeThrough)),
+          WEBHOOKS[describeWebhooks(source)],
+          link("lost", sourceId, describeCount(lost)),
+          link("waiting", sourceId, describeCount(pending)),
+          link("quarantine", sourceId, describeBoundedCount(quarantined)),
+          link("calls", sourceId, `${Math.ceil((rateUsed.get(sourceId) ?? 0) * HUNDRED)} %`),
+        ];
+      }),
+    })}`;
 }
 
 /** The answer to one of the four questions. */
@@ -52,18 +161,21 @@ interface Tile {
 }
 
 const HUNDRED = 100;
+const OURS = "On our side";
+const PROVIDERS = "At the provider";
+const BETWEEN = "Between us and the provider";
 
-/** The answer while a condition of the area holds, and while one begins. */
-const WORDS: Readonly<Record<Area, readonly [holds: string, begins: string]>> = {
-  coverage: ["Not certain", "Catching up"],
-  events: ["Check webhooks", "Check webhooks"],
-  worker: ["Stuck", "Waiting"],
-  database: ["Stuck", "Waiting"],
-  quarantine: ["Some stuck", "Some stuck"],
-  queue: ["Queue fails", "Queue fails"],
-  outgoing: ["Outgoing stuck", "Outgoing waits"],
-  provider: ["Yes, but it changed", "Yes"],
-  poller: ["No", "Interrupted"],
+/** Of conditions of an area: the answer while one holds, while one begins, and whom to call, as far as it is known. */
+const AREAS: Readonly<Record<Area, readonly [holds: string, begins: string, place: string]>> = {
+  coverage: ["Not certain", "Catching up", BETWEEN],
+  events: ["Check webhooks", "Check webhooks", BETWEEN],
+  worker: ["Stuck", "Waiting", OURS],
+  database: ["Stuck", "Waiting", OURS],
+  quarantine: ["Some stuck", "Some stuck", BETWEEN],
+  queue: ["Queue fails", "Queue fails", OURS],
+  outgoing: ["Outgoing stuck", "Outgoing waits", "Between us and your endpoint"],
+  provider: ["Yes, but it changed", "Yes", PROVIDERS],
+  poller: ["No", "Interrupted", OURS],
 };
 /** The same for conditions about which their area says too little. */
 const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]>> = {
@@ -148,7 +260,7 @@ const TILES: readonly Tile[] = [
       if (!areAllRead) return neither("Interrupted");
       return areEventsWaiting(overview) ? neither("Has a backlog") : good("Yes");
     },
-    address: "/ops/requests",
+    address: "/ops/calls",
     detail: (overview) => {
       const waiting = sum(overview, ({ pending }) => pending);
       const backlog = areEventsWaiting(overview) ? `backlog: ${countNouns(waiting, "event")}` : "no backlog";
@@ -173,7 +285,7 @@ function answerQuestions(overview: Overview): Answer[] {
     const common = { question, address, detail: detail(overview) };
     if (first === undefined) return { ...common, ...otherwise(overview) };
     const { condition, subject } = first;
-    const words = (WORDS_OF[condition.name] ?? WORDS[condition.area])[worst === undefined ? 1 : 0];
+    const words = (WORDS_OF[condition.name] ?? AREAS[condition.area])[worst === undefined ? 1 : 0];
     const mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
     const isFigureIdle = condition.area === "events" && sum(overview, ({ lost }) => lost) === 0;
@@ -211,24 +323,8 @@ function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
 /** More problems than this are counted: one cause makes the same problem for every source. */
 const SHOWN_MAX = 20;
 
-const OURS = "On our side";
-const PROVIDERS = "At the provider";
-const BETWEEN = "Between us and the provider";
-
-/** Where the cause is, as far as it can be known from here: whom to call. */
-const PLACES: Readonly<Record<Area, string>> = {
-  database: OURS,
-  queue: OURS,
-  worker: OURS,
-  poller: OURS,
-  provider: PROVIDERS,
-  events: BETWEEN,
-  coverage: BETWEEN,
-  quarantine: BETWEEN,
-  outgoing: "Between us and your endpoint",
-};
-/** The same for conditions about which their area says too little, or something false. */
-const PLACES_OF: Readonly<Record<string, string>> = {
+/** Where the cause is, for conditions about which their area says too little, or something false. */
+const PLACES: Readonly<Record<string, string>> = {
   OrderMirrorEventsRefused: OURS,
   OrderMirrorNoSecret: OURS,
   OrderMirrorListIncomplete: PROVIDERS,
@@ -293,7 +389,7 @@ function renderProblem(
   return html`<div class="${severity}" data-condition="${name}">
     <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
     <p>
-      <strong>${PLACES_OF[name] ?? PLACES[area]}</strong>
+      <strong>${PLACES[name] ?? AREAS[area][2]}</strong>
       <span class="nowrap">since ${renderTime(formatInstant(since, 0))}</span>
       (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${pageOf(problem)}">Details</a>
     </p>
@@ -337,5 +433,6 @@ const describeHeld = ({ since }: Holding, { facts }: Overview) =>
 /** The page behind a problem: of a source's problem only what concerns that source. */
 function pageOf({ condition: { page, label }, subject }: Holding): string {
   if (page === SOURCE_PAGE) return sourceAddress(subject);
-  return label === "source" ? `${page}${sourceQuery(subject)}` : page;
+  const own = sourceQuery(subject);
+  return label === "source" ? page + (page.includes("?") ? own.replace("?", "&") : own) : page;
 }

@@ -1,18 +1,17 @@
 import { Router } from "express";
-import type { Pool } from "../../database/database.ts";
-import type { Holding } from "../../health/judge.ts";
-import { readStandings } from "../../health/standing.sql.ts";
-import { renderAction } from "../../html/parts.ts";
-import { reviveDead, setEndpointPaused } from "../../outgoing/outgoingPlan.sql.ts";
-import { readGaps } from "../../poll/coverage.sql.ts";
-import { requestPeriod } from "../../poll/periodRequests.sql.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { setPaused } from "../../sources/sources.sql.ts";
-import { carryOut } from "../lists/audit.sql.ts";
-import { mayAct, parseForm, readFormField } from "../page.ts";
-import type { Viewer } from "../page.ts";
-import { sourceQuery } from "../phrases.ts";
+import type { Pool } from "../database/database.ts";
+import type { Holding } from "../health/judge.ts";
+import { readStandings } from "../health/standing.sql.ts";
+import { renderAction } from "../html/parts.ts";
+import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
+import { readGaps } from "../poll/coverage.sql.ts";
+import { requestPeriod } from "../poll/periodRequests.sql.ts";
+import { html } from "../runtime/http/html.ts";
+import type { Html } from "../runtime/http/html.ts";
+import { setPaused } from "../sources/sources.sql.ts";
+import { carryOut } from "./lists/audit.sql.ts";
+import { mayAct, parseForm, readFormField } from "./page.ts";
+import type { Viewer } from "./page.ts";
 
 /** What an operator can do from these pages with one press: each can be undone, or only reads again. */
 interface Remedy {
@@ -107,32 +106,14 @@ const OF_CONDITIONS: Readonly<Record<string, RemedyName>> = {
   OrderMirrorOutgoingGivenUp: "outgoing-retry",
 };
 
-/** Where people choose what to do, and for how much. */
-const PAGES: Readonly<Record<string, (subject: string) => readonly [label: string, address: string]>> = {
-  OrderMirrorQuarantine: (source) => [
-    "Process them again or dismiss them…",
-    `/ops/quarantine${sourceQuery(source)}`,
-  ],
-  OrderMirrorDeadJobs: (queue) => [
-    "Retry the failed jobs…",
-    `/ops/queues/queue/${encodeURIComponent(queue)}?status=failed`,
-  ],
-};
-
 /** The button of a remedy, for those who may press it. */
 export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
   const { of, button } = REMEDIES[name];
   return html`${mayAct(viewer) && renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })}`;
 }
 
-/**
- * What can be done about a condition from these pages; nothing if a person is needed elsewhere, at a server, at the
- * provider, or at the configuration.
- */
+/** What can be done about a condition with one press; nothing if a person has to look first, here or elsewhere. */
 export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): Html {
   const name = OF_CONDITIONS[condition.name];
-  if (name !== undefined) return renderRemedyButton(name, subject, viewer);
-  const [label, address] = PAGES[condition.name]?.(subject) ?? [];
-  const isOffered = label !== undefined && mayAct(viewer);
-  return html`${isOffered && html`<p><a class="button" href="${address}">${label}</a></p>`}`;
+  return name === undefined ? html`` : renderRemedyButton(name, subject, viewer);
 }
