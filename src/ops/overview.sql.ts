@@ -298,7 +298,7 @@ function answerQuestions(overview: Overview): Answer[] {
 const SYMBOL: Readonly<Record<Mood, string>> = { good: "✔", warning: "▲", critical: "✖", neither: "…" };
 
 /** The answers as tiles, whose colour and words say all. */
-export function renderTiles(overview: Overview): Html {
+function renderTiles(overview: Overview): Html {
   return html`<ul class="tiles">
     ${answerQuestions(overview).map(
       ({ question, mood, words, detail, address }) =>
@@ -338,7 +338,7 @@ const PLACES: Readonly<Record<string, string>> = {
  * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
  * the page once: the others follow the tiles.
  */
-export function renderVerdict(overview: Overview, viewer: Viewer): Html {
+function renderVerdict(overview: Overview, viewer: Viewer): Html {
   const [worst, ...others] = overview.holding;
   if (worst === undefined)
     return html`<div class="verdict ${moodOf(overview)}"><p>${renderNoTrouble(overview)}</p></div>`;
@@ -347,7 +347,7 @@ export function renderVerdict(overview: Overview, viewer: Viewer): Html {
 }
 
 /** The other problems, and what may become one. */
-export function renderProblems(overview: Overview, viewer: Viewer): Html {
+function renderProblems(overview: Overview, viewer: Viewer): Html {
   const [, ...others] = overview.holding;
   const watched = overview.holding.length === 0 ? overview.beginning.slice(1) : overview.beginning;
   if (others.length + watched.length === 0) return html``;
@@ -360,7 +360,7 @@ export function renderProblems(overview: Overview, viewer: Viewer): Html {
 }
 
 /** The verdict without ages, which change all the time: for screen readers, and for the title of the tab. */
-export function sayVerdict(overview: Overview): string {
+function sayVerdict(overview: Overview): string {
   const { holding, beginning, facts } = overview;
   const [worst] = holding;
   if (worst !== undefined)
@@ -373,7 +373,7 @@ export function sayVerdict(overview: Overview): string {
 }
 
 /** The worst answer's mood: the verdict is as good as its tiles. */
-export function moodOf(overview: Overview): Mood {
+function moodOf(overview: Overview): Mood {
   const moods = answerQuestions(overview).map(({ mood }) => mood);
   return (["critical", "warning", "neither"] as const).find((mood) => moods.includes(mood)) ?? "good";
 }
