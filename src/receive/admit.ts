@@ -65,18 +65,11 @@ interface ReadBodyOptions {
 /**
  * Reads the body as raw bytes, at most `limitBytes`.
  *
- * If a raw parser in front of us has already read the body, it is taken from `req.body`. A parsed body is lost, because
- * its bytes cannot be restored, and gives "body_already_read". "overloaded": the budget has no room. Never rejects.
+ * What a parser in front of us has read is lost, and gives "body_already_read". "overloaded": the budget has no room. Never
+ * rejects.
  */
 export function receiveBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
-  const { limitBytes, budget } = options;
-  const { body } = req as { body?: unknown };
-  if (Buffer.isBuffer(body)) {
-    const counted = countedBytes(body.length);
-    if (body.length > limitBytes) return Promise.resolve("too_large");
-    if (!budget.take(counted)) return Promise.resolve("overloaded");
-    return Promise.resolve({ bytes: body, release: () => budget.giveBack(counted) });
-  }
+  const { limitBytes } = options;
   if (req.readableDidRead || req.readableEnded) return Promise.resolve("body_already_read");
   if (Number(req.headers["content-length"] ?? 0) > limitBytes) return Promise.resolve("too_large");
   return new Promise((resolve) => collect(req, options, resolve));

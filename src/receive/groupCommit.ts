@@ -95,9 +95,12 @@ export function makeGroupCommit(deps: {
     try {
       finishStored(batch, await insert(batch.map((waiter) => waiter.event)));
     } catch (error) {
-      if (classifyDatabaseError(error) !== "refused-content") failAll(batch, unavailable(error));
-      else if (batch.length === 1) failAll(batch, refused(error));
-      else await commitSingly(batch);
+      if (classifyDatabaseError(error) !== "refused-content")
+        failAll(batch, new UnavailableError("The inbox could not be written.", { cause: error }));
+      else if (batch.length === 1) {
+        const fix = "See the SQLSTATE in the log.";
+        failAll(batch, new EventRefusedError("Postgres refused the event.", { cause: error, fix }));
+      } else await commitSingly(batch);
     }
   }
 
@@ -124,17 +127,6 @@ function finishStored(batch: readonly Waiter[], stored: readonly StoredEvent[]):
 
 function failAll(batch: readonly Waiter[], error: Error): void {
   for (const waiter of batch) waiter.finish(error);
-}
-
-function unavailable(cause: unknown): Error {
-  return new UnavailableError("The inbox could not be written.", { cause });
-}
-
-function refused(cause: unknown): Error {
-  return new EventRefusedError("Postgres refused the event.", {
-    cause,
-    fix: "See the SQLSTATE in the log.",
-  });
 }
 
 /** An event and its caller, who awaits the result. */

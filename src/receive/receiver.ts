@@ -11,9 +11,12 @@ import { admitEvent, listHeaders, makeBodyBudget, receiveBody, refuseByHead } fr
 import type { RefusedRequest } from "./refusedRequests.ts";
 import type { StoreReceipt } from "./groupCommit.ts";
 
-// The webhook endpoint. It promises: 200 only for an event that is committed to the inbox, nothing unauthenticated in the
-// database, and nothing authenticated refused because of its content. `makeReceiver` reads and verifies (`admit.ts`),
-// commits (`groupCommit.ts`, `inbox.sql.ts`), answers, and then notifies the workers.
+/*
+ * The webhook endpoint. It promises: 200 only for an event that is committed to the inbox, and nothing unauthenticated in the
+ * database. Everything authenticated is stored, even if it is not JSON or of an unknown type: that is not the sender's
+ * concern. 4xx is only for what can never be accepted; our own faults are 5xx, which senders retry. `makeReceiver` reads and
+ * verifies (`admit.ts`), commits (`groupCommit.ts`, `inbox.sql.ts`), answers, and then notifies the workers.
+ */
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
 const BODY_LIMIT_BYTES = 1_048_576;
@@ -52,11 +55,8 @@ export interface ReceiverDeps {
 }
 
 export interface Receiver {
-  /**
-   * Answers `POST /webhooks/:source`, called by `http.createServer` or mounted in Express before any body parser. A
-   * request for another path goes to `next`, or gets 404 without one.
-   */
-  (req: IncomingMessage, res: ServerResponse, next?: () => void): void;
+  /** Answers `POST /webhooks/:source`, whose body nobody has read before, and any other address with 404. */
+  (req: IncomingMessage, res: ServerResponse): void;
   /** Answers 503 from now on; resolves when every event that was being stored has its answer. */
   drain(): Promise<void>;
 }
@@ -67,34 +67,23 @@ interface Ending {
   readonly error?: unknown;
 }
 
-/**
- * The webhook endpoint: reads the bytes, verifies them, commits them to the inbox, answers 200, and notifies the
- * workers.
- *
- * Nothing is parsed before it is verified, and nothing unauthenticated reaches the database. Everything authenticated
- * is stored, even if it is not JSON or of an unknown type: that is not the sender's concern. 4xx is only for what can
- * never be accepted; our own faults are 5xx, which senders retry.
- */
 export function makeReceiver(deps: ReceiverDeps): Receiver {
   const { sources, onEnd, onRefused, clock, logger, limits = {} } = deps;
   const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
   const budget = makeBodyBudget(bodiesBytes);
-  const storing = makeDrain();
   const logRefusal = makeRefusalLog({ clock, logger });
+  /** Events that are being stored, until their answers; nothing begins after draining has begun. */
+  const storing = new Set<Promise<void>>();
+  let draining = false;
 
-  function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
-    const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
-    if (source === undefined && next) next();
-    else void serve(req, res, source ?? "");
-  }
-
-  async function serve(req: IncomingMessage, res: ServerResponse, source: string): Promise<void> {
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const source = WEBHOOK_PATH.exec(req.url ?? "")?.[1] ?? "";
     let arrivedMs = clock.monotonicMs();
     const finish = (ending: Ending) => {
       const durationMs = clock.monotonicMs() - arrivedMs;
       onEnd?.({ sourceId: sources.has(source) ? source : null, ...ending, durationMs });
       sendAnswer(res, ending.outcome);
-      logRefusal(req, { ...ending, source });
+      logRefusal({ ...ending, source });
     };
     try {
       await handleRequest(req, source, { finish, onArrived: () => (arrivedMs = clock.monotonicMs()) });
@@ -110,7 +99,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   ) {
     const verifier = sources.get(sourceId)?.verifier;
     if (!verifier) return finish({ outcome: "not_found" });
-    const refusal = storing.isDraining() ? "draining" : refuseByHead(req);
+    const refusal = draining ? "draining" : refuseByHead(req);
     if (refusal) return finish({ outcome: refusal });
     const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
     const body = await receiveBody(req, { limitBytes: bytesMax, budget });
@@ -118,43 +107,26 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     if (typeof body === "string") return finish({ outcome: body });
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
-      if ("outcome" in admission && admission.reason) onRefused?.(describeRefused(req, sourceId, body.bytes));
-      if ("outcome" in admission) return finish(admission);
-      if (!storing.begin()) return finish({ outcome: "draining" });
-      try {
-        finish(await storeEvent(deps, admission.event));
-      } finally {
-        storing.end();
+      if ("outcome" in admission) {
+        if (admission.reason)
+          onRefused?.({ sourceId, headers: listHeaders(req), target: req.url ?? "", body: body.bytes });
+        return finish(admission);
       }
+      if (draining) return finish({ outcome: "draining" });
+      const stored = storeEvent(deps, admission.event).then(finish);
+      storing.add(stored);
+      await stored.finally(() => storing.delete(stored));
     } finally {
       body.release();
     }
   }
 
-  return Object.assign(receive, { drain: () => storing.drain() });
-}
-
-/** Counts work that must finish before the process may end; nothing begins after draining has begun. */
-function makeDrain() {
-  let running = 0;
-  let draining = false;
-  const whenDone: (() => void)[] = [];
-  return {
-    isDraining: () => draining,
-    begin(): boolean {
-      if (!draining) running += 1;
-      return !draining;
-    },
-    end(): void {
-      running -= 1;
-      if (running === 0) for (const done of whenDone.splice(0)) done();
-    },
-    /** Resolves when everything that began has ended. */
-    drain(): Promise<void> {
+  return Object.assign((req: IncomingMessage, res: ServerResponse) => void serve(req, res), {
+    async drain() {
       draining = true;
-      return running === 0 ? Promise.resolve() : new Promise((resolve) => whenDone.push(resolve));
+      await Promise.allSettled(storing);
     },
-  };
+  });
 }
 
 async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent): Promise<Ending> {
@@ -169,21 +141,8 @@ async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent)
   }
 }
 
-function describeRefused(req: IncomingMessage, sourceId: string, body: Buffer): RefusedRequest {
-  return { sourceId, headers: listHeaders(req), target: addressOf(req), body };
-}
-
-/** Express removes its mount path from `url`. */
-function addressOf(req: IncomingMessage): string {
-  const { originalUrl } = req as { originalUrl?: unknown };
-  return typeof originalUrl === "string" ? originalUrl : (req.url ?? "");
-}
-
 const RETRY_AFTER_SECONDS = 5;
 const LOG_INTERVAL_MS = 10_000;
-const NAMES_MAX = 10;
-/** Headers in which a signature may be hidden from our scheme: a hint at a wrong configuration. */
-const TELLING_NAME = /sig|hmac|digest|timestamp/i;
 
 interface Answer {
   readonly status: number;
@@ -192,8 +151,8 @@ interface Answer {
   readonly body: string;
 }
 
-function answerWith(status: number, content: object, headers: OutgoingHttpHeaders = {}): Answer {
-  const body = JSON.stringify(content);
+function answerWith(status: number, error: string, headers: OutgoingHttpHeaders = {}): Answer {
+  const body = JSON.stringify({ error });
   const length = Buffer.byteLength(body);
   return {
     status,
@@ -213,23 +172,19 @@ const RETRY_LATER = { "Retry-After": String(RETRY_AFTER_SECONDS) };
 const ANSWERS = {
   received: RECEIVED,
   duplicate: RECEIVED,
-  empty_body: answerWith(400, { error: "empty_body" }),
-  ambiguous_headers: answerWith(400, { error: "ambiguous_headers" }),
-  unauthorized: answerWith(401, { error: "unauthorized" }),
-  not_found: answerWith(404, { error: "not_found" }),
-  method_not_allowed: answerWith(405, { error: "method_not_allowed" }, { Allow: "POST" }),
-  too_large: answerWith(413, { error: "body_too_large" }),
-  unsupported_type: answerWith(415, { error: "unsupported_media_type" }),
-  unsupported_encoding: answerWith(
-    415,
-    { error: "unsupported_content_encoding" },
-    { "Accept-Encoding": "identity" },
-  ),
-  body_already_read: answerWith(500, { error: "internal_error" }),
-  failed: answerWith(500, { error: "internal_error" }),
-  overloaded: answerWith(503, { error: "unavailable" }, RETRY_LATER),
-  unavailable: answerWith(503, { error: "unavailable" }, RETRY_LATER),
-  draining: answerWith(503, { error: "unavailable" }, { ...RETRY_LATER, Connection: "close" }),
+  empty_body: answerWith(400, "empty_body"),
+  ambiguous_headers: answerWith(400, "ambiguous_headers"),
+  unauthorized: answerWith(401, "unauthorized"),
+  not_found: answerWith(404, "not_found"),
+  method_not_allowed: answerWith(405, "method_not_allowed", { Allow: "POST" }),
+  too_large: answerWith(413, "body_too_large"),
+  unsupported_type: answerWith(415, "unsupported_media_type"),
+  unsupported_encoding: answerWith(415, "unsupported_content_encoding", { "Accept-Encoding": "identity" }),
+  body_already_read: answerWith(500, "internal_error"),
+  failed: answerWith(500, "internal_error"),
+  overloaded: answerWith(503, "unavailable", RETRY_LATER),
+  unavailable: answerWith(503, "unavailable", RETRY_LATER),
+  draining: answerWith(503, "unavailable", { ...RETRY_LATER, Connection: "close" }),
 } as const satisfies Record<string, Answer>;
 
 /** How a request to the webhook endpoint ended; `aborted`: the sender disconnected before the answer. */
@@ -242,21 +197,11 @@ function sendAnswer(res: ServerResponse, outcome: ReceiveOutcome): void {
   res.writeHead(status, headers).end(body);
 }
 
-interface Refusal {
-  readonly outcome: ReceiveOutcome;
-  readonly source: string;
-  readonly reason?: string;
-  readonly error?: unknown;
-}
-
-/**
- * Logs refused requests, at most one per outcome and source in 10 s: a flood must cost us nothing. Only names of
- * headers appear, never values.
- */
+/** Logs refused requests, at most one per outcome and source in 10 s: a flood must cost us nothing. */
 function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
 
-  return (req: IncomingMessage, { outcome, source, reason, error }: Refusal): void => {
+  return ({ outcome, source, reason, error }: Ending & { source: string }): void => {
     if (outcome === "received" || outcome === "duplicate" || outcome === "aborted") return;
     // An unknown source must not be a key: a scanner could invent any number.
     const knownSource = outcome === "not_found" ? undefined : source;
@@ -267,25 +212,10 @@ function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
       suppressed,
       ...(knownSource === undefined ? {} : { source: knownSource }),
       ...(reason === undefined ? {} : { reason }),
-      ...(outcome === "unauthorized" ? { header_names: listTellingNames(req) } : {}),
       ...(error === undefined ? {} : { err: error }),
     };
-    if (isOurFault(outcome)) logger.error(fields, "a webhook request could not be answered normally");
+    if (ANSWERS[outcome].status >= 500 && outcome !== "draining")
+      logger.error(fields, "a webhook request could not be answered normally");
     else logger.warn(fields, "a webhook request was refused");
   };
-}
-
-function isOurFault(outcome: ReceiveOutcome): boolean {
-  return (
-    outcome === "body_already_read" ||
-    outcome === "failed" ||
-    outcome === "overloaded" ||
-    outcome === "unavailable"
-  );
-}
-
-function listTellingNames(req: IncomingMessage): string[] {
-  return Object.keys(req.headers)
-    .filter((name) => TELLING_NAME.test(name))
-    .slice(0, NAMES_MAX);
 }

@@ -26,7 +26,7 @@ import { forwardLog, silentLogger } from "../runtime/telemetry/logger.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeMetrics } from "../runtime/telemetry/metrics.ts";
 import { VERSION } from "../runtime/version.ts";
-import { checkScheme } from "../signature/verifier.ts";
+import { checkScheme } from "../signature/scheme.ts";
 import { openHealth, startAlerting } from "./health.ts";
 import { openQueues } from "./role.ts";
 import type { RoleDeps } from "./role.ts";

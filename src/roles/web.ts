@@ -108,7 +108,7 @@ export async function openWeb(
     await hub.close();
   });
   return {
-    webhooks: (request, response) => receiver(request, response),
+    webhooks: receiver,
     api: running.note(composeApi(deps, { pool: readPool, exportPool, hub, orderWait }, countCall)),
     ops: running.note(composeOps(deps, { receivePool, opsPool })),
   };

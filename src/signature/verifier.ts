@@ -11,7 +11,6 @@ import { ConfigurationError } from "../domain/errors.ts";
 import { formatInstant, instantFromMillis, parseHttpDate, tryParseInstant } from "../domain/order/instant.ts";
 import { decodeStrictly, findAlgorithm } from "./algorithms.ts";
 import type { Algorithm, Chunk } from "./algorithms.ts";
-import { loadScheme } from "./scheme.ts";
 import type { Scheme, TimestampUnit } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
 import { endsAtBody, fillTemplate, findDelimiter, hasName, parseTemplate } from "./template.ts";
@@ -111,23 +110,6 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
 /** Whether the scheme signs the address of the endpoint, which must then be configured. */
 export function needsUrl({ signed }: Scheme): boolean {
   return hasName(parseTemplate(signed).parts, "url", "path");
-}
-
-/**
- * What is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
- * Without secrets, only the scheme is checked. `url` is the public address of the endpoint, if it is configured. No
- * sentence contains a secret.
- */
-export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
-  try {
-    const scheme = loadScheme(schemeText);
-    if (secrets.length > 0) loadVerifier({ scheme, secrets, url });
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    const lines = error.message.split("\n");
-    return error.fix === undefined ? lines : [...lines.slice(0, -1), `${lines.at(-1)} ${error.fix}`];
-  }
 }
 
 function findUrlProblem(scheme: Scheme, url: string | undefined): string | undefined {

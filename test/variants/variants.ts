@@ -158,8 +158,8 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "treats a failed commit as stored",
     in: "receive/groupCommit.ts",
-    find: 'if (classifyDatabaseError(error) !== "refused-content") failAll(batch, unavailable(error));',
-    replace: 'if (classifyDatabaseError(error) !== "refused-content") finishStored(batch, []);',
+    find: 'failAll(batch, new UnavailableError("The inbox could not be written.", { cause: error }));',
+    replace: "finishStored(batch, []);",
 
     by: "unit/receive/groupCommitModel",
     test: "reports only stored events as stored, keeps its limits, and answers each once, in any sequence of events",
@@ -324,15 +324,6 @@ export const VARIANTS: readonly Variant[] = [
 
     by: "integration/poll/leadership",
     test: "is trusted from the instant before its renewal was requested",
-  },
-  {
-    flaw: "a signature header's value in the log",
-    in: "receive/receiver.ts",
-    find: "return Object.keys(req.headers)",
-    replace: 'return Object.entries(req.headers).map((entry) => entry.join(" "))',
-
-    by: "integration/receive/receive",
-    test: "logs a flood of bad signatures once, with header names but no values",
   },
   {
     flaw: "retention reports the first change that it removed in a step, not the last",

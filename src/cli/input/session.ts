@@ -11,7 +11,7 @@ import type { Pool } from "../../database/database.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { checkScheme } from "../../signature/verifier.ts";
+import { checkScheme } from "../../signature/scheme.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
 import { ConfigurationError } from "../../domain/errors.ts";

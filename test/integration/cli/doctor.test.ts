@@ -9,7 +9,7 @@ import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";

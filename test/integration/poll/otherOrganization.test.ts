@@ -11,7 +11,7 @@ import { composeWrites } from "../../../src/roles/web.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 import { serve } from "../../support/http/serve.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";

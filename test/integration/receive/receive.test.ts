@@ -1,8 +1,5 @@
 import { createHash } from "node:crypto";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import express from "express";
-import type { RequestHandler } from "express";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
@@ -332,7 +329,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
     expect((await post(receiving.port, body)).status).toBe(200);
   });
 
-  it("logs a flood of bad signatures once, with header names but no values", async () => {
+  it("logs a flood of bad signatures once, without anything that was sent", async () => {
     const body = makeBody("evt_secret");
     const headers = { "webhook-signature": "v1,c2VjcmV0IHZhbHVl", "x-hub-digest": "canary-value" };
     await Promise.all(Array.from({ length: 60 }, () => post(receiving.port, body, { headers })));
@@ -342,7 +339,6 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
         outcome: "unauthorized",
         source: "live",
         reason: "signature_malformed",
-        header_names: expect.arrayContaining(["webhook-signature", "webhook-timestamp", "x-hub-digest"]),
       }),
     ]);
     expect(JSON.stringify(receiving.lines)).not.toMatch(/c2VjcmV0|canary|evt_secret/);
@@ -365,69 +361,16 @@ it("slow senders are answered 408, whether the head or the body is slow", async 
   expect(receiving.counts).not.toHaveProperty("failed");
 });
 
-describe("in an Express application", () => {
-  async function serveApp(...handlers: RequestHandler[]): Promise<{ port: number; receiving: Receiving }> {
-    const receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
-    const app = express();
-    for (const handler of handlers) app.use(handler);
-    app.use("/webhooks", receiving.receiver);
-    const server = createServer(app);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    onTestFinished(async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-      await receiving.close();
-    });
-    return { port: (server.address() as AddressInfo).port, receiving };
-  }
-
-  it("finds the source when mounted below /webhooks", async () => {
-    const { port } = await serveApp();
-    expect((await post(port, makeBody())).status).toBe(200);
-    expect((await post(port, makeBody(), { source: "none" })).status).toBe(404);
-  });
-
-  it("works as the handler of one route", async () => {
-    const receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
-    const server = createServer(express().post("/webhooks/:source", receiving.receiver));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    onTestFinished(async () => {
-      server.closeAllConnections();
-      await receiving.close();
-    });
-    expect((await post((server.address() as AddressInfo).port, makeBody())).status).toBe(200);
-  });
-
-  it("leaves other addresses to later routes, whose bodies are parsed", async () => {
-    const receiving = await startReceiving({ url: database.url, mount: "in Express" });
-    onTestFinished(() => receiving.close());
-    const answer = await fetch(`http://127.0.0.1:${receiving.port}/orders`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: '{"a":1}',
-    });
-    expect(await answer.json()).toEqual({ a: 1 });
-  });
-
-  it("uses the bytes that a raw body parser before it has read", async () => {
-    const { port } = await serveApp(express.raw({ type: () => true, limit: "2mb", inflate: false }));
-    expect((await post(port, makeBody("evt_1"))).status).toBe(200);
-    expect((await post(port, paddedTo(MEBIBYTE + 1))).status).toBe(413);
-    expect((await post(port, makeBody(), { secret: TEST_SECRET })).status).toBe(401);
-    expect(await readInbox()).toHaveLength(1);
-  });
-
-  it.each([
-    ["parsed", express.json()],
-    ["decoded", express.text({ type: () => true })],
-  ])("answers 500, and never takes for verified, a body that was %s before", async (_, parser) => {
-    const { port, receiving } = await serveApp(parser);
-    const answer = await post(port, makeBody());
-    expect(answer.status).toBe(500);
-    expect(await answer.json()).toEqual({ error: "internal_error" });
-    expect(await readInbox()).toEqual([]);
-    expect(receiving.lines).toEqual([
-      expect.objectContaining({ level: "error", outcome: "body_already_read" }),
-    ]);
-  });
+it.each([
+  ["parsed", express.json()],
+  ["decoded", express.text({ type: () => true })],
+])("answers 500, and never takes for verified, a body that was %s before", async (_, parser) => {
+  const receiving = await startReceiving({ url: database.url, mount: "in Express", parser });
+  onTestFinished(() => receiving.close());
+  const answer = await post(receiving.port, makeBody());
+  expect([answer.status, await answer.text()]).toEqual([500, '{"error":"internal_error"}']);
+  expect(await readInbox()).toEqual([]);
+  expect(receiving.lines).toEqual([
+    expect.objectContaining({ level: "error", outcome: "body_already_read" }),
+  ]);
 });

@@ -9,7 +9,7 @@ import { loadConfig } from "../../../src/runtime/config/config.ts";
 import type { SourceConfig } from "../../../src/runtime/config/config.ts";
 import { keyOf } from "../../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";

@@ -19,7 +19,7 @@ import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 

@@ -2,6 +2,7 @@ import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
+import type { RequestHandler } from "express";
 import { makePool } from "../../../src/database/database.ts";
 import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
@@ -43,6 +44,8 @@ export interface Receiving {
 export async function startReceiving(options: {
   url: string;
   mount: Mount;
+  /** What reads bodies in front of it, in Express. */
+  parser?: RequestHandler;
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
   store?: ReceiverDeps["store"];
@@ -98,11 +101,8 @@ export async function startReceiving(options: {
   });
   const listener =
     options.mount === "in Express"
-      ? express()
-          .use(receiver)
-          .use(express.json())
-          .post("/orders", (req, res) => void res.json(req.body))
-      : (req: Parameters<Receiver>[0], res: Parameters<Receiver>[1]) => receiver(req, res);
+      ? express().use(...(options.parser ? [options.parser] : []), (req, res) => receiver(req, res))
+      : receiver;
   const server = makeHttpServer(listener, { limits: options.serverLimits ?? {}, clock: systemClock, logger });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {

@@ -7,7 +7,7 @@ import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { describeConfig, loadConfig, requireSources } from "../../../src/runtime/config/config.ts";
 import type { Config } from "../../../src/runtime/config/config.ts";
 import { VARIABLE_NAMES } from "../../../src/runtime/config/variables.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import type { Variable } from "../../../src/runtime/config/variables.ts";
 import { VARIABLES } from "../../../src/runtime/config/variables.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 
 const FILE = path.resolve(import.meta.dirname, "../../../.env.example");
 const text = readFileSync(FILE, "utf8");

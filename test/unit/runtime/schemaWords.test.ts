@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
 
 /** Words of the schema library, which mean nothing to the author of a configuration. */
 const ITS_WORDS = /Invalid|expected|received|undefined|Unrecognized|Too (?:small|big)/;

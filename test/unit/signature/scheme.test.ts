@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { checkScheme } from "../../../src/signature/verifier.ts";
-import { loadScheme, PRESETS } from "../../../src/signature/scheme.ts";
+import { checkScheme, loadScheme, PRESETS } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
