@@ -1,33 +1,16 @@
 import { expect, it, onTestFinished } from "vitest";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import {
-  addSource,
-  at,
-  makeEventBody,
-  makeSnapshot,
-  putIntoInbox,
-  readAt,
-} from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { at } from "../../support/mirror/orders.ts";
 
 const instant = (seconds: number) => parseInstant(at(seconds));
 
 /** A mirror that knows `claimed` only from an event and `read` from a read. Both changed at second 100. */
 async function makeMirror() {
-  const database = await makeTestDatabase();
-  onTestFinished(() => database.drop());
-  const { pool } = database;
-  await addSource(pool, "live");
-  const apply = makeLiveApply(pool);
-  const order = { reference: "claimed", updatedAt: at(100) };
-  await apply.applyEvents(
-    await putIntoInbox(pool, [{ eventId: "evt_1", body: makeEventBody({ id: "evt_1", order }) }]),
-  );
-  const snapshot = makeSnapshot({ reference: "read", updatedAt: at(100) });
-  const time = readAt(instant(1_001), 900);
-  await apply.applyReads({ sourceId: "live", via: "poll", snapshots: [snapshot], time });
+  const { pool, tell, show } = await openLiveMirror({ ends: onTestFinished });
+  await tell({ reference: "claimed", updatedAt: at(100) });
+  await show(instant(1_001), [{ reference: "read", updatedAt: at(100) }], { marginSeconds: 900 });
   const miss = async (reference: string, horizonSeconds: number) => {
     const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + 900)];
     const absence = { sourceId: "live", reference, via: "refetch", horizon, requestedAt } as const;

@@ -3,10 +3,10 @@ import { formatInstant, instantFromMillis, parseInstant } from "../../../src/dom
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool, apply, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
   await pool.query(
     emptying("orders history changes pending inbox webhook_hours calls", { restartsIdentity: true }),
@@ -24,18 +24,12 @@ interface Change {
 }
 let events = 0;
 const receive = (order: Change) => {
-  const id = `evt_${(events += 1)}`;
+  const id = `waiting_${(events += 1)}`;
   return putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]);
 };
-const sendEvent = async (order: Change) => apply.applyEvents(await receive(order));
 const see = (via: "poll" | "backfill" | "write" | "refetch") => (order: Change) =>
-  apply.applyReads({
-    sourceId: "live",
-    via,
-    snapshots: [makeSnapshot(order)],
-    // Soon after the change, so that no read refutes a later event.
-    time: readAt(parseInstant(order.updatedAt) + 10_000_000_000n, 5),
-  });
+  // Soon after the change, so that no read refutes a later event.
+  show(parseInstant(order.updatedAt) + 10_000_000_000n, [order], { via, marginSeconds: 5 });
 const poll = see("poll");
 /** Everything that is in the database happened so much earlier. */
 const age = (minutes: number) =>
@@ -43,6 +37,7 @@ const age = (minutes: number) =>
     update mirror.inbox set received_at = received_at - interval '${minutes} minutes';
     update mirror.pending set received_at = received_at - interval '${minutes} minutes';
     update mirror.history set seen_at = seen_at - interval '${minutes} minutes'`);
+
 async function look() {
   await countAnnouncements(pool, "live");
   // The statuses that are announced are known from the count before.
@@ -92,58 +87,28 @@ it("counts a change that only a poll showed as lost after the grace period, and 
   expect(await look()).toEqual({ ...NOTHING, announced: 2, late: 1 });
 });
 
-it.each<[string, () => Promise<unknown>]>([
-  ["a creation", () => poll(created("B"))],
-  ["the first state of an order", () => poll(pickedUp("B"))],
-  [
-    "another field",
-    async () => {
-      await poll(created("B"));
-      await poll({ ...created("B"), updatedAt: ago(25) });
-    },
-  ],
-  [
-    "a change that a backfill brought",
-    async () => {
-      await poll(created("B"));
-      await see("backfill")(pickedUp("B"));
-    },
-  ],
-  [
-    "a change of our own",
-    async () => {
-      await poll(created("B"));
-      await see("write")(pickedUp("B"));
-    },
-  ],
-  [
-    "a change whose event is in quarantine",
-    async () => {
-      await poll(created("B"));
-      const ahead = { ...pickedUp("B"), updatedAt: ago(-2) };
-      expect(await sendEvent(ahead)).toMatchObject([{ verdict: "quarantined" }]);
-      await poll(ahead);
-    },
-  ],
-  [
-    "a status that no event announces",
-    async () => {
-      await poll(created("B"));
-      await poll({ ...pickedUp("B"), status: "arrived_for_pickup" });
-    },
-  ],
-  [
-    "what is older than the source",
-    async () => {
-      await poll(created("B"));
-      await poll(pickedUp("B"));
-      await pool.query("update mirror.sources set created_at = now() - interval '15 minutes'");
-    },
-  ],
-])("expects no event for %s", async (_, happen) => {
+type Step = readonly [(order: Change) => Promise<unknown>, Change];
+const seen: Step = [poll, created("B")];
+const moved = pickedUp("B");
+const ahead = { ...moved, updatedAt: ago(-2) };
+const quarantine = async (order: Change) =>
+  expect(await sendEvent(order)).toMatchObject([{ verdict: "quarantined" }]);
+const makeSourceYounger = () =>
+  pool.query("update mirror.sources set created_at = now() - interval '15 minutes'");
+
+it.each<[string, ...Step[]]>([
+  ["a creation", seen],
+  ["the first state of an order", [poll, moved]],
+  ["another field", seen, [poll, { ...created("B"), updatedAt: ago(25) }]],
+  ["a change that a backfill brought", seen, [see("backfill"), moved]],
+  ["a change of our own", seen, [see("write"), moved]],
+  ["a change whose event is in quarantine", seen, [quarantine, ahead], [poll, ahead]],
+  ["a status that no event announces", seen, [poll, { ...moved, status: "arrived_for_pickup" }]],
+  ["what is older than the source", seen, [poll, moved], [makeSourceYounger, moved]],
+])("expects no event for %s", async (_, ...steps) => {
   await announce("A");
   await age(6);
-  await happen();
+  for (const [happen, order] of steps) await happen(order);
   await age(6);
   expect(await look()).toMatchObject({ late: 0, lost: 0, lostSinceLastEvent: 0 });
 });

@@ -20,15 +20,9 @@ import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import {
-  addSource,
-  at,
-  makeEventBody,
-  makeSnapshot,
-  putIntoInbox,
-  readAt,
-} from "../../support/mirror/orders.ts";
+import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
 
 const { pool } = await openLiveMirror();
 await addSource(pool, "twin");
@@ -42,19 +36,23 @@ const apply = makeApply({
   ] as const),
 });
 const BASE = parseInstant(at(0));
+const LIVE = { sourceId: "live" };
+const EVERYTHING = { quarantineId: null, sourceId: null, reason: null };
 
-const send = async (sourceId: string, second: number, more: object = {}) => {
-  const eventId = `evt_${second}`;
-  const order = { reference: "R", updatedAt: at(second), status: `status ${second}` };
-  const body = makeEventBody({ id: eventId, order: { ...order, more: { ...more } } });
-  return apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
-};
-const read = (sourceId: string, second: number) =>
+const { tell } = makeObserver(pool, apply);
+const orderAt = (second: number, reference = "R") => ({
+  reference,
+  updatedAt: at(second),
+  status: `status ${second}`,
+});
+const send = (sourceId: string, second: number) =>
+  tell(orderAt(second), { sourceId, eventId: `evt_${second}` });
+const read = (sourceId: string, second: number, reference = "R", unreadable = "Q") =>
   apply.applyReads({
     sourceId,
     via: "poll",
-    snapshots: [makeSnapshot({ reference: "R", updatedAt: at(second), status: `status ${second}` })],
-    unreadable: [{ raw: '{"reference":"Q"}', detail: "not an order", reference: "Q" }],
+    snapshots: [makeSnapshot(orderAt(second, reference))],
+    unreadable: [{ raw: `{"reference":"${unreadable}"}`, detail: "not an order", reference: unreadable }],
     time: readAt(parseInstant(at(second + 1_000)), 5),
   });
 
@@ -94,12 +92,12 @@ beforeEach(async () => {
         "coverage_breaches outgoing_deliveries outgoing_endpoints",
     ),
   );
-  const endpoints = ["live", "twin"].map((sourceId) => ({
+  const endpointOf = (sourceId: string) => ({
     endpointId: `of ${sourceId}`,
     sourceIds: [sourceId],
     paused: false,
-  }));
-  await recordListed(pool, endpoints);
+  });
+  await recordListed(pool, ["live", "twin"].map(endpointOf));
   for (const sourceId of ["live", "twin"]) {
     const lease = await acquireLease(pool, { name: `poll:${sourceId}`, holder: "test", ttlMs: 600_000 });
     leases.set(sourceId, lease!);
@@ -150,14 +148,8 @@ it.each<[string, () => Promise<unknown>]>([
   [
     "an order that is gone",
     () => {
-      const horizon = BASE + 10n ** 15n;
-      return applyAbsence(pool, {
-        sourceId: "live",
-        reference: "R",
-        via: "refetch",
-        horizon,
-        requestedAt: horizon,
-      });
+      const [horizon, requestedAt] = [BASE + 10n ** 15n, BASE + 10n ** 15n];
+      return applyAbsence(pool, { ...LIVE, reference: "R", via: "refetch", horizon, requestedAt });
     },
   ],
   ["an erasure", () => eraseOrder(pool, { sourceId: "live", reference: "R" })],
@@ -171,12 +163,7 @@ it.each<[string, () => Promise<unknown>]>([
   ],
   [
     "a replay of the quarantine",
-    () =>
-      replayAll(
-        pool,
-        { filter: { quarantineId: null, sourceId: "live", reason: null }, throughId: "1000000" },
-        () => undefined,
-      ),
+    () => replayAll(pool, { filter: { ...EVERYTHING, ...LIVE }, throughId: "1000000" }, () => undefined),
   ],
   ["single reads", () => takeRefetches(pool, { sourceId: "live", limit: 10 })],
   ["counting what events announced", () => countAnnouncements(pool, "live")],
@@ -214,13 +201,6 @@ it("an erasure in one source does not keep the same reference out of another", a
   ]);
 });
 
-it("single reads of one source are taken for it alone", async () => {
-  await pool.query("delete from mirror.refetches where source_id = 'live'");
-  expect(await takeRefetches(pool, { sourceId: "live", limit: 10 })).toEqual([]);
-  expect(await takeRefetches(pool, { sourceId: "twin", limit: 10 })).toMatchObject([{ reference: "R" }]);
-});
-
-const LIVE = { sourceId: "live" };
 async function readOne(reference: string): Promise<unknown> {
   const { raw, freshness } = await selectOrder(pool, { ...LIVE, reference });
   return { raw, safeThrough: freshness?.safeThrough, exceptions: freshness?.exceptions };
@@ -263,7 +243,7 @@ it.each<[string, () => Promise<unknown>]>([
   ],
   ["the end of the feed", async () => readFeedEnd(pool, { ...LIVE, fence: await readFeedFence(pool) })],
   ["the decisions", () => readLastDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
-  ["the quarantine", () => countQuarantined(pool, { ...LIVE, quarantineId: null, reason: null })],
+  ["the quarantine", () => countQuarantined(pool, { ...EVERYTHING, ...LIVE })],
   ["the state of polling", async () => ({ ...(await readPollState(pool, "live")), idleMs: 0 })],
   ["walked windows", () => readWalked(pool, "live")],
   ["gaps", () => readGaps(pool, { ...LIVE, within: seconds(-200, 200), limit: 10 })],
@@ -271,36 +251,13 @@ it.each<[string, () => Promise<unknown>]>([
 ])("what is done to another source is not read in this one: %s", async (_, look) => {
   const before = await look();
   await send("twin", 2_000);
-  await apply.applyReads({
-    sourceId: "twin",
-    via: "poll",
-    snapshots: [makeSnapshot({ reference: "S", updatedAt: at(2_001) })],
-    unreadable: [{ raw: '{"reference":"T"}', detail: "not an order", reference: "T" }],
-    time: readAt(parseInstant(at(3_000)), 5),
-  });
+  await read("twin", 2_001, "S", "T");
   await walk("twin", 0, 100);
   await prove("twin");
   await withdraw("twin");
   await walk("twin", -100, 100);
   await prove("twin");
   expect(await look()).toEqual(before);
-});
-
-it("a proof counts the windows of its own source only, and doubts only these", async () => {
-  await walk("twin", 0, 5, []);
-  await walk("twin", 5, 100);
-  expect(await prove("live")).toMatchObject({ safeThrough: BASE, doubted: 0 });
-  expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
-  await pool.query("delete from mirror.coverage where source_id = 'twin'");
-  await walk("twin", 5, 100);
-  await prove("twin");
-  await walk("live", 0, 5);
-  expect(await prove("live")).toMatchObject({ safeThrough: parseInstant(at(5)) });
-  await read("twin", 50);
-  await walk("live", 40, 60, []);
-  expect(
-    await pool.query("select from mirror.coverage where source_id = 'live' and unlisted <> '{}'"),
-  ).toMatchObject({ rowCount: 0 });
 });
 
 it("an outgoing plan has the changes of its own source, from its own place in the feed", async () => {
@@ -313,12 +270,4 @@ it("an outgoing plan has the changes of its own source, from its own place in th
      where c.source_id <> d.source_id`,
   );
   expect(rows).toEqual([{ wrong: "0" }]);
-});
-
-it("a replay of one source's quarantine leaves the other's entries", async () => {
-  const filter = { quarantineId: null, sourceId: "live", reason: null };
-  await replayAll(pool, { filter, throughId: "1000000" }, () => undefined);
-  const of = (sourceId: string) => countQuarantined(pool, { ...filter, sourceId });
-  expect(await of("live")).toMatchObject({ events: 0, reads: 0 });
-  expect(await of("twin")).toMatchObject({ events: 1, reads: 1 });
 });

@@ -1,11 +1,39 @@
 import { makeApply } from "../../../src/apply/apply.ts";
 import type { Apply } from "../../../src/apply/apply.ts";
 import type { Pool } from "../../../src/database/database.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import type { Via } from "../../../src/domain/order/observation.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeEventBody, makeSnapshot, putIntoInbox, readAt } from "./orders.ts";
+import type { OrderSketch } from "./orders.ts";
 
 /** Applies observations of the source `live`, or of another one in live mode. */
 export function makeLiveApply(pool: Pool, sourceId = "live"): Apply {
   const modes = new Map([[sourceId, "live"]] as const);
   return makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+}
+
+interface ReadOptions {
+  readonly sourceId?: string;
+  readonly via?: Exclude<Via, "webhook">;
+  readonly marginSeconds?: number;
+}
+
+/** How a mirror learns of orders. */
+export function makeObserver(pool: Pool, apply: Apply) {
+  let events = 0;
+  return {
+    /** Applies an event about the order, under an id of its own unless one is given. */
+    async tell(order: OrderSketch, { sourceId = "live", eventId = `evt_${(events += 1)}` } = {}) {
+      const body = makeEventBody({ id: eventId, order });
+      return apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
+    },
+    /** Applies a read that was requested at an instant and shows these orders. */
+    show(requestedAt: Instant, orders: readonly OrderSketch[], options: ReadOptions = {}) {
+      const { sourceId = "live", via = "poll", marginSeconds = 300 } = options;
+      const snapshots = orders.map(makeSnapshot);
+      return apply.applyReads({ sourceId, via, snapshots, time: readAt(requestedAt, marginSeconds) });
+    },
+  };
 }

@@ -3,7 +3,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { openApplyPool } from "../../../src/roles/role.ts";
 import { makeTestDatabase } from "../servers/database.ts";
-import { makeLiveApply } from "./liveApply.ts";
+import { makeLiveApply, makeObserver } from "./liveApply.ts";
 import { addSource } from "./orders.ts";
 
 /** A migrated database with the source `live`; closed after the file's tests, or at the end of one with `onTestFinished`. */
@@ -31,5 +31,6 @@ async function open(openPool: (url: string) => Pool, ends: (close: () => Promise
     await database.drop();
   });
   await addSource(pool, "live");
-  return { database, pool, apply: makeLiveApply(pool) };
+  const apply = makeLiveApply(pool);
+  return { database, pool, apply, ...makeObserver(pool, apply) };
 }
