@@ -10,10 +10,9 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
-import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { pool, apply } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
+const { pool, tell } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
 beforeEach(async () => {
@@ -65,11 +64,8 @@ const putRecent = () => [40, 50, 60].forEach((age) => provider.put(`RECENT${age}
 const isReproved = async () =>
   (await breaches()).length > 0 && (await breaches()).every(({ reprovedAt }) => reprovedAt !== null);
 
-async function announce(reference: string, updatedAt: Instant, status = "cancelled"): Promise<void> {
-  const order = { reference, updatedAt: formatInstant(updatedAt), status };
-  const body = makeEventBody({ id: `evt-${reference}-${updatedAt}`, order });
-  await apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
-}
+const announce = (reference: string, updatedAt: Instant, status = "cancelled") =>
+  tell({ reference, updatedAt: formatInstant(updatedAt), status });
 
 describe("a change that a read finds in a proved window", () => {
   it("withdraws the proof around it, and the span is read and proved again", async () => {
@@ -152,22 +148,6 @@ describe("an event about a change in a proved window", () => {
     ]);
     expect(await references()).toHaveLength(24);
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
-  });
-
-  it("is no second breach when the sweep has found it before the refetch", async () => {
-    const changedAt = secondsAgo(1_100);
-    provider.put("ANNOUNCED", secondsAgo(3_000));
-    const poller = makeSut();
-    await pollUntil(poller, isSafe);
-    provider.put("LATE", secondsAgo(1_000));
-    provider.put("ANNOUNCED", changedAt, { status: "cancelled" });
-    await announce("ANNOUNCED", changedAt);
-    await pool.query("update mirror.refetches set next_attempt_at = clock_timestamp() + interval '1 hour'");
-    await pollUntil(poller, isReproved);
-    expect(await breaches()).toMatchObject([{ kind: "missed_change", foundBy: "poll" }]);
-    await pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
-    await pollUntil(poller, async () => (await readSync()).exceptions === 0);
-    expect(await breaches()).toHaveLength(1);
   });
 
   it("is no breach when the refetch shows an older state or no order", async () => {

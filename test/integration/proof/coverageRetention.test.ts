@@ -161,21 +161,6 @@ describe("old windows", () => {
     await expectAlike();
   });
 
-  it("stay after a gap, and before the history until they join it", async () => {
-    await commit(0, 10);
-    await commit(20, 30);
-    await commit(25, 40, false);
-    await commit(-20, -10);
-    await commit(-5, -1);
-    expect(await thin()).toBe(2);
-    expect(await countRows()).toBe(3);
-    await expectAlike();
-    await backfill(-12, 6, 2);
-    expect((await readPollState(pool, "thinned"))?.historySince).toBe(at(-20));
-    await expectAlike();
-    expect(await countRows()).toBe(1);
-  });
-
   it("are removed in steps, and recent ones stay", async () => {
     for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
     await pool.query("delete from mirror.coverage where source_id = 'whole'");

@@ -11,7 +11,6 @@ function secondOf(instant: bigint): number {
 it.each([
   ["cycle", 11, 120, 480, 0],
   // A page every half minute, and in the end two changes a second: a third of what can be read, and all is read twice.
-  ["request", 35, 26, 960, 0],
   ["request", 35, 26, 1_320, 0.1],
 ] as const)(
   "safe_through claims no change that the mirror lacks, also of orders that move on while they are read, at the pace %s (%#)",

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
@@ -20,17 +20,15 @@ const PATIENCE = { timeout: 60_000 };
 
 let url: string;
 let pool: Pool;
-let cleanUps: (() => Promise<unknown>)[];
 
 beforeEach(async () => {
   const database = await makeTestDatabase();
   url = database.url;
   pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  cleanUps = [() => database.drop(), () => pool.end()];
-});
-
-afterEach(async () => {
-  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+  onTestFinished(async () => {
+    await pool.end();
+    await database.drop();
+  });
 });
 
 function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConfig {
@@ -48,12 +46,11 @@ function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConf
 
 const record = (...sources: SourceConfig[]) => recordConfiguredSources(pool, { sources });
 
-/** Waits for a first read of the source, even one without changes. */
-async function notePolled(): Promise<void> {
-  await pool.query(
+/** As after a first read of the source, even one without changes. */
+const notePolled = () =>
+  pool.query(
     "insert into mirror.poll_state (source_id, history_since, polled_through, safe_through) values ('live', 1, 2, 2)",
   );
-}
 
 function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () => Promise.resolve()): Poller {
   const poller = makeLivePoller({
@@ -65,32 +62,21 @@ function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () =
     holder: "test",
     marginSeconds: MARGIN_SECONDS,
   });
-  cleanUps.push(() => poller.close());
+  onTestFinished(() => poller.close());
   return poller;
 }
 
-async function readLive() {
-  const [live] = await readStandings(pool);
-  return { ...live!, orders: await countOrders("%") };
-}
-
-async function countOrders(pattern: string): Promise<number> {
-  const { rows } = await pool.query<{ n: number }>(
-    "select count(*)::int as n from mirror.orders where reference like $1",
-    [pattern],
-  );
-  return rows[0]!.n;
-}
+const readLive = async () => (await readStandings(pool))[0]!;
+const countOrders = async (pattern: string) =>
+  (await pool.query("select from mirror.orders where reference like $1", [pattern])).rowCount!;
 
 describe("a source", () => {
   it("stays with its provider under every spelling of the address and with any key", async () => {
     await record(sourceAt("https://API.former.example:443/base/"));
     await record(sourceAt("https://api.former.example/base", { apiKey: "dos_live_y" }));
     await record(sourceAt("https://api.former.example/base//"));
-    const { rows } = await pool.query("select base_url, provider from mirror.sources");
-    expect(rows).toEqual([
-      { base_url: "https://api.former.example/base//", provider: "https://api.former.example/base" },
-    ]);
+    const { rows } = await pool.query("select provider from mirror.sources");
+    expect(rows).toEqual([{ provider: "https://api.former.example/base" }]);
   });
 
   it.each(["https://api.other.example", "https://api.former.example:8443", "https://api.former.example/v2"])(
@@ -141,7 +127,7 @@ it("is refused by every role and by doctor before the first request", async () =
     requests += 1;
     response.status(500).end();
   });
-  cleanUps.push(() => other.close());
+  onTestFinished(() => other.close());
   await record(sourceAt(FORMER));
   await notePolled();
   const env = { DELIVERY_BASE_URL: other.url, DELIVERY_LIVE_API_KEY: "dos_live_x", PORT: "0" };
@@ -156,83 +142,74 @@ it("is refused by every role and by doctor before the first request", async () =
   expect(requests).toBe(0);
 });
 
-describe("order-mirror source adopt", () => {
-  const NEXT = "http://127.0.0.1:4999";
-  const adopt = (...more: string[]) =>
-    runCommand(["source", "adopt", "live", ...more], {
-      databaseUrl: url,
-      env: { DELIVERY_BASE_URL: NEXT, DELIVERY_LIVE_API_KEY: "dos_live_x" },
-    });
-
-  it("drops the proofs of the former provider and verifies the remaining orders", async () => {
-    await record(sourceAt(FORMER));
-    const former = makeMemoryProvider();
-    former.put("SANDBOX-OLD", secondsAgo(7_200));
-    former.put("SANDBOX-YOUNG", secondsAgo(300));
-    const first = startPoller(former);
-    const proved = async () => {
-      await first.runOnce();
-      return (await readLive()).safeThrough;
-    };
-    await expect.poll(proved, PATIENCE).not.toBeNull();
-
-    // Nothing may change while a poller leads.
-    const tooEarly = await adopt("--yes");
-    expect(tooEarly.stderr).toContain("A poller is still reading source live.");
-    expect(tooEarly.code).toBe(2);
-    await first.close();
-    const unasked = await adopt();
-    expect(unasked.stderr).toContain("add --yes");
-
-    const { code, stdout } = await adopt("--yes");
-    expect(stdout).toContain(`Source live now belongs to ${NEXT}; before, it belonged to ${FORMER}.`);
-    expect(code).toBe(0);
-    expect(await readLive()).toMatchObject({ orders: 2, safeThrough: null, polledThrough: null });
-    const { rows: proofs } = await pool.query("select from mirror.proved");
-    expect(proofs).toHaveLength(0);
-    const { rows: audit } = await pool.query("select action, target, note, affected from mirror.ops_actions");
-    expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "2" }]);
-    expect((audit[0] as { note: string }).note).toMatch(
-      /^before: https:\/\/api\.former\.example, proved from 20\d\d-.* to 20\d\d-/,
-    );
-    await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
-    await record(sourceAt(NEXT));
-    expect((await adopt()).stdout).toBe(`Source live already belongs to ${NEXT}.\n`);
-
-    const next = makeMemoryProvider();
-    for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
-    const second = startPoller(next);
-    // The claim, and whether the orders that it covers are stored.
-    const falseClaims: number[] = [];
-    const claims = async () => {
-      await second.runOnce();
-      const { safeThrough } = await readLive();
-      const found = await countOrders("REAL-%");
-      if (safeThrough !== null && safeThrough > secondsAgo(3_600) && found < 20) falseClaims.push(found);
-      return safeThrough !== null && safeThrough > secondsAgo(MARGIN_SECONDS + 60);
-    };
-    await expect.poll(claims, PATIENCE).toBe(true);
-    expect(falseClaims).toEqual([]);
-    const compared = async () => {
-      await second.runOnce();
-      const { rows } = await pool.query<{ state: string; extra: string; unreadable: string }>(
-        "select state, extra, unreadable from mirror.period_requests",
-      );
-      return rows;
-    };
-    // The young one stays until a read can tell.
-    await expect.poll(compared, PATIENCE).toEqual([{ state: "done", extra: "1", unreadable: "0" }]);
-    expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
-    const { rows: served } = await pool.query(
-      "select reference from mirror.orders where reference like 'SANDBOX-%' and gone_at is null",
-    );
-    expect(served).toEqual([{ reference: "SANDBOX-YOUNG" }]);
+const NEXT = "http://127.0.0.1:4999";
+const adopt = (...more: string[]) =>
+  runCommand(["source", "adopt", "live", ...more], {
+    databaseUrl: url,
+    env: { DELIVERY_BASE_URL: NEXT, DELIVERY_LIVE_API_KEY: "dos_live_x" },
   });
 
-  it("requires a configured source of the same mode", async () => {
-    await record(sourceAt(FORMER));
-    const unset = await runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url });
-    expect(unset.stderr).toContain("Source live is not configured, so its new provider is unknown.");
-    expect(unset.code).toBe(2);
-  });
+it("source adopt drops the proofs of the former provider and verifies the remaining orders", async () => {
+  await record(sourceAt(FORMER));
+  const former = makeMemoryProvider();
+  former.put("SANDBOX-OLD", secondsAgo(7_200));
+  former.put("SANDBOX-YOUNG", secondsAgo(300));
+  const first = startPoller(former);
+  const proved = async () => {
+    await first.runOnce();
+    return (await readLive()).safeThrough;
+  };
+  await expect.poll(proved, PATIENCE).not.toBeNull();
+
+  // Nothing may change while a poller leads.
+  const tooEarly = await adopt("--yes");
+  expect(tooEarly.stderr).toContain("A poller is still reading source live.");
+  expect(tooEarly.code).toBe(2);
+  await first.close();
+  const unasked = await adopt();
+  expect(unasked.stderr).toContain("add --yes");
+
+  const { code, stdout } = await adopt("--yes");
+  expect(stdout).toContain(`Source live now belongs to ${NEXT}; before, it belonged to ${FORMER}.`);
+  expect(code).toBe(0);
+  expect(await readLive()).toMatchObject({ safeThrough: null, polledThrough: null });
+  expect(await countOrders("SANDBOX-%")).toBe(2);
+  expect((await pool.query("select from mirror.proved")).rowCount).toBe(0);
+  const { rows: audit } = await pool.query("select action, target, note, affected from mirror.ops_actions");
+  expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "2" }]);
+  expect((audit[0] as { note: string }).note).toMatch(
+    /^before: https:\/\/api\.former\.example, proved from 20\d\d-.* to 20\d\d-/,
+  );
+  await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
+  await record(sourceAt(NEXT));
+  expect((await adopt()).stdout).toBe(`Source live already belongs to ${NEXT}.\n`);
+
+  const next = makeMemoryProvider();
+  for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
+  const second = startPoller(next);
+  // The claim, and whether the orders that it covers are stored.
+  const falseClaims: number[] = [];
+  const claims = async () => {
+    await second.runOnce();
+    const { safeThrough } = await readLive();
+    const found = await countOrders("REAL-%");
+    if (safeThrough !== null && safeThrough > secondsAgo(3_600) && found < 20) falseClaims.push(found);
+    return safeThrough !== null && safeThrough > secondsAgo(MARGIN_SECONDS + 60);
+  };
+  await expect.poll(claims, PATIENCE).toBe(true);
+  expect(falseClaims).toEqual([]);
+  const compared = async () => {
+    await second.runOnce();
+    const { rows } = await pool.query<{ state: string; extra: string; unreadable: string }>(
+      "select state, extra, unreadable from mirror.period_requests",
+    );
+    return rows;
+  };
+  // The young one stays until a read can tell.
+  await expect.poll(compared, PATIENCE).toEqual([{ state: "done", extra: "1", unreadable: "0" }]);
+  expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
+  const { rows: served } = await pool.query(
+    "select reference from mirror.orders where reference like 'SANDBOX-%' and gone_at is null",
+  );
+  expect(served).toEqual([{ reference: "SANDBOX-YOUNG" }]);
 });

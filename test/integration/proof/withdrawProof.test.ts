@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import type { Lease } from "../../../src/database/leases.sql.ts";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
@@ -9,12 +9,10 @@ import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
-const { database, pool, apply } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
 beforeEach(() => begin(0));
@@ -131,22 +129,4 @@ it("is not undone by a concurrent commit of a window", async () => {
   finder.release();
   expect((await late).safeThrough).toBe(0n);
   expect(await readProved()).toEqual([seconds(10, 20)]);
-});
-
-it("a read that shows a change which a proof beyond a gap had missed makes a breach", async () => {
-  onTestFinished(async () => void (await pool.query(emptying("orders history changes"))));
-  await commit(seconds(0, 10));
-  await commit(seconds(100, 200));
-  expect(await readSafe()).toBe(10n * SECOND);
-  const updatedAt = formatInstant(150n * SECOND);
-  await apply.applyReads({
-    sourceId: "live",
-    via: "refetch",
-    snapshots: [makeSnapshot({ reference: "R", updatedAt })],
-    time: readAt(300n * SECOND, 0),
-  });
-  expect(await readBreaches(pool, { sourceId: "live", after: 0n, limit: 9 })).toMatchObject([
-    { kind: "missed_change", reference: "R", foundBy: "refetch", safeThroughAfter: 10n * SECOND },
-  ]);
-  expect(await readProved()).toEqual([seconds(0, 10)]);
 });

@@ -5,7 +5,7 @@ import type { VirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SECOND_NANOS = 10n ** 9n;
-const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** What the database says of the source, at the virtual present. */
 async function look({ pool, sandbox }: VirtualWorld) {
@@ -20,41 +20,33 @@ async function look({ pool, sandbox }: VirtualWorld) {
   return { safe: BigInt(safe), off: off && Math.round(off / 60) * 60, ahead, refuted };
 }
 
-it.each([
-  ["a day ahead", 24 * HOUR_MS],
-  ["in the year 2100", 74 * 365 * 24 * HOUR_MS],
-  ["an hour behind", -HOUR_MS],
-])(
-  "a provider's clock that is %s for two minutes proves and freezes nothing",
-  async (_, errorMs) => {
-    const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 30 });
-    const { clock, sandbox } = world;
-    await world.steer("POST", "/seed", { orders: 200 });
-    world.startPoller("one");
-    await clock.runUntil(5 * MINUTE_MS);
-    const before = await look(world);
-    expect(before).toMatchObject({ off: null, ahead: 0, refuted: 0 });
-    expect(sandbox.now() - before.safe).toBeLessThan(480n * SECOND_NANOS);
+it("a provider's clock that is a day ahead for two minutes proves and freezes nothing", async () => {
+  const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 30 });
+  const { clock, sandbox } = world;
+  await world.steer("POST", "/seed", { orders: 200 });
+  world.startPoller("one");
+  await clock.runUntil(5 * MINUTE_MS);
+  const before = await look(world);
+  expect(before).toMatchObject({ off: null, ahead: 0, refuted: 0 });
+  expect(sandbox.now() - before.safe).toBeLessThan(480n * SECOND_NANOS);
 
-    world.skewDates(errorMs);
-    await clock.runUntil(5 * MINUTE_MS + 130_000);
-    const during = await look(world);
-    expect(during).toMatchObject({ off: errorMs / 1_000, ahead: 0, refuted: 0 });
-    expect(during.safe).toBeLessThanOrEqual(sandbox.now());
+  world.skewDates(DAY_MS);
+  await clock.runUntil(5 * MINUTE_MS + 130_000);
+  const during = await look(world);
+  expect(during).toMatchObject({ off: DAY_MS / 1_000, ahead: 0, refuted: 0 });
+  expect(during.safe).toBeLessThanOrEqual(sandbox.now());
 
-    world.skewDates(0);
-    await clock.runUntil(9 * MINUTE_MS);
-    const after = await look(world);
-    expect(after).toMatchObject({ off: null, ahead: 0 });
-    expect(after.safe).toBeGreaterThan(before.safe);
+  world.skewDates(0);
+  await clock.runUntil(9 * MINUTE_MS);
+  const after = await look(world);
+  expect(after).toMatchObject({ off: null, ahead: 0 });
+  expect(after.safe).toBeGreaterThan(before.safe);
 
-    await clock.runUntil(20 * MINUTE_MS);
-    expect(await world.falseClaims((await look(world)).safe)).toEqual([]);
-    expect(await look(world)).toMatchObject({ off: null, ahead: 0, refuted: 0 });
-    expect(sandbox.now() - (await look(world)).safe).toBeLessThan(480n * SECOND_NANOS);
-  },
-  300_000,
-);
+  await clock.runUntil(20 * MINUTE_MS);
+  expect(await world.falseClaims((await look(world)).safe)).toEqual([]);
+  expect(await look(world)).toMatchObject({ off: null, ahead: 0, refuted: 0 });
+  expect(sandbox.now() - (await look(world)).safe).toBeLessThan(480n * SECOND_NANOS);
+}, 300_000);
 
 it("a verification says what the provider shows, also where a stored horizon does not allow the repair", async () => {
   const world = await startVirtualWorld({ speed: 0 });

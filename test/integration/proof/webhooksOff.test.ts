@@ -12,7 +12,7 @@ const BEHIND_NANOS = 36n * 10n ** 9n;
 /** Nobody sees a change that another one follows within a poll. */
 const SEEN_SECONDS = 45;
 
-it("stays within 36 s of the provider while webhooks are off for an hour, and counts the lost events", async () => {
+it("stays within 36 s of the provider while webhooks are off for half an hour, and counts the lost events", async () => {
   const receiver = await receiveEvents();
   const { clock, pool, apply, sandbox, provider, differences, startPoller } = await startVirtualWorld({
     speed: 4,
@@ -34,18 +34,18 @@ it("stays within 36 s of the provider while webhooks are off for an hour, and co
     }
   }
 
-  await runUntil(30 * MINUTE_MS);
+  await runUntil(15 * MINUTE_MS);
   const before = await read();
   expect(judgeWebhooks(before)).toBe("working");
-  expect(before.announced).toBeGreaterThan(50);
+  expect(before.announced).toBeGreaterThan(20);
 
   sandbox.setFaults({ loseShare: 1 });
-  await runUntil(90 * MINUTE_MS, async () => {
+  await runUntil(45 * MINUTE_MS, async () => {
     expect(await differences(sandbox.now() - BEHIND_NANOS)).toEqual([]);
   });
   expect(judgeWebhooks(await read())).toBe("stopped");
   sandbox.setFaults({ loseShare: 0 });
-  await runUntil(105 * MINUTE_MS);
+  await runUntil(60 * MINUTE_MS);
 
   const lost = await pool.query<{ change: string }>(
     "select reference || ' ' || status as change from mirror.unannounced_changes where state = 'lost'",
@@ -62,7 +62,7 @@ it("stays within 36 s of the provider while webhooks are off for an hour, and co
   const seen = sent.rows.flatMap(({ change, seconds }) =>
     seconds === null || seconds > SEEN_SECONDS ? [change] : [],
   );
-  expect(seen.length).toBeGreaterThan(100);
+  expect(seen.length).toBeGreaterThan(50);
   expect(changes.filter((change) => !truth.includes(change))).toEqual([]);
   expect(seen.filter((change) => !changes.includes(change))).toEqual([]);
   const after = await read();
