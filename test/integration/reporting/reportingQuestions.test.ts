@@ -1,17 +1,16 @@
 import { afterAll, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { addSource } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
 import { readQuestions } from "../../support/mirror/reportingQueries.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
 
 /** A Wednesday, two in the afternoon in Amsterdam. */
 const NOW = "2026-06-17T12:00:00Z";
 const QUESTIONS = readQuestions(NOW);
 
-const { database } = await openTestDatabase();
+const { pool, tell, show } = await openLiveMirror();
 
 const minutesAfter = (instant: string, minutes: number) =>
   formatInstant(parseInstant(instant) + BigInt(minutes) * 60_000_000_000n);
@@ -79,59 +78,39 @@ function sketch({ reference, pickup, at, statuses }: Plan, status: string): Orde
   };
 }
 
-async function seeByEvent(order: OrderSketch): Promise<void> {
-  const eventId = `evt_${order.reference}_${order.status}`;
-  const body = makeEventBody({ id: eventId, order });
-  await apply.applyEvents(await putIntoInbox(database.pool, [{ eventId, body }]));
-}
-const seeByPoll = (order: OrderSketch, requestedAt: string) =>
-  apply.applyReads({
-    sourceId: "live",
-    via: "poll",
-    snapshots: [makeSnapshot(order)],
-    time: readAt(parseInstant(requestedAt)),
-  });
+const seeByPoll = (order: OrderSketch, minutes: number) =>
+  show(parseInstant(minutesAfter(order.updatedAt, minutes)), [order]);
 
-/** An order that a read showed first, and of which a false event said that it was cancelled. */
-async function correctOne(): Promise<void> {
-  const plan: Plan = {
-    reference: "C1",
-    pickup: "2026-06-15T10:00",
-    at: "Centre",
-    statuses: { created: -20 },
-  };
-  const order = sketch(plan, "created");
-  await seeByPoll(order, minutesAfter(order.updatedAt, 10));
-  await seeByEvent({ ...order, status: "cancelled", updatedAt: minutesAfter(order.updatedAt, 20) });
-  await seeByPoll(order, minutesAfter(order.updatedAt, 60));
-}
-
-await addSource(database.pool, "live");
-await addSource(database.pool, "test", "test");
-const apply = makeLiveApply(database.pool);
-await database.pool.query(
+await addSource(pool, "test", "test");
+await pool.query(
   `insert into mirror.branches (source_id, branch_id, name, raw)
      values ('live', 'Centre', 'Centre', '{}'), ('live', 'Harbour', 'Harbour', '{}')`,
 );
 for (const plan of PLANS) {
   for (const status of Object.keys(plan.statuses)) {
     const order = sketch(plan, status);
-    if (plan.byRead?.includes(status) === true) await seeByPoll(order, minutesAfter(order.updatedAt, 1));
-    else await seeByEvent(order);
+    await (plan.byRead?.includes(status) === true ? seeByPoll(order, 1) : tell(order));
   }
 }
-await correctOne();
-await database.pool.query(
+// A read showed it first, and a false event said that it was cancelled.
+const corrected = sketch(
+  { reference: "C1", pickup: "2026-06-15T10:00", at: "Centre", statuses: { created: -20 } },
+  "created",
+);
+await seeByPoll(corrected, 10);
+await tell({ ...corrected, status: "cancelled", updatedAt: minutesAfter(corrected.updatedAt, 20) });
+await seeByPoll(corrected, 60);
+await pool.query(
   `insert into mirror.poll_state (source_id, history_since, safe_through)
      values ('live', $1, $2)`,
   ["2026-01-01T00:00:00Z", "2026-06-16T23:00:00Z"].map((text) => String(parseInstant(text))),
 );
-const reader = await makeReader(database.pool, "live");
+const reader = await makeReader(pool, "live");
 afterAll(() => reader.drop());
 
 /** The answer as a reader gets it, as a table. */
 async function ask(sql: string): Promise<string> {
-  const client = await database.pool.connect();
+  const client = await pool.connect();
   try {
     await client.query(`begin; set local role ${reader.role}; set local timezone = 'Europe/Amsterdam'`);
     const { rows } = await client.query<{ answer: object[] }>(

@@ -3,7 +3,6 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
-import { readBlocks } from "../../support/mirror/reportingQueries.ts";
 
 const HISTORY_SINCE = "2026-11-01T00:00:00Z";
 
@@ -99,20 +98,4 @@ it("refuses orders that could not be read, unless the job may do without them", 
   expect(await run("reporting.require('live', '2026-11-21', allow_exceptions => true)")).toBe(
     "2026-11-22 00:00:00+00",
   );
-});
-
-it("is called as the documentation says", async () => {
-  const [job = ""] = readBlocks("sql job");
-  const client = await database.pool.connect();
-  try {
-    await client.query(`set role ${reader.role}`);
-    await expect(client.query(job)).rejects.toMatchObject({ code: NOT_COMPLETE });
-    await client.query("rollback");
-    await prove("2026-11-22T00:00:00Z");
-  } catch (error) {
-    client.release(true);
-    throw error;
-  }
-  await expect(client.query(job)).resolves.toBeDefined();
-  client.release(true);
 });
