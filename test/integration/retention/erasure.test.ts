@@ -2,9 +2,10 @@ import path from "node:path";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import fc from "fast-check";
+import type pg from "pg";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Via } from "../../../src/domain/order/observation.ts";
-import { instantFromMillis } from "../../../src/domain/order/instant.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
@@ -44,16 +45,17 @@ async function findAnywhere(pool: Pool, text: string): Promise<string[]> {
 const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 
 await addSource(pool, "live");
-beforeEach(async () => {
-  await pool.query(
+
+/** Everything that happens to orders and events is removed before each test. */
+const empty = () =>
+  pool.query(
     emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
       restartsIdentity: true,
     }),
   );
-});
-
-const SETTLE_SECONDS = 5;
-const apply = () => makeLiveApply(pool);
+beforeEach(empty);
+const { applyEvents, applyReads } = makeLiveApply(pool);
+const erase = (reference = "ORD-1") => eraseOrder(pool, { sourceId: "live", reference });
 
 /** The personal data of an order: in fields of the provider's contract, and in one that it may add later. */
 const secretOf = (reference: string) => `personal-${reference}-data`;
@@ -88,7 +90,6 @@ type Step =
 type Placed = Step & { readonly reference: string; readonly version: number; readonly status: string };
 
 async function take(step: Placed): Promise<void> {
-  const { applyEvents, applyReads } = apply();
   const order = sketch(step.reference, step.version, step.status);
   switch (step.do) {
     case "tell": {
@@ -108,7 +109,7 @@ async function take(step: Placed): Promise<void> {
             reference: step.reference,
           },
         ],
-        time: readAt(instantFromMillis(Date.parse(at(step.version + 100))), SETTLE_SECONDS),
+        time: readAt(parseInstant(at(step.version + 100)), 5),
       });
       return;
     case "unreadable": {
@@ -126,10 +127,6 @@ async function take(step: Placed): Promise<void> {
       const { seqs } = await replayQuarantined(pool, { filter, throughId, limit: 100 });
       await applyEvents(seqs);
       return;
-    }
-    default: {
-      const never: never = step;
-      return never;
     }
   }
 }
@@ -152,21 +149,39 @@ const steps = fc.array(
   { maxLength: 8 },
 );
 
+const FIRST = { do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" } as const;
+
+/** Works in a transaction that is committed once what was begun meanwhile waits for it. */
+async function beside(
+  work: (client: pg.PoolClient) => Promise<unknown>,
+  meanwhile: () => Promise<unknown>,
+): Promise<void> {
+  const client = await pool.connect();
+  await client.query("begin");
+  await work(client);
+  const waiting = meanwhile();
+  await vi.waitUntil(
+    async () =>
+      (await pool.query("select from pg_locks where not granted and relation = 'mirror.orders'::regclass"))
+        .rowCount === 1,
+    { timeout: 60_000 },
+  );
+  await client.query("commit");
+  client.release();
+  await waiting;
+}
+
 describe("an erased order", () => {
   it("leaves no personal data anywhere, before or after the erasure, and other orders keep theirs", async () => {
     await fc.assert(
       fc.asyncProperty(steps, steps, async (before, after) => {
-        await pool.query(
-          emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
-            restartsIdentity: true,
-          }),
-        );
+        await empty();
         const other: Placed = { do: "tell", apply: true, reference: "ORD-12", version: 9, status: "created" };
         for (const one of [other, ...before]) await take(one);
-        await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+        await erase();
         for (const one of after) await take(one);
         const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
-        await apply().applyEvents(rows.map(({ seq }) => Number(seq)));
+        await applyEvents(rows.map(({ seq }) => Number(seq)));
         expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
         expect(await findAnywhere(pool, secretOf("ORD-12"))).toEqual(
           expect.arrayContaining(["mirror.inbox", "mirror.orders"]),
@@ -183,9 +198,8 @@ describe("an erased order", () => {
   });
 
   it("keeps reference, status and times, and its key only grows", async () => {
-    const { applyEvents } = apply();
     await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
-    await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await erase();
     await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 2, "picked_up") })));
     await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
     const { rows } = await pool.query<{ status: string; revision: number; raw: Record<string, unknown> }>(
@@ -217,18 +231,11 @@ describe("an erased order", () => {
   });
 
   it("is not restored by a repeated event, and a repeated read writes nothing", async () => {
-    const { applyEvents } = apply();
     const body = makeEventBody({ id: "e", order: sketch("ORD-1", 1) });
     await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_same", body }]));
-    await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await erase();
     expect(await putIntoInbox(pool, [{ eventId: "evt_same", body }])).toEqual([]);
-    const read: Placed = {
-      do: "read",
-      via: "poll",
-      reference: "ORD-1",
-      version: 1,
-      status: "created",
-    };
+    const read: Placed = { ...FIRST, do: "read", via: "poll" };
     await take(read);
     const dump = async () =>
       (
@@ -242,25 +249,23 @@ describe("an erased order", () => {
   });
 
   it("stays erased when a batch is in progress", async () => {
-    const client = await pool.connect();
-    await client.query("begin");
-    const { applyReads } = makeLiveApply(asPool(client));
-    await applyReads({
-      sourceId: "live",
-      via: "poll",
-      snapshots: [makeSnapshot(sketch("ORD-1", 1))],
-      time: readAt(instantFromMillis(Date.parse(at(1))), SETTLE_SECONDS),
-    });
-    const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
-    await vi.waitFor(async () => {
-      const { rows } = await pool.query(
-        "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
-      );
-      expect(rows).toHaveLength(1);
-    }, 60_000);
-    await client.query("commit");
-    client.release();
-    await erasing;
+    const snapshots = [makeSnapshot(sketch("ORD-1", 1))];
+    const time = readAt(parseInstant(at(1)), 5);
+    await beside(
+      (client) =>
+        makeLiveApply(asPool(client)).applyReads({ sourceId: "live", via: "poll", snapshots, time }),
+      () => erase(),
+    );
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+
+  it("is redacted by a batch that waited for the erasure", async () => {
+    await beside(
+      (client) =>
+        client.query(`lock table mirror.orders in share row exclusive mode;
+          insert into mirror.erasures (source_id, reference) values ('live', 'ORD-1')`),
+      () => take(FIRST),
+    );
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 
@@ -268,11 +273,8 @@ describe("an erased order", () => {
     for (let round = 0; round < 20; round += 1) {
       const reference = `ORD-R${round}`;
       for (const version of [1, 2, 3])
-        await apply().applyEvents(await tell(makeEventBody({ id: "e", order: sketch(reference, version) })));
-      await Promise.all([
-        eraseOrder(pool, { sourceId: "live", reference }),
-        removeOlder(pool, [removeEvents], { keptDays: -1, limit: 2 }),
-      ]);
+        await applyEvents(await tell(makeEventBody({ id: "e", order: sketch(reference, version) })));
+      await Promise.all([erase(reference), removeOlder(pool, [removeEvents], { keptDays: -1, limit: 2 })]);
       expect(await findAnywhere(pool, secretOf(reference))).toEqual([]);
     }
     const { rows } = await pool.query(
@@ -286,7 +288,7 @@ describe("an erased order", () => {
       for (const version of [1, 2])
         await take({ do: "tell", apply: true, reference, version, status: `status ${version}` });
     expect(await removeOlder(pool, [removeHistory], { keptDays: -1 })).toMatchObject({ removed: 2 });
-    expect(await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" })).toMatchObject({ events: 2 });
+    expect(await erase()).toMatchObject({ events: 2 });
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
     expect(await pool.query("select seq from mirror.inbox where body <> '{\"erased\":true}'")).toMatchObject({
       rowCount: 2,
@@ -297,29 +299,11 @@ describe("an erased order", () => {
     const client = await pool.connect();
     await client.query("begin");
     await client.query("lock table mirror.orders in share update exclusive mode");
-    const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    const erasing = erase();
     await expect(erasing).rejects.toMatchObject({ name: "UnavailableError", retry: "later" });
     await client.query("rollback");
     client.release();
     expect((await pool.query("select 1 from mirror.erasures")).rows).toEqual([]);
-  });
-
-  it("is redacted by a batch that waited for the erasure", async () => {
-    const client = await pool.connect();
-    await client.query("begin");
-    await client.query("lock table mirror.orders in share row exclusive mode");
-    await client.query("insert into mirror.erasures (source_id, reference) values ('live', 'ORD-1')");
-    const applying = take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
-    await vi.waitFor(async () => {
-      const { rows } = await pool.query(
-        "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
-      );
-      expect(rows).toHaveLength(1);
-    }, 60_000);
-    await client.query("commit");
-    client.release();
-    await applying;
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 });
 
@@ -327,7 +311,7 @@ describe("the command", () => {
   const run = (...args: string[]) => runCommand(["erase", ...args], { databaseUrl: database.url });
 
   it("erases only with --yes, and previews by the merchant's order id", async () => {
-    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    await take(FIRST);
     const asked = await run("ORD-1");
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") as unknown });
     const look = await run(secretOf("ORD-1"), "--dry-run", "--json");
@@ -352,7 +336,7 @@ describe("the command", () => {
     const folder = path.join(dataDir, "refused-requests");
     await mkdir(folder);
     for (const name of ["1-a.json", "2-b"]) await writeFile(path.join(folder, name), secretOf("ORD-1"));
-    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    await take(FIRST);
     const erase = (...args: string[]) =>
       runCommand(["erase", "ORD-1", ...args], { databaseUrl: database.url, env: { DATA_DIR: dataDir } });
     await erase("--dry-run");
@@ -366,7 +350,7 @@ describe("the command", () => {
 
   it("names another source that has input about the order", async () => {
     await addSource(pool, "test");
-    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    await take(FIRST);
     await pool.query(
       "insert into mirror.quarantine (source_id, via, reference, reason) values ('test', 'webhook', 'ORD-1', 'wrong_mode')",
     );
