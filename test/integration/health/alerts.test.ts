@@ -41,6 +41,9 @@ beforeEach(async () => {
 
 const well = makeFacts();
 const quarantined = (count: number) => makeFacts({ quarantined: count, oldestQuarantinedAt: ago(60) });
+const queueWith = (problems: readonly { problem: string; fix: string }[]) =>
+  makeFacts({}, { queues: [{ name: "apply", problems, newestDeadAt: null }] });
+const redisIsAway = queueWith([{ problem: "Redis does not answer.", fix: "Start it." }]);
 /** Creates a new alerter each time, as after a restart. */
 const run = (facts: Facts, firstSeen?: FirstSeen) =>
   makeAlerter({
@@ -68,15 +71,8 @@ it("sends one signed alert with a fix when a condition begins, and one when it i
   expect(await stored()).toBe(0);
 });
 
-it("reports when the condition began, not when it was checked", async () => {
-  await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
-  expect(received[0]?.data).toMatchObject({ since: new Date((LOOKED_AT - 500) * 1_000).toISOString() });
-});
-
 it("neither starts nor ends an alert whose facts are unknown", async () => {
-  const problems = [{ problem: "Redis does not answer.", fix: "Start it." }];
-  const queues = [{ name: "apply", problems, newestDeadAt: null }];
-  await run(makeFacts({}, { queues }));
+  await run(redisIsAway);
   expect(received[0]?.data).toMatchObject({ subject: "apply", source: null, fix: "Start it." });
   // As when a poller, which has no queue, runs the check.
   await run(makeFacts({}, { queues: null }));
@@ -89,19 +85,17 @@ it("neither starts nor ends an alert whose facts are unknown", async () => {
 });
 
 it("continues an alert when another process takes its turn, which has seen the cause only now", async () => {
-  const away = (problems: readonly { problem: string; fix: string }[]) =>
-    makeFacts({}, { queues: [{ name: "apply", problems, newestDeadAt: null }] });
-  const redisIsAway = away([{ problem: "Redis does not answer.", fix: "Start it." }]);
   await run(redisIsAway);
   const firstSeen: FirstSeen = new Map();
   await run(redisIsAway, firstSeen);
   expect(sent()).toEqual(["alert.firing OrderMirrorQueueAway apply"]);
-  await run(away([]), firstSeen);
+  await run(queueWith([]), firstSeen);
   expect(sent().slice(1)).toEqual(["alert.resolved OrderMirrorQueueAway apply"]);
 });
 
-it("ends an alert when what has a known start has started again", async () => {
+it("reports when the condition began, and ends the alert when that has started again", async () => {
   await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
+  expect(received[0]?.data).toMatchObject({ since: new Date((LOOKED_AT - 500) * 1_000).toISOString() });
   await run(makeFacts({ pending: 1, oldestPendingAt: ago(5) }), new Map());
   expect(sent()).toEqual([
     "alert.firing OrderMirrorEventsWait live",

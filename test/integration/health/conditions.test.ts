@@ -1,7 +1,6 @@
 import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
@@ -154,36 +153,6 @@ it("does not take what one poll found between two events for the end of all even
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
   await run(calls("wrong_signature", 5));
   expect(await surfaces.look()).toEqual(everywhere());
-});
-
-it("reports that events have stopped although a stranger's calls are refused for their time", async () => {
-  const body = makeEventBody({
-    id: "evt_1",
-    order: { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) },
-  });
-  for (let n = 0; n < 3; n += 1) {
-    const call = { id: `evt_${n}`, body, signedAt: Math.floor(Date.now() / 1_000) - 3_600 };
-    expect(await sendEvent(`${surfaces.url}/webhooks/live`, call, OTHER_SECRET)).toBe(401);
-  }
-  await expect.poll(() => counted("wrong_time"), WAIT).toEqual([{ calls: 3 }]);
-  // The state two minutes later, in which the provider has sent nothing.
-  await run(
-    `update mirror.calls set minute = minute - interval '3 minutes';
-    ` +
-      announced(900) +
-      lost(3, "1 minute"),
-  );
-  const both = ["critical OrderMirrorEventsStopped", "critical OrderMirrorWebhooksRefused"];
-  for (const said of Object.values(await surfaces.look())) expect(said.toSorted()).toEqual(both);
-});
-
-it("reports to commands at once that Redis is away; pages notice it, and alerts wait a minute", async () => {
-  const away = await openSurfaces({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
-  onTestFinished(() => away.close());
-  const condition = "warning OrderMirrorQueueAway";
-  expect(await away.look()).toEqual({ ...everywhere(), status: [condition], doctor: [condition] });
-  expect(await away.readPage()).toContain("alerts at 1 min");
-  expect(await away.tell()).toEqual([]);
 });
 
 it("reports everywhere the transaction that readers of the feed wait for", async () => {

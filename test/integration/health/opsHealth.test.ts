@@ -105,16 +105,6 @@ describe("readiness", () => {
     expect((await get("/readyz")).status).toBe(200);
   });
 
-  it("is 503 when the database is read-only", async () => {
-    const reading = new URL(database.url);
-    reading.searchParams.set("options", "-c default_transaction_read_only=on");
-    const get = await start({ pool: openPool(reading.href) });
-    expect(await get("/readyz?verbose")).toMatchObject({
-      status: 503,
-      body: { checks: [check("accepting", true), check("postgres", false), check("migrations", true)] },
-    });
-  });
-
   it("is 503 when this role may not insert into the inbox", async () => {
     await database.pool.query("drop role if exists health_reader");
     await database.pool.query(
