@@ -69,7 +69,7 @@ it("a new order field needs changes in the four files that the guide names, and 
   expect(decisions.map(({ verdict }) => verdict)).toEqual(["duplicate", "applied", "applied"]);
 
   const columns = ["reference", "zone_code"].map((name) => Object.keys(EXPORT_COLUMNS).indexOf(name));
-  const exported: unknown[] = [];
+  const exported: string[] = [];
   for await (const batch of readOrderRows(pool, { sourceId: "live" }))
     exported.push(...batch.map((row) => columns.map((column) => row[column]).join(" ")));
   expect(exported.toSorted()).toEqual(["R1 OLD", "R2 MOVED", "R3 NEW"]);

@@ -23,17 +23,22 @@ interface ReadOptions {
 /** How a mirror learns of orders. */
 export function makeObserver(pool: Pool, apply: Apply) {
   let events = 0;
-  return {
-    /** Applies an event about the order, under an id of its own unless one is given. */
-    async tell(order: OrderSketch, { sourceId = "live", eventId = `evt_${(events += 1)}` } = {}) {
-      const body = makeEventBody({ id: eventId, order });
-      return apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
-    },
-    /** Applies a read that was requested at an instant and shows these orders. */
-    show(requestedAt: Instant, orders: readonly OrderSketch[], options: ReadOptions = {}) {
-      const { sourceId = "live", via = "poll", marginSeconds = 300 } = options;
-      const snapshots = orders.map(makeSnapshot);
-      return apply.applyReads({ sourceId, via, snapshots, time: readAt(requestedAt, marginSeconds) });
-    },
+  /** Applies an event about the order, under an id of its own unless one is given. */
+  const tell = async (
+    order: OrderSketch,
+    { sourceId = "live", eventId = `evt_${(events += 1)}` }: { sourceId?: string; eventId?: string } = {},
+  ) => {
+    const body = makeEventBody({ id: eventId, order });
+    return apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
   };
+  /** Applies a read that was requested at an instant and shows these orders. */
+  const show = (
+    requestedAt: Instant,
+    orders: readonly OrderSketch[],
+    { sourceId = "live", via = "poll", marginSeconds = 300 }: ReadOptions = {},
+  ) => {
+    const snapshots = orders.map(makeSnapshot);
+    return apply.applyReads({ sourceId, via, snapshots, time: readAt(requestedAt, marginSeconds) });
+  };
+  return { tell, show };
 }
