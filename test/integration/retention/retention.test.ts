@@ -154,7 +154,7 @@ describe("retention removes old rows", () => {
         (error: unknown) => (error as { status?: number }).status,
       );
     expect(await Promise.all(readers.map(read))).toEqual([410, 410, 410, "read"]);
-    // What was removed is of another source, or a reader starts anew.
+    // What was removed is of another source, or a reader starts at the end.
     expect(await readFeed(pool, { sourceId: "test", after: quiet, limit: 10 })).toMatchObject({
       entries: [],
     });
