@@ -29,13 +29,11 @@ export interface LoginDeps {
 }
 
 /**
- * Admits people named by the sign-on proxy, people with a session, and programs with HTTP Basic as `operator` or
- * `viewer`. A role without a password does not exist. If nothing is configured, nobody is admitted (403), except that
- * with `localTrust` programs on this machine are the operator. Otherwise browsers are redirected to the login; programs
- * get 401, and 429 after too many wrong passwords.
+ * Admits people named by the sign-on proxy and people who have logged in with a role's password; a role without a
+ * password does not exist. If nothing is configured, nobody is admitted (403), except that with `localTrust` programs on
+ * this machine are the operator. Otherwise browsers are redirected to the login, and programs get 401.
  *
- * Basic stays because `curl --user` is convenient in an emergency. Browsers are never asked for it: they cannot log out
- * of it, and they would attach it to requests that other sites trigger.
+ * There is no HTTP Basic: browsers cannot log out of it, and they attach it to requests that other sites trigger.
  */
 export function makeLogin(deps: LoginDeps): Router {
   const { pool, passwords, signOn, localTrust } = deps;
@@ -43,20 +41,22 @@ export function makeLogin(deps: LoginDeps): Router {
   const hasPasswords = passwords.operator !== null || passwords.viewer !== null;
   if (!hasPasswords && signOn === null)
     return router.use((request, response, next) => {
-      if (localTrust && isLocalRequest(request)) return enter(response, anybody("operator"), next);
+      if (localTrust && isLocalRequest(request))
+        return enter(response, { role: "operator", person: null }, next);
       const who = localTrust ? "Only from this machine" : "Nobody can log in";
       return refuse(response, 403, `${who}, because neither OPS_PASSWORD nor single sign-on is set.`);
     });
 
   const sessions = makeSessions(pool, passwords);
-  const tryPassword = makePasswordTrial(deps);
-  router.use(makeLoginRoutes({ sessions, tryPassword, hasPasswords }));
-  const letInByOwn = makeOwnEntrance({ sessions, tryPassword });
-  return router.use(signOn === null ? letInByOwn : makeProxyEntrance({ ...deps, signOn }, letInByOwn));
+  if (hasPasswords) router.use(makeLoginRoutes(sessions, deps));
+  const letInBySession: RequestHandler = async (request, response, next) => {
+    const viewer = await sessions.find(request);
+    return viewer === undefined ? askToLogIn(request, response, hasPasswords) : enter(response, viewer, next);
+  };
+  return router.use(
+    signOn === null ? letInBySession : makeProxyEntrance({ ...deps, signOn }, letInBySession),
+  );
 }
-
-/** Everybody who knows a role's password. */
-const anybody = (role: Role): Viewer => ({ role, person: null });
 
 /** Refuses (403) what another site's page made a browser send. */
 const refuseOtherSites: RequestHandler = (request, response, next) => {
@@ -76,81 +76,41 @@ export const guardWrites: RequestHandler = (request, response, next) => {
   return refuseOtherSites(request, response, next);
 };
 
-const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
-const BLOCKED = "Too many wrong passwords. Try again in a minute.";
-
-/** Admits anybody with a session or a correct password. */
-function makeOwnEntrance({ sessions, tryPassword }: Omit<RouteDeps, "hasPasswords">): RequestHandler {
-  return async (request, response, next) => {
-    const basic = readCredentials(request);
-    if (basic === undefined) {
-      const viewer = await sessions.find(request);
-      return viewer === undefined ? askToLogIn(request, response) : enter(response, viewer, next);
-    }
-    const { role, waitSeconds } = tryPassword(request, basic.password, basic.user);
-    if (role !== undefined) return enter(response, anybody(role), next);
-    if (waitSeconds === 0) return askToLogIn(request, response);
-    return refuse(response.set("Retry-After", String(waitSeconds)), 429, BLOCKED);
-  };
-}
-
-/**
- * The role of the password, of the user's role if one is named; none if it is wrong, or while the address must wait
- * after too many wrong ones.
- */
-type TryPassword = (
-  request: Request,
-  password: string,
-  user?: string,
-) => { readonly role?: Role | undefined; readonly waitSeconds: number };
-
-/** It compares all passwords, with a placeholder for absent ones, so that the time does not reveal which roles exist. */
-function makePasswordTrial({ passwords, clock, logger }: LoginDeps): TryPassword {
+/** Finds the role of a password; none if it is wrong. All passwords are compared, with a placeholder for absent ones, so
+ * that the time does not reveal which roles exist. */
+function makePasswordCheck(passwords: PasswordByRole): (password: string) => Role | undefined {
   const digests = (["operator", "viewer"] as const).map((role) => {
     return { role, exists: passwords[role] !== null, digest: digestSecret(passwords[role] ?? "") };
   });
+  return (password) =>
+    digests.filter(({ digest }) => matchesDigest(password, digest)).find(({ exists }) => exists)?.role;
+}
+
+/** The login form, its target, and the logout. After a wrong password, or too many of them, it shows the form again. */
+function makeLoginRoutes(sessions: Sessions, { passwords, clock, logger }: LoginDeps): Router {
+  const findRole = makePasswordCheck(passwords);
   const throttle = makeFailureThrottle(clock);
-  return (request, password, user) => {
-    const address = request.socket.remoteAddress ?? "";
-    const waitSeconds = throttle.waitSeconds(address);
-    if (waitSeconds > 0) return { waitSeconds };
-    const matching = digests.filter(({ digest }) => matchesDigest(password, digest));
-    const found = matching.find(({ role, exists }) => exists && (user === undefined || user === role));
-    if (found === undefined) {
-      throttle.recordFailure(address);
-      logger.warn({ outcome: "wrong_password", remote_ip: address }, "ops login refused");
-    } else throttle.recordSuccess(address);
-    return { role: found?.role, waitSeconds };
-  };
-}
-
-interface RouteDeps {
-  readonly sessions: Sessions;
-  readonly tryPassword: TryPassword;
-  readonly hasPasswords: boolean;
-}
-
-/** The login form, its target, and the logout. A wrong password shows the form again, with status 401. */
-function makeLoginRoutes({ sessions, tryPassword, hasPasswords }: RouteDeps): Router {
   const router = Router();
   router.get("/login", (request, response) => {
-    showLogin(response, 200, { next: readTarget(readField(request.query["next"])), hasPasswords });
+    showLogin(response, readTarget(readField(request.query["next"])));
   });
   router.post("/login", refuseOtherSites, parseForm, async (request, response) => {
     const next = readTarget(readFormField(request, "next"));
-    const { role, waitSeconds } = tryPassword(request, readFormField(request, "password"));
-    if (role !== undefined) {
-      await sessions.begin(request, response, role);
-      response.redirect(303, next);
-      return;
+    const address = request.socket.remoteAddress ?? "";
+    const waitSeconds = throttle.waitSeconds(address);
+    if (waitSeconds > 0) {
+      response.status(429).set("Retry-After", String(waitSeconds));
+      return showLogin(response, next, "Too many wrong passwords. Try again in a minute.");
     }
-    const blocked = waitSeconds > 0;
-    if (blocked) response.set("Retry-After", String(waitSeconds));
-    showLogin(response, blocked ? 429 : 401, {
-      next,
-      trouble: blocked ? BLOCKED : "Wrong password.",
-      hasPasswords,
-    });
+    const role = findRole(readFormField(request, "password"));
+    if (role === undefined) {
+      throttle.recordFailure(address);
+      logger.warn({ outcome: "wrong_password", remote_ip: address }, "ops login refused");
+      return showLogin(response.status(401), next, "Wrong password.");
+    }
+    throttle.recordSuccess(address);
+    await sessions.begin(request, response, role);
+    response.redirect(303, next);
   });
   router.post("/logout", refuseOtherSites, async (request, response) => {
     await sessions.end(request, response);
@@ -159,40 +119,24 @@ function makeLoginRoutes({ sessions, tryPassword, hasPasswords }: RouteDeps): Ro
   return router;
 }
 
-/**
- * A person's browser is redirected to the form; a page's script gets a bare 401, because a challenge would open a
- * dialog.
- */
-function askToLogIn(request: Request, response: Response): void {
-  if ((request.headers.accept ?? "").includes("text/html")) {
-    const isPage = request.method === "GET" || request.method === "HEAD";
-    const target = isPage ? `?next=${encodeURIComponent(request.originalUrl)}` : "";
-    response.redirect(303, `/ops/login${target}`);
-    return;
-  }
-  if (request.headers["sec-fetch-mode"] === undefined) {
-    response.set("WWW-Authenticate", 'Basic realm="order-mirror", charset="UTF-8"');
-  }
-  refuse(response, 401, "Log in as operator or viewer.");
+/** A person's browser is redirected to the form; a program, or a page's script, gets a 401. */
+function askToLogIn(request: Request, response: Response, hasPasswords: boolean): void {
+  if (!hasPasswords)
+    return refuse(response, 401, "Use the address of the sign-on proxy; this address has no login.");
+  if (!(request.headers.accept ?? "").includes("text/html"))
+    return refuse(response, 401, "Log in as operator or viewer.");
+  const isPage = request.method === "GET" || request.method === "HEAD";
+  const target = isPage ? `?next=${encodeURIComponent(request.originalUrl)}` : "";
+  response.redirect(303, `/ops/login${target}`);
 }
 
 /** The target after the login: always an address of the ops pages, never of another host. */
 const readTarget = (given: string) => (/^\/ops(?:[/?]|$)/.test(given) ? given : "/ops");
 
-/** The user and the password of HTTP Basic. */
-function readCredentials({ headers }: IncomingMessage): { user: string; password: string } | undefined {
-  const encoded = BASIC.exec(headers.authorization ?? "")?.[1];
-  const text = Buffer.from(encoded ?? "", "base64").toString();
-  const [, user, password] = /^([^:]*):([^]*)$/.exec(text) ?? [];
-  return user === undefined || password === undefined ? undefined : { user, password };
-}
-
-function showLogin(
-  response: Response,
-  status: number,
-  { next, trouble, hasPasswords }: { next: string; trouble?: string; hasPasswords: boolean },
-): void {
-  const form = html`<form class="stack" method="post" action="/ops/login">
+function showLogin(response: Response, next: string, trouble?: string): void {
+  const body = html`<h1>Log in</h1>
+    ${trouble !== undefined && html`<p class="alert" role="alert">${trouble}</p>`}
+    <form class="stack" method="post" action="/ops/login">
       <input type="hidden" name="next" value="${next}" />
       <label
         >Password
@@ -210,10 +154,7 @@ function showLogin(
       With the operator's password (OPS_PASSWORD) you can make changes; with the viewer's
       (OPS_VIEWER_PASSWORD) you can only look.
     </p>`;
-  const body = html`<h1>Log in</h1>
-    ${trouble !== undefined && html`<p class="alert" role="alert">${trouble}</p>`}
-    ${hasPasswords ? form : html`<p>Use the address of the sign-on proxy; this address has no login.</p>`}`;
-  sendPage(response.status(status), { title: "Log in", body });
+  sendPage(response, { title: "Log in", body });
 }
 
 /** One shift: people on call log in once. */

@@ -270,6 +270,7 @@ export function refuse(response: Response, status: number, sentence: string): vo
 }
 
 const TITLES: Readonly<Record<number, string>> = {
+  401: "Log in",
   403: "Not allowed",
   404: "Not found",
   409: "Nothing to do",

@@ -18,6 +18,7 @@ import {
 } from "../../support/programs/program.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
+import { logIn } from "../../support/http/logIn.ts";
 
 let database: TestDatabase;
 let folder: string;
@@ -101,13 +102,10 @@ describe("a first start without passwords and tokens", () => {
       expect(secret.length).toBeGreaterThanOrEqual(32);
       expect(web.output()).not.toContain(secret);
     }
-    const basic = (user: string, password = "") => ({
-      Authorization: `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`,
-    });
     expect(await statusOf(`${url}/v1/orders`, bearer(kept.apiTokens.live))).toBe(200);
     expect(await statusOf(`${url}/metrics`, bearer(kept["metricsToken"]!))).toBe(200);
-    expect(await statusOf(`${url}/ops`, basic("operator", kept["opsPassword"]))).toBe(200);
-    expect(await statusOf(`${url}/ops`, basic("viewer", kept["opsViewerPassword"]))).toBe(200);
+    for (const password of [kept["opsPassword"]!, kept["opsViewerPassword"]!])
+      expect(await statusOf(`${url}/ops`, await logIn(url, password))).toBe(200);
     expect(web.output()).toContain(file);
 
     await web.stop();

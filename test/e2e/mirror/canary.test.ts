@@ -9,6 +9,7 @@ import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
 import { json, refusal, startScriptedProvider, text } from "../../support/providers/scriptedProvider.ts";
 import type { Step } from "../../support/providers/scriptedProvider.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { logIn } from "../../support/http/logIn.ts";
 
 /** Data that only a reader of the order may see; each is a word that occurs nowhere else. */
 const PERSON = {
@@ -39,9 +40,6 @@ const FORBIDDEN = [
   ...Object.values(SECRETS).flatMap((value) => value.split(",")),
 ];
 const AUTHORIZED = { authorization: `Bearer ${SECRETS.API_TOKENS}` };
-const OPERATOR = {
-  authorization: `Basic ${Buffer.from(`operator:${SECRETS.OPS_PASSWORD}`).toString("base64")}`,
-};
 
 const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(Date.now() - seconds * 1_000));
 const personal = { customer: PERSON, note: NOTE };
@@ -119,7 +117,7 @@ async function readPages(url: string): Promise<string> {
   const texts: string[] = [];
   for (const [pages, headers] of [
     [publicPages, { accept: "text/html" }],
-    [opsPages, OPERATOR],
+    [opsPages, await logIn(url, SECRETS.OPS_PASSWORD)],
   ] as const) {
     for (const page of pages) {
       const answer = await fetch(url + page, { headers, redirect: "manual" });

@@ -16,6 +16,7 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { logIn } from "../../support/http/logIn.ts";
 
 const PASSWORD = "a password of the tests";
 const DATABASE = "mirror_of_roles";
@@ -248,7 +249,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   const proof = () => query("owner", "select from mirror.poll_state where safe_through is not null");
   await expect.poll(proof, { timeout: 60_000 }).toHaveLength(1);
 
-  const authorization = `Basic ${Buffer.from("operator:an ops password").toString("base64")}`;
+  const headers = await logIn(url, "an ops password");
   for (const page of [
     "/ops",
     "/ops/orders?q=do-",
@@ -263,12 +264,12 @@ it("web, worker and poller do their work with the rights of their own roles", as
     "/ops/outgoing",
     "/readyz",
   ]) {
-    const answer = await fetch(url + page, { headers: { authorization } });
+    const answer = await fetch(url + page, { headers });
     expect([page, answer.status]).toEqual([page, 200]);
   }
   const refetch = await fetch(`${url}/ops/orders/live/${byPoll}/refetch`, {
     method: "POST",
-    headers: { authorization },
+    headers,
     redirect: "manual",
   });
   expect(refetch.status).toBe(303);
@@ -281,7 +282,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     const id = String((await quarantined())[0]?.["id"]);
     const answer = await fetch(`${url}/ops/quarantine/${action}`, {
       method: "POST",
-      headers: { authorization },
+      headers,
       body: new URLSearchParams({ id, through: id, because: "made up" }),
       redirect: "manual",
     });
@@ -290,13 +291,14 @@ it("web, worker and poller do their work with the rights of their own roles", as
   await query("owner", "update mirror.sources set paused_at = clock_timestamp()");
   const resume = await fetch(`${url}/ops/resume`, {
     method: "POST",
-    headers: { authorization },
+    headers,
     body: new URLSearchParams({ source: "live" }),
     redirect: "manual",
   });
   expect(resume.status).toBe(303);
   const audit = () => query("owner", "select action, affected from mirror.ops_actions order by action_id");
   expect(await audit()).toMatchObject([
+    { action: "log_in" },
     { action: "refetch", affected: "1" },
     { action: "retry", affected: "1" },
     { action: "dismiss", affected: "1" },
@@ -310,7 +312,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   for (const path of ["outgoing-pause", "outgoing-resume"]) {
     const answer = await fetch(`${url}/ops/${path}`, {
       method: "POST",
-      headers: { authorization },
+      headers,
       body: new URLSearchParams({ endpoint: "erp" }),
       redirect: "manual",
     });

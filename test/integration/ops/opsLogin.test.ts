@@ -1,32 +1,47 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { setAnswerHeaders } from "../../../src/roles/serve.ts";
+import type { SignOn } from "../../../src/runtime/config/config.ts";
 import { ask } from "../../support/http/ask.ts";
+import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { addSource } from "../../support/mirror/orders.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
-const { database, deps } = await openOpsPages();
+const { pool, board, deps } = await openOpsPages();
+await addSource(pool, "live");
 const servers: TestServer[] = [];
-
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.close();
-  await database.pool.query(emptying("ops_sessions ops_actions"));
-});
-
-const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTrust: true };
-const HTML = { Accept: "text/html,application/xhtml+xml" };
-const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
-
 const lines: Record<string, unknown>[] = [];
 const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>));
 
-async function start(
-  logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
-) {
-  const config = { localTrust: false, ...logins };
-  const server = await serve(makeOpsRouter({ ...deps, config, logger }));
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+  await pool.query(emptying("ops_sessions ops_actions refetches"));
+  lines.length = 0;
+});
+
+const OPERATOR = "pass:wörd&=";
+const VIEWER = "look";
+const LOGINS = { opsPassword: OPERATOR, opsViewerPassword: VIEWER, localTrust: true };
+const NONE = { opsPassword: null, opsViewerPassword: null };
+const HTML = { Accept: "text/html,application/xhtml+xml" };
+const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
+
+interface Logins {
+  readonly opsPassword?: string | null;
+  readonly opsViewerPassword?: string | null;
+  readonly localTrust?: boolean;
+  readonly signOn?: SignOn;
+}
+
+async function start(logins: Logins = {}) {
+  const server = await serve(
+    setAnswerHeaders,
+    makeOpsRouter({ ...deps, config: { ...LOGINS, ...logins }, logger }),
+  );
   servers.push(server);
   return server.url;
 }
@@ -44,33 +59,59 @@ function postLogin(
 }
 
 /** The cookies that a browser would send back. */
-function cookieOf({ headers }: { headers: { "set-cookie"?: string[] | undefined } }): string {
-  return (headers["set-cookie"] ?? []).map((line) => line.split(";")[0]).join("; ");
-}
+const cookieOf = ({ headers }: { headers: { "set-cookie"?: string[] | undefined } }) =>
+  (headers["set-cookie"] ?? []).map((line) => line.split(";")[0]).join("; ");
 
-async function logIn(url: string, password = LOGINS.opsPassword) {
+async function logIn(url: string, password = OPERATOR) {
   const answer = await postLogin(url, { password });
   expect(answer.status).toBe(303);
   return { Cookie: cookieOf(answer) };
 }
 
-const look = async (url: string, headers: Record<string, string>) =>
+const look = async (url: string, headers: Record<string, string> = {}) =>
   (await ask(`${url}/ops`, { headers })).status;
-
+const query = async (sql: string) => (await pool.query<Record<string, unknown>>(sql)).rows;
 const countSessions = async () =>
-  Number((await database.pool.query("select count(*) from mirror.ops_sessions")).rows[0].count);
+  Number((await query("select count(*) from mirror.ops_sessions"))[0]!["count"]);
+const readActions = () =>
+  query("select role, person, action, source_id from mirror.ops_actions order by action_id");
+
+describe("without a session", () => {
+  it("every page redirects a browser to the login, and answers a program 401 without a dialog", async () => {
+    const url = await start();
+    for (const path of ["/ops", "/ops/queues", "/ops/actions", "/ops/nothing", "/ops/search?q=a%26b"]) {
+      const page = await ask(url + path, { headers: HTML });
+      expect([path, page.status]).toEqual([path, 303]);
+      expect(page.headers.location).toBe(`/ops/login?next=${encodeURIComponent(path)}`);
+      const answer = await ask(url + path, { headers: { Authorization: `Basic ${btoa("viewer:look")}` } });
+      expect([path, answer.status, answer.headers["www-authenticate"]]).toEqual([path, 401, undefined]);
+    }
+  });
+
+  it("without any password, nobody comes in, except this machine when it is trusted", async () => {
+    expect(await look(await start({ ...NONE, localTrust: false }))).toBe(403);
+    const url = await start(NONE);
+    expect(await look(url)).toBe(200);
+    expect(await look(url, { "X-Forwarded-For": "127.0.0.1" })).toBe(403);
+    expect((await ask(`${url}/ops/queues`, { headers: { Host: "evil.example" } })).status).toBe(403);
+  });
+
+  it.each([
+    ["opsPassword", VIEWER],
+    ["opsViewerPassword", OPERATOR],
+  ])("a role without %s does not exist, not even for an empty password", async (role, other) => {
+    const url = await start({ [role]: null });
+    expect((await postLogin(url, { password: "" })).status).toBe(401);
+    expect((await postLogin(url, { password: other })).status).toBe(303);
+  });
+});
 
 describe("the login form", () => {
-  it("redirects a browser to the form, and after the password to the requested page", async () => {
+  it("leads to the requested page", async () => {
     const url = await start();
-    const page = await ask(`${url}/ops/search?q=a%26b`, { headers: HTML });
-    expect(page.status).toBe(303);
-    expect(page.headers.location).toBe("/ops/login?next=%2Fops%2Fsearch%3Fq%3Da%2526b");
-    expect(page.headers["www-authenticate"]).toBeUndefined();
-    const form = await ask(url + String(page.headers.location), { headers: HTML });
-    expect(form.status).toBe(200);
-    expect(form.body).toContain('value="/ops/search?q=a%26b"');
-    const answer = await postLogin(url, { password: LOGINS.opsPassword, next: "/ops/search?q=a%26b" });
+    const form = await ask(`${url}/ops/login?next=%2Fops%2Fsearch%3Fq%3Da%2526b`, { headers: HTML });
+    expect([form.status, form.body.includes('value="/ops/search?q=a%26b"')]).toEqual([200, true]);
+    const answer = await postLogin(url, { password: OPERATOR, next: "/ops/search?q=a%26b" });
     expect([answer.status, answer.headers.location]).toEqual([303, "/ops/search?q=a%26b"]);
     expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
   });
@@ -80,10 +121,10 @@ describe("the login form", () => {
     const elsewhere =
       "https://evil.example/ //evil.example/ops /\\evil.example /opsevil.example ops /v1/orders";
     for (const next of [...elsewhere.split(" "), "", "\n/ops", "javascript:alert(1)"]) {
-      const { headers } = await postLogin(url, { password: "look", next });
+      const { headers } = await postLogin(url, { password: VIEWER, next });
       expect([next, headers.location]).toEqual([next, "/ops"]);
     }
-    const split = await postLogin(url, { password: "look", next: "/ops\r\nSet-Cookie: a=b" });
+    const split = await postLogin(url, { password: VIEWER, next: "/ops\r\nSet-Cookie: a=b" });
     expect(split.headers.location).toMatch(/^\/ops(?:%0D|$)/);
     expect(split.headers["set-cookie"]?.some((cookie) => cookie.startsWith("a=b"))).toBe(false);
   });
@@ -91,101 +132,98 @@ describe("the login form", () => {
   it("determines the role, operator or viewer, by the password", async () => {
     const url = await start();
     for (const [password, role] of [
-      [LOGINS.opsPassword, "operator"],
-      ["look", "viewer"],
+      [OPERATOR, "operator"],
+      [VIEWER, "viewer"],
     ] as const) {
       const { body } = await ask(`${url}/ops`, { headers: { ...HTML, ...(await logIn(url, password)) } });
       expect(body).toContain(`<p class="who">${role}`);
       expect(body).toContain("Log out");
     }
-    const { rows } = await database.pool.query(
-      "select role, action from mirror.ops_actions order by action_id",
-    );
-    expect(rows).toEqual([
+    expect(await readActions()).toMatchObject([
       { role: "operator", action: "log_in" },
       { role: "viewer", action: "log_in" },
     ]);
   });
 
-  it("shows the form again after a wrong password, without that password", async () => {
+  it("comes again after a wrong password; the log says from where, and neither says which", async () => {
     const url = await start();
     const answer = await postLogin(url, { password: "<guess>", next: "/ops/queues" });
     expect(answer.status).toBe(401);
-    expect(answer.body).toContain('role="alert"');
-    expect(answer.body).toContain('value="/ops/queues"');
-    expect(answer.body).not.toContain("guess");
+    expect(answer.body).toMatch(/role="alert"[^]*value="\/ops\/queues"/);
     expect(answer.headers["set-cookie"]).toBeUndefined();
-    expect((await postLogin(url, {})).status).toBe(401);
-  });
-
-  it("logs where a wrong password came from, but not the password", async () => {
-    const url = await start();
-    lines.length = 0;
-    await postLogin(url, { password: "<guess>" });
     expect(lines).toEqual([expect.objectContaining({ outcome: "wrong_password", remote_ip: "127.0.0.1" })]);
-    expect(JSON.stringify(lines)).not.toContain("guess");
+    expect(JSON.stringify(lines) + answer.body).not.toContain("guess");
+    expect((await postLogin(url, {})).status).toBe(401);
+    expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
   });
 
-  it("does not count a page's own requests as use of the session", async () => {
-    const url = await start();
-    const cookie = await logIn(url);
-    const seenAt = async () =>
-      (await database.pool.query("select max(last_seen_at) as at from mirror.ops_sessions")).rows[0].at;
-    await database.pool.query(
-      "update mirror.ops_sessions set last_seen_at = clock_timestamp() - interval '1 h'",
-    );
-    const before = await seenAt();
-    expect(await look(url, { ...cookie, "Sec-Fetch-Dest": "empty" })).toBe(200);
-    expect(await seenAt()).toEqual(before);
-    expect(await look(url, cookie)).toBe(200);
-    expect(await seenAt()).not.toEqual(before);
-  });
-
-  it("refuses an address after ten wrong passwords, except sessions that are logged in", async () => {
+  it("refuses an address after ten wrong passwords, even the right one, except sessions that are logged in", async () => {
     const url = await start();
     const cookie = await logIn(url);
     for (let time = 0; time < 10; time += 1)
       expect((await postLogin(url, { password: "no" })).status).toBe(401);
-    const blocked = await postLogin(url, { password: LOGINS.opsPassword });
+    const blocked = await postLogin(url, { password: OPERATOR });
     expect(blocked.status).toBe(429);
     expect(Number(blocked.headers["retry-after"])).toBeGreaterThan(50);
     expect(await look(url, cookie)).toBe(200);
   });
+});
 
-  it("answers 4xx to a form that is too long", async () => {
-    const url = await start();
-    expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
-  });
+describe("a request from another site's page", () => {
+  const FOREIGN = [
+    { "Sec-Fetch-Site": "cross-site" },
+    { "Sec-Fetch-Site": "same-site" },
+    { "Sec-Fetch-Site": "none" },
+    { Origin: "https://evil.example" },
+    { Origin: "null" },
+    { Origin: "http://127.0.0.1:1" },
+    { "Sec-Fetch-Site": "cross-site", Origin: "http://HERE" },
+  ];
+  const OWN = [{}, SAME_SITE, { Origin: "http://HERE" }];
 
-  it("answers a page's script without a challenge, so that no dialog opens", async () => {
+  it("logs nobody in or out, and changes nothing; one from our own page does", async () => {
     const url = await start();
-    const answer = await ask(`${url}/ops/queues`, { headers: { "Sec-Fetch-Mode": "cors" } });
-    expect(answer.status).toBe(401);
-    expect(answer.headers["www-authenticate"]).toBeUndefined();
-  });
-
-  it.each([
-    [{ "Sec-Fetch-Site": "cross-site" }],
-    [{ "Sec-Fetch-Site": "same-site" }],
-    [{ Origin: "https://evil.example" }],
-    [{ Origin: "null" }],
-  ])("lets no other site log a browser in or out: %j", async (headers) => {
-    const url = await start();
-    expect((await postLogin(url, { password: "look" }, headers)).status).toBe(403);
     const cookie = await logIn(url);
-    const answer = await ask(`${url}/ops/logout`, { method: "POST", headers: { ...cookie, ...headers } });
-    expect(answer.status).toBe(403);
-    expect(await look(url, cookie)).toBe(200);
+    const { name } = board.queue;
+    await board.queue.add("events", { seqs: [1] });
+    for (const [sites, status, isPaused] of [
+      [FOREIGN, 403, false],
+      [OWN, 200, true],
+    ] as const)
+      for (const site of sites) {
+        await board.queue.resume();
+        const own = Object.entries(site).map(([key, value]) => [
+          key,
+          value.replace("HERE", new URL(url).host),
+        ]);
+        const headers = { ...cookie, ...(Object.fromEntries(own) as Record<string, string>) };
+        const pause = `${url}/ops/queues/api/queues/${name}/pause`;
+        expect([site, (await ask(pause, { method: "PUT", headers })).status]).toEqual([site, status]);
+        expect([site, await board.queue.isPaused()]).toEqual([site, isPaused]);
+        if (status !== 403) continue;
+        expect((await postLogin(url, { password: VIEWER }, headers)).status).toBe(403);
+        expect((await ask(`${url}/ops/logout`, { method: "POST", headers })).status).toBe(403);
+        expect(await look(url, cookie)).toBe(200);
+      }
+    await board.queue.resume();
   });
+});
+
+it("a viewer changes nothing", async () => {
+  const url = await start();
+  const headers = { ...(await logIn(url, VIEWER)), ...SAME_SITE };
+  for (const path of `/queues/api/queues/pause /pause /resume /gap /reread /outgoing-pause /quarantine/retry
+    /quarantine/dismiss /orders/live/ORD-1/refetch`.split(/\s+/))
+    expect([path, (await ask(`${url}/ops${path}`, { method: "POST", headers })).status]).toEqual([path, 405]);
 });
 
 describe("a session", () => {
   it("has a cookie that no script, other site or, over https, other host can use", async () => {
     const url = await start();
-    const [plain] = (await postLogin(url, { password: "look" })).headers["set-cookie"] ?? [];
+    const [plain] = (await postLogin(url, { password: VIEWER })).headers["set-cookie"] ?? [];
     expect(plain).toMatch(/^order_mirror=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/);
     const overTls = { Origin: url.replace("http:", "https:"), ...SAME_SITE };
-    const answer = await postLogin(url, { password: "look" }, overTls);
+    const answer = await postLogin(url, { password: VIEWER }, overTls);
     const [secure] = answer.headers["set-cookie"] ?? [];
     expect(secure).toMatch(/^__Host-order_mirror=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
     expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
@@ -194,11 +232,12 @@ describe("a session", () => {
   it("is new at each login and ends the previous one, so that a planted cookie is useless", async () => {
     const url = await start();
     const planted = `order_mirror=${"a".repeat(43)}`;
-    const answer = await postLogin(url, { password: "look" }, { Origin: url, Cookie: planted });
-    const first = cookieOf(answer);
+    const enter = async (Cookie: string) =>
+      cookieOf(await postLogin(url, { password: VIEWER }, { Origin: url, Cookie }));
+    const first = await enter(planted);
     expect(first).not.toBe(planted);
     expect(await look(url, { Cookie: planted })).toBe(401);
-    const second = cookieOf(await postLogin(url, { password: "look" }, { Origin: url, Cookie: first }));
+    const second = await enter(first);
     expect(await look(url, { Cookie: first })).toBe(401);
     expect(await look(url, { Cookie: second })).toBe(200);
     expect(await countSessions()).toBe(1);
@@ -206,30 +245,24 @@ describe("a session", () => {
 
   it("cannot be taken over with the contents of its table", async () => {
     const url = await start();
-    const { Cookie } = await logIn(url);
-    const token = Cookie.slice("order_mirror=".length);
-    const { rows } = await database.pool.query("select * from mirror.ops_sessions");
+    const token = (await logIn(url)).Cookie.slice("order_mirror=".length);
+    const rows = await query("select * from mirror.ops_sessions");
     expect(JSON.stringify(rows)).not.toContain(token);
-    const hash = (rows[0] as { token_hash: Buffer }).token_hash;
+    const hash = rows[0]!["token_hash"] as Buffer;
     expect(hash.equals(Buffer.from(token, "base64url"))).toBe(false);
     expect(await look(url, { Cookie: `order_mirror=${hash.toString("base64url")}` })).toBe(401);
   });
 
   it("ends at logout, in the browser and on the server", async () => {
     const url = await start();
-    const cookie = await logIn(url, "look");
-    const out = await ask(`${url}/ops/logout`, {
-      method: "POST",
-      headers: { ...HTML, ...cookie, ...SAME_SITE },
-    });
+    const cookie = await logIn(url, VIEWER);
+    const headers = { ...HTML, ...cookie, ...SAME_SITE };
+    const out = await ask(`${url}/ops/logout`, { method: "POST", headers });
     expect([out.status, out.headers.location]).toEqual([303, "/ops/login"]);
     expect(out.headers["set-cookie"]?.join()).toMatch(/order_mirror=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect(await look(url, cookie)).toBe(401);
     expect(await countSessions()).toBe(0);
-    const { rows } = await database.pool.query(
-      "select role, action from mirror.ops_actions order by action_id",
-    );
-    expect(rows.at(-1)).toEqual({ role: "viewer", action: "log_out" });
+    expect((await readActions()).at(-1)).toMatchObject({ role: "viewer", action: "log_out" });
   });
 
   it.each([
@@ -242,7 +275,7 @@ describe("a session", () => {
   ])("is over, or not, %s", async (_when, assignment, status) => {
     const url = await start();
     const cookie = await logIn(url);
-    await database.pool.query(`update mirror.ops_sessions set ${assignment}`);
+    await query(`update mirror.ops_sessions set ${assignment}`);
     expect(await look(url, cookie)).toBe(status);
   });
 
@@ -250,50 +283,108 @@ describe("a session", () => {
     const url = await start();
     const ahead = await logIn(url);
     const day = "interval '1 day'";
-    await database.pool.query(
+    await query(
       `update mirror.ops_sessions set expires_at = expires_at + ${day}, last_seen_at = last_seen_at + ${day}`,
     );
     expect(await look(url, ahead)).toBe(401);
-    const cookie = await logIn(url);
-    expect(await look(url, cookie)).toBe(200);
+    expect(await look(url, await logIn(url))).toBe(200);
     expect(await countSessions()).toBe(1);
   });
 
-  it("lasts 12 hours, and each use resets the idle timeout", async () => {
+  it("lasts 12 hours, and is used by a person, not by a page that updates itself", async () => {
     const url = await start();
     const cookie = await logIn(url);
-    const { rows } = await database.pool.query(
-      "select extract(epoch from expires_at - created_at)::int as life from mirror.ops_sessions",
+    const [life] = await query(
+      "select extract(epoch from expires_at - created_at)::int as seconds from mirror.ops_sessions",
     );
-    expect(rows).toEqual([{ life: 43_200 }]);
-    await database.pool.query(
-      "update mirror.ops_sessions set last_seen_at = clock_timestamp() - interval '1 h'",
-    );
-    expect(await look(url, cookie)).toBe(200);
-    const seen = await database.pool.query(
-      "select last_seen_at > clock_timestamp() - interval '1 min' as lately from mirror.ops_sessions",
-    );
-    expect(seen.rows).toEqual([{ lately: true }]);
+    expect(life).toEqual({ seconds: 43_200 });
+    await query("update mirror.ops_sessions set last_seen_at = clock_timestamp() - interval '1 h'");
+    const wasUsed = async (headers: Record<string, string>) => {
+      expect(await look(url, { ...cookie, ...headers })).toBe(200);
+      const [seen] = await query(
+        "select last_seen_at > clock_timestamp() - interval '1 min' as lately from mirror.ops_sessions",
+      );
+      return seen!["lately"];
+    };
+    expect(await wasUsed({ "Sec-Fetch-Dest": "empty" })).toBe(false);
+    expect(await wasUsed({})).toBe(true);
   });
 
   it("ends with a new password, and is valid in every web process with the same one", async () => {
     const cookie = await logIn(await start());
     expect(await look(await start(), cookie)).toBe(200);
-    expect(await look(await start({ ...LOGINS, opsPassword: "new" }), cookie)).toBe(401);
-    expect(await look(await start({ ...LOGINS, opsPassword: null }), cookie)).toBe(401);
+    expect(await look(await start({ opsPassword: "new" }), cookie)).toBe(401);
+    expect(await look(await start({ opsPassword: null }), cookie)).toBe(401);
+  });
+});
+
+describe("single sign-on by a proxy", () => {
+  const SIGN_ON: SignOn = {
+    addresses: ["127.0.0.0/8"],
+    userHeader: "remote-user",
+    groupsHeader: "remote-groups",
+    operators: ["admins", "ada@business.example"],
+    viewers: ["staff"],
+  };
+  const person = (user: string, groups: string) => ({ "Remote-User": user, "Remote-Groups": groups });
+
+  it("names the person on the page and in the audit log, with the role of the groups", async () => {
+    const url = await start({ ...NONE, signOn: SIGN_ON });
+    for (const [user, groups, role] of [
+      ["grace", "other, admins", "operator"],
+      ["alan", "staff", "viewer (read-only)"],
+      ["ada@business.example", "", "operator"],
+      ["Zoë", "admins", "operator"],
+    ] as const) {
+      const headers = person(Buffer.from(user).toString("latin1"), groups);
+      const { status, body } = await ask(`${url}/ops`, { headers });
+      expect([user, status]).toEqual([user, 200]);
+      expect(body).toContain(`${role}, ${user}`);
+    }
+    const refetch = async (headers: Record<string, string>) =>
+      (await ask(`${url}/ops/orders/live/R1/refetch`, { method: "POST", headers })).status;
+    expect(await refetch(person("grace", "admins"))).toBe(303);
+    expect(await refetch(person("alan", "staff"))).toBe(405);
+    expect(await readActions()).toEqual([
+      { role: "operator", person: "grace", action: "refetch", source_id: "live" },
+    ]);
   });
 
-  it("of a viewer cannot change anything", async () => {
-    const url = await start();
-    const headers = { ...(await logIn(url, "look")), ...SAME_SITE };
-    const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });
-    expect(answer.status).toBe(405);
+  it("refuses a person without a role, without a name, with two names or two lists of groups", async () => {
+    const url = await start({ ...NONE, signOn: SIGN_ON });
+    expect(await look(url, person("eve", "unknown"))).toBe(403);
+    expect(lines).toEqual([expect.objectContaining({ outcome: "no_role", remote_ip: "127.0.0.1" })]);
+    expect(await look(url, person("", "admins"))).toBe(401);
+    expect(await look(url, { "Remote-Groups": "admins" })).toBe(401);
+    // A proxy that adds its header, instead of replacing the client's.
+    for (const [name, added] of [
+      ["remote-user", "grace"],
+      ["remote-groups", "unknown"],
+    ] as const) {
+      const head = makeHead("GET /ops", [...Object.entries(person("eve", "admins")), [name, added]]);
+      expect((await sendRaw(Number(new URL(url).port), head)).status).toBe(401);
+    }
   });
 
-  it("of an operator rejects requests from another site", async () => {
-    const url = await start();
-    const headers = { ...(await logIn(url)), "Sec-Fetch-Site": "cross-site" };
-    const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });
-    expect(answer.status).toBe(403);
+  it("is trusted only from the proxy's own address, next to which the password still works", async () => {
+    const addresses = ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"];
+    const url = await start({ signOn: { ...SIGN_ON, addresses } });
+    expect(await look(url, person("grace", "admins"))).toBe(401);
+    const headers = { ...person("grace", "admins"), ...(await logIn(url)) };
+    const { status, body } = await ask(`${url}/ops`, { headers });
+    expect([status, body.includes("grace")]).toEqual([200, false]);
   });
+});
+
+it("the headers forbid loading, framing and content sniffing, even on responses that are no pages", async () => {
+  const url = await start(NONE);
+  for (const path of ["/ops", "/ops/queues", "/nothing"]) {
+    const { headers } = await ask(url + path);
+    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'/);
+    expect(headers["x-content-type-options"]).toBe("nosniff");
+    expect(headers["x-frame-options"]).toBe("DENY");
+    expect(headers["x-powered-by"]).toBeUndefined();
+    // With no-referrer, browsers would send "Origin: null" with our own forms.
+    expect(headers["referrer-policy"]).toBe("same-origin");
+  }
 });
