@@ -79,7 +79,7 @@ grant update, delete on mirror.quarantine to order_mirror_web;
 grant update (paused_at, receives_events) on mirror.sources to order_mirror_web;
 grant insert on mirror.period_requests to order_mirror_web;
 -- People pause and resume endpoints of outgoing webhooks, and have messages sent again.
-grant update (paused_at, failures_in_row) on mirror.outgoing_endpoints to order_mirror_web;
+grant update (paused_at) on mirror.outgoing_endpoints to order_mirror_web;
 grant update (delivery_id, state, attempts, enqueued_at, delivered_at) on mirror.outgoing_deliveries to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
 

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
-import type { OutgoingFields } from "../domain/order/outgoing.ts";
+import type { OutgoingFields, OutgoingType } from "../domain/order/outgoing.ts";
+import type { Change } from "../changes/changeFeed.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { redactOrder } from "../wire/redactOrder.ts";
-import type { ChangeDelivery } from "./outgoingDelivery.sql.ts";
 
 export interface OutgoingMessage {
   /**
@@ -22,7 +22,7 @@ const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | n
 
 /** In the format of Standard Webhooks: `timestamp` is our time of the change, `data` as in the feed. */
 export function writeMessage(
-  { epoch, type, change }: ChangeDelivery,
+  { epoch, type, change }: { readonly epoch: string; readonly type: OutgoingType; readonly change: Change },
   fields: OutgoingFields,
 ): OutgoingMessage {
   const text = writeChange(change, epoch, SHOWN_ORDER[fields]);

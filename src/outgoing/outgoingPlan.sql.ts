@@ -124,12 +124,11 @@ export interface QueueStanding {
   readonly pending: number;
   /** By a person, or in the file. */
   readonly paused: boolean;
-  readonly failuresInRow: number;
 }
 
 export async function readQueueStanding(pool: Pool, endpointId: string): Promise<QueueStanding | undefined> {
   const { rows } = await pool.query<QueueStanding>(
-    `select e.paused_at is not null or e.listed = 'paused' as paused, e.failures_in_row as "failuresInRow",
+    `select e.paused_at is not null or e.listed = 'paused' as paused,
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending') as pending,
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending'
           and d.enqueued_at < clock_timestamp() - interval '5 seconds') as enqueued
@@ -148,10 +147,6 @@ export async function enqueueAgain(pool: Pool, endpointId: string): Promise<void
   );
 }
 
-// A manual retry implies that the endpoint works again.
-const ATTENDED = `
-  attended as (update mirror.outgoing_endpoints set failures_in_row = 0 where endpoint_id = $1)`;
-
 /** The position before the first change that we learned of at `instant` or later; 0 before the first of all. */
 export async function readFeedPositionAt(pool: Pool, instant: Instant): Promise<bigint> {
   const { rows } = await pool.query<{ position: string | null }>(
@@ -162,39 +157,33 @@ export async function readFeedPositionAt(pool: Pool, instant: Instant): Promise<
   return BigInt(rows[0]?.position ?? 0);
 }
 
-/** How many changes behind `from` an endpoint was notified of, or would have been had it wanted them. */
-export async function countReplay(
-  pool: Pool,
-  { endpointId, from }: { endpointId: string; from: bigint },
-): Promise<number> {
-  const { rows } = await pool.query<{ changes: number }>(
-    `select count(*)::int as changes from mirror.outgoing_endpoints e
-     join mirror.changes c on c.source_id = any (e.source_ids)
-       and c.position > $2::bigint and c.position <= e.position
-     where e.endpoint_id = $1`,
-    [endpointId, String(from)],
-  );
-  return rows[0]?.changes ?? 0;
-}
-
-/** Puts an endpoint back, so that all changes behind the position `from` are sent again. False when it is not beyond that. */
+/**
+ * Puts an endpoint back, so that all changes behind the position `from` are sent again. Returns how many there are, whether it
+ * wanted them or not; null when it is not beyond that position.
+ */
 export async function replayFrom(
   pool: Pool,
   { endpointId, from }: { endpointId: string; from: bigint },
-): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    `update mirror.outgoing_endpoints set position = $2, failures_in_row = 0
-     where endpoint_id = $1 and position > $2::bigint`,
+): Promise<number | null> {
+  const { rows } = await pool.query<{ changes: number }>(
+    `with former as (
+       select source_ids, position from mirror.outgoing_endpoints
+       where endpoint_id = $1 and position > $2::bigint for update
+     ), moved as (
+       update mirror.outgoing_endpoints set position = $2 from former where endpoint_id = $1
+     )
+     select (select count(*)::int from mirror.changes c
+       where c.source_id = any (f.source_ids) and c.position > $2::bigint and c.position <= f.position) as changes
+     from former f`,
     [endpointId, String(from)],
   );
-  return rowCount === 1;
+  return rows[0]?.changes ?? null;
 }
 
 /** Sends the dead deliveries of an endpoint again; returns how many there were. */
 export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
   const { rowCount } = await pool.query(
-    `with ${ATTENDED}
-     update mirror.outgoing_deliveries d set ${AGAIN} where endpoint_id = $1 and state = 'dead'`,
+    `update mirror.outgoing_deliveries d set ${AGAIN} where endpoint_id = $1 and state = 'dead'`,
     [endpointId],
   );
   return rowCount ?? 0;

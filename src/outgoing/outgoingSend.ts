@@ -26,6 +26,27 @@ export type SendResult = {
   | { readonly kind: "failed"; readonly code: string }
 );
 
+export type AttemptResult = "delivered" | "dead" | "pending";
+
+const HTTP_GONE = 410;
+
+/**
+ * Interprets an answer to the last attempt, or to one before. Any 2xx: the endpoint has the message. 410: it wants no further
+ * ones.
+ */
+export function judgeAnswer(
+  answer:
+    | Pick<Extract<SendResult, { kind: "answered" }>, "kind" | "status">
+    | Pick<Extract<SendResult, { kind: "failed" }>, "kind" | "code">,
+  isLast: boolean,
+): { readonly outcome: string; readonly result: AttemptResult } {
+  if (answer.kind === "failed") return { outcome: answer.code, result: isLast ? "dead" : "pending" };
+  const { status } = answer;
+  const outcome = `status ${status}`;
+  if (status >= 200 && status < 300) return { outcome, result: "delivered" };
+  return { outcome, result: isLast || status === HTTP_GONE ? "dead" : "pending" };
+}
+
 /** Signs a message and posts it; never throws. */
 export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
@@ -59,19 +80,19 @@ export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutM
 
 /** Resolves with the first bytes of an answer, and ends its connection. Never rejects. */
 async function readBeginning({ body }: Response): Promise<Buffer> {
-  const reader = body?.getReader();
-  if (reader === undefined) return Buffer.alloc(0);
   const chunks: Uint8Array[] = [];
   const read = async () => {
-    for (let length = 0; length < BEGINNING_BYTES; length += chunks.at(-1)?.length ?? 0) {
-      const { value } = (await reader.read()) as { value?: Uint8Array };
-      if (value === undefined) return;
-      chunks.push(value);
+    let length = 0;
+    for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+      chunks.push(chunk);
+      if ((length += chunk.length) >= BEGINNING_BYTES) return;
     }
   };
-  const ignore = () => undefined;
-  await withTimeout(read().catch(ignore), BEGINNING_MS);
-  void reader.cancel().catch(ignore);
+  // What comes later than that is not waited for, and ends with the time for the whole answer.
+  await withTimeout(
+    read().catch(() => undefined),
+    BEGINNING_MS,
+  );
   return Buffer.concat(chunks).subarray(0, BEGINNING_BYTES);
 }
 

@@ -1,18 +1,18 @@
 import { UnavailableError } from "../domain/errors.ts";
-import { instantFromMillis, millisFromInstant } from "../domain/order/instant.ts";
+import { instantFromMillis } from "../domain/order/instant.ts";
 import { acquireLease } from "../database/leases.sql.ts";
 import { makeAlerter } from "../health/alerter.ts";
 import type { AlertMessage } from "../health/alerter.ts";
 import type { QueueFacts } from "../health/condition.ts";
 import { makeHealthReader } from "../health/health.ts";
 import type { HealthReader } from "../health/health.ts";
+import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config } from "../runtime/config/config.ts";
-import { loadScheme } from "../signature/scheme.ts";
-import { makeSigner } from "../signature/sign.ts";
+import { makeStandardSigner } from "../signature/sign.ts";
 import { HOLDER, openPool } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 
@@ -89,18 +89,11 @@ export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly heal
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */
 export function makeSender({ url, secret }: AlertWebhook, clock: Clock) {
-  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
+  const sign = makeStandardSigner([secret]);
+  const send = makeSend({ url, sign, clock, timeoutMs: SEND_TIMEOUT_MS });
   return async (message: AlertMessage): Promise<void> => {
-    const body = Buffer.from(JSON.stringify(message));
-    const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
-    const answer = await fetch(url, {
-      method: "POST",
-      headers: { "content-type": "application/json", ...sign({ id: message.id, body, nowSeconds }) },
-      body,
-      redirect: "error",
-      signal: AbortSignal.timeout(SEND_TIMEOUT_MS),
-    });
-    await answer.body?.cancel();
-    if (!answer.ok) throw new UnavailableError(`The alert webhook answered ${answer.status}.`);
+    const sent = await send({ id: message.id, body: Buffer.from(JSON.stringify(message)) });
+    const { outcome, result } = judgeAnswer(sent, true);
+    if (result !== "delivered") throw new UnavailableError(`The alert webhook failed: ${outcome}.`);
   };
 }

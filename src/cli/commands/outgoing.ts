@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Instant } from "../../domain/order/instant.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { countReplay, readFeedPositionAt, replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
+import { readFeedPositionAt, replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
 import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { audited, isAgreed, parseWhen, withMirror } from "../input/session.ts";
@@ -68,22 +68,14 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Prom
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
   await requireEndpoint(pool, endpoint);
   const from = await readFeedPositionAt(pool, options.since);
-  const wanted = { endpointId: endpoint, from };
-  const changes = await countReplay(pool, wanted);
-  const question = `Send ${endpoint} its selection of ${changes} changes again?`;
-  if (changes > 0 && !(await isAgreed(options, question))) return;
+  const question = `Send ${endpoint} its selection of all changes since then again?`;
+  if (!(await isAgreed(options, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `replay to ${endpoint}` };
-  const replayed =
-    changes > 0 &&
-    (await audited(
-      pool,
-      action,
-      () => replayFrom(pool, wanted),
-      () => changes,
-    ));
-  if (options.json === true) return printJson({ endpoint, changes, replayed });
+  const replay = () => replayFrom(pool, { endpointId: endpoint, from });
+  const changes = (await audited(pool, action, replay, Number)) ?? 0;
+  if (options.json === true) return printJson({ endpoint, changes, replayed: changes > 0 });
   printLine(
-    replayed
+    changes > 0
       ? `${changes} changes are being checked again for ${endpoint}.`
       : "No change since then has been sent already.",
   );

@@ -295,22 +295,6 @@ describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend",
   });
 });
 
-it("an endpoint that keeps failing is left alone for a while, and a person ends that", async () => {
-  let works = false;
-  const endpoint = await open({ answer: (response) => void response.writeHead(works ? 204 : 410).end() });
-  await change(references(6));
-  await vi.waitFor(
-    async () => expect((await states()).filter((each) => each.startsWith("dead"))).toHaveLength(6),
-    WAIT,
-  );
-  works = true;
-  await change(["A"]);
-  const resting = () => endpoint.queue.getRateLimitTtl();
-  await vi.waitFor(async () => expect(await resting()).toBeGreaterThan(4_000), WAIT);
-  expect(await reviveDead(pool, endpoint.endpointId)).toBe(6);
-  await deliveredAll(7);
-});
-
 describe("an attempt", () => {
   it("is recorded with its outcome, duration and the first characters of the answer", async () => {
     const answers: Answer[] = [
@@ -397,10 +381,10 @@ describe("deliveries", () => {
     }
     expect(count).toBe(40);
     await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
-    expect(await replayFrom(pool, { endpointId: "erp", from: begin })).toBe(true);
+    expect(await replayFrom(pool, { endpointId: "erp", from: begin })).toBe(40);
     expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 40 });
     expect(new Set(await states())).toEqual(new Set(["pending 0 null"]));
-    expect(await replayFrom(pool, { endpointId: "none", from: begin })).toBe(false);
+    expect(await replayFrom(pool, { endpointId: "none", from: begin })).toBe(null);
   });
 
   it("are not planned by a second process before the first has committed its plan", async () => {
