@@ -18,7 +18,7 @@ import {
 import { html } from "../runtime/http/html.ts";
 import type { Html } from "../runtime/http/html.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { beginAction, endAction } from "./lists/audit.sql.ts";
+import { beginAction, endAction } from "./actions.sql.ts";
 import { redactDocument } from "./orders/snapshotDiff.ts";
 import { mayAct, readField, refuse, sendPage, viewerOf, writePolicy } from "./page.ts";
 import {

@@ -13,7 +13,7 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeEventRoutes, makeQueueDashboard, makeQueueHealth } from "./events.sql.ts";
 import type { ShownQueues } from "./events.sql.ts";
-import { ACTION_LIST } from "./lists/audit.sql.ts";
+import { ACTION_LIST } from "./actions.sql.ts";
 import { serveList } from "./lists/list.sql.ts";
 import { makeOutgoingRoutes, OPS_LISTS } from "./lists/opsLists.sql.ts";
 import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
@@ -22,7 +22,7 @@ import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.sql.ts";
 import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
-import { makeRemedyRoutes } from "./remedies.sql.ts";
+import { makeRemedyRoutes } from "./actions.sql.ts";
 import { makeSourceRoutes } from "./sourcePage.sql.ts";
 
 export interface OpsDeps {
@@ -57,7 +57,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock, health }), makeOrderRoutes({ pool, health }));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.use(makeSourceRoutes({ pool, listRate }));
+  ops.use(makeSourceRoutes(pool));
   for (const [path, list] of Object.entries({ ...OPS_LISTS, "/actions": ACTION_LIST }))
     ops.get(path, serveList(pool, `/ops${path}`, list));
   // People of the business look for orders, people on call for trouble.

@@ -34,7 +34,7 @@ import {
   sourceAddress,
   sourceQuery,
 } from "./phrases.ts";
-import { renderRemedy } from "./remedies.sql.ts";
+import { renderRemedy } from "./actions.sql.ts";
 
 // What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
 // then the other problems, then the sources. All of it is from the conditions that `health` judges, so nothing contradicts

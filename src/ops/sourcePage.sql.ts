@@ -1,6 +1,5 @@
 import { Router } from "express";
 import type { Pool } from "../database/database.ts";
-import type { RateRule } from "../domain/window/rate.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import { readStandings } from "../health/standing.sql.ts";
 import type { Standing } from "../health/standing.sql.ts";
@@ -16,7 +15,7 @@ import { html } from "../runtime/http/html.ts";
 import type { Html } from "../runtime/http/html.ts";
 import { readSource } from "../sources/sources.sql.ts";
 import type { StoredSource } from "../sources/sources.sql.ts";
-import { renderRemedyButton } from "./remedies.sql.ts";
+import { renderRemedyButton } from "./actions.sql.ts";
 import { readField, refuse, sendPage, viewerOf } from "./page.ts";
 import type { Page, Viewer } from "./page.ts";
 import {
@@ -36,8 +35,8 @@ interface SourcePage {
   readonly viewer: Viewer;
 }
 
-/** What is known of one source; `listRate` is our rate of order lists. */
-export function makeSourceRoutes({ pool, listRate }: { pool: Pool; listRate: RateRule }): Router {
+/** What is known of one source. */
+export function makeSourceRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/sources/:sourceId", async ({ params, query }, response) => {
     const sourceId = readField(params.sourceId);
@@ -49,7 +48,7 @@ export function makeSourceRoutes({ pool, listRate }: { pool: Pool; listRate: Rat
     const page = {
       standing,
       source,
-      buckets: await readTrend(pool, { standing, range, listRate }),
+      buckets: await readTrend(pool, { standing, range }),
       range,
       viewer: viewerOf(response),
     };
@@ -116,8 +115,6 @@ function renderStanding({ standing }: SourcePage): Html {
     "In quarantine": link("quarantine", quarantined),
   });
 }
-
-const HUNDRED = 100;
 
 function renderProvider({ baseUrl, createdAt }: Standing, { provider, refusedBranches }: StoredSource): Html {
   return renderFacts({
@@ -190,11 +187,6 @@ export interface Bucket {
   /** Null: no event, or longer than the longest that is distinguished; else the next greater delay that is. */
   readonly p50: number | null;
   readonly p95: number | null;
-  /** Requests for order lists, and how many our rate allows in the bucket's time. */
-  readonly lists: number;
-  readonly allowed: number;
-  /** Requests of any kind that were answered with 429. */
-  readonly refused: number;
 }
 
 const BUCKET_OF = (at: string) => `floor((extract(epoch from ${at}) - $2::float8) / $3::float8)::int`;
@@ -219,10 +211,6 @@ const TREND = `
     select n, sum(changes) filter (where outcome not in ('late', 'lost')) as on_time,
       sum(changes) filter (where outcome = 'late') as late, sum(changes) filter (where outcome = 'lost') as lost
     from counted group by n
-  ), requests as (
-    select ${BUCKET_OF("minute")} as n, sum(calls) filter (where outcome = 'refused') as refused,
-      sum(calls) filter (where kind = 'order-list') as lists
-    from mirror.calls where source_id = $1 and minute >= to_timestamp($2::float8) group by 1
   ), proved as (
     select coalesce(range_agg(int8range(since, until)), '{}') as spans from mirror.proved where source_id = $1
   )
@@ -236,29 +224,28 @@ const TREND = `
       else 'open'
     end as coverage,
     coalesce(on_time, 0)::float8 as "onTime", coalesce(late, 0)::float8 as late, coalesce(lost, 0)::float8 as lost,
-    p50, p95, coalesce(lists, 0)::float8 as lists, coalesce(refused, 0)::float8 as refused
-  from times left join outcomes using (n) left join delays using (n) left join requests using (n), proved
+    p50, p95
+  from times left join outcomes using (n) left join delays using (n), proved
   order by n`;
 
 /** The buckets of a range up to now, oldest first; those without anything are there, too. @internal */
 export async function readTrend(
   pool: Pool,
-  { standing, range, listRate }: { standing: Standing; range: Range; listRate: RateRule },
+  { standing, range }: { standing: Standing; range: Range },
 ): Promise<Bucket[]> {
   const { sourceId, now, historySince, provedUntil } = standing;
   const { bucketSeconds, buckets } = range;
   const end = (Math.floor(Number(now / NANOS_PER_SECOND) / bucketSeconds) + 1) * bucketSeconds;
   const begin = historySince ?? now;
   const history = [begin, provedUntil !== null && provedUntil > begin ? provedUntil : begin];
-  const { rows } = await pool.query<Omit<Bucket, "allowed">>(TREND, [
+  const { rows } = await pool.query<Bucket>(TREND, [
     sourceId,
     end - buckets * bucketSeconds,
     bucketSeconds,
     buckets,
     ...history.map(String),
   ]);
-  const allowed = Math.floor((listRate.requestsMax * bucketSeconds * 1_000) / listRate.windowMs);
-  return rows.map((row) => ({ ...row, allowed }));
+  return rows;
 }
 
 interface Column {
@@ -284,8 +271,6 @@ const count = (title: string, value: (bucket: Bucket) => number): Column => ({
   show: (bucket) => describeCount(value(bucket)),
 });
 
-const used = ({ lists, allowed }: Bucket) => (lists / allowed) * HUNDRED;
-
 /** The figures of a bucket, after its time and coverage. */
 const COLUMNS = {
   onTime: count("On time", ({ onTime }) => onTime),
@@ -293,8 +278,6 @@ const COLUMNS = {
   lost: count("Missed", ({ lost }) => lost),
   p50: delay("p50", ({ p50 }) => p50),
   p95: delay("p95", ({ p95 }) => p95),
-  used: { title: "Rate used, %", value: used, show: (bucket) => used(bucket).toFixed(1) },
-  refused: count("Refused", ({ refused }) => refused),
 } satisfies Readonly<Record<string, Column>>;
 
 /** What `assets/charts.js` draws from the table: the columns of each chart, and how. */
@@ -302,7 +285,6 @@ const CHARTS: readonly (readonly [title: string, kind: string, ...columns: (keyo
   ["Coverage", "coverage"],
   ["Changes of status", "bars", "onTime", "late", "lost"],
   ["Seconds from the change to the mirror", "lines", "p50", "p95"],
-  ["Use of our request rate, %", "lines", "used"],
 ];
 
 /** The choice of the range, and places for the charts; without the script the table is open. */

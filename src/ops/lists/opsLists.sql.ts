@@ -18,7 +18,7 @@ import type { Html } from "../../runtime/http/html.ts";
 import { sendPage, viewerOf } from "../page.ts";
 import type { Viewer } from "../page.ts";
 import { describeAge, describeCount, describeSpan, linkEvent, sourceAddress } from "../phrases.ts";
-import { renderRemedyButton } from "../remedies.sql.ts";
+import { renderRemedyButton } from "../actions.sql.ts";
 import { count, delay, ORDER, period, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
 

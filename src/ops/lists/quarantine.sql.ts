@@ -14,7 +14,7 @@ import { redactDocument } from "../orders/snapshotDiff.ts";
 import { mayAct, parseForm, readFormField, refuse, sendPage, viewerOf } from "../page.ts";
 import type { Page, Viewer } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
-import { carryOut, dismissQuarantined } from "./audit.sql.ts";
+import { carryOut, dismissQuarantined } from "../actions.sql.ts";
 import { ORDER, SOURCE, sentence, serveList, text, time } from "./list.sql.ts";
 import type { List, ListPage } from "./list.sql.ts";
 

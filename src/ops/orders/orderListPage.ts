@@ -12,8 +12,8 @@ import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { readField, refuse, renderChoice, renderPaging, sendPage } from "../page.ts";
 import type { Page } from "../page.ts";
 import { describeCount, eventAddress, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
-import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./delivery.ts";
-import type { ColumnName, Moment } from "./delivery.ts";
+import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./order.sql.ts";
+import type { ColumnName, Moment } from "./order.sql.ts";
 import {
   countListedOrders,
   parseOrderList,

@@ -7,14 +7,18 @@ import { renderAction, renderAlert, renderFields, renderInstant, renderName } fr
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { carryOut } from "../lists/audit.sql.ts";
+import { carryOut } from "../actions.sql.ts";
 import { mayAct, readField, refuse, sendPage, viewerOf } from "../page.ts";
 import type { Page, Viewer } from "../page.ts";
 import { describeAge, describeDelay, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
-import { readMoment, renderDelivery } from "./delivery.ts";
-import type { Moment } from "./delivery.ts";
-import { readDelivery, readOrderSurroundings, readTimeline } from "./order.sql.ts";
-import type { Delivery, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
+import {
+  readDelivery,
+  readMoment,
+  readOrderSurroundings,
+  readTimeline,
+  renderDelivery,
+} from "./order.sql.ts";
+import type { Delivery, Moment, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
 import type { FieldChange } from "./snapshotDiff.ts";
 

@@ -252,7 +252,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
   it("draw the figures of a source's table as charts, and keep the chosen range", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
       await logIn(page, "operator", "/ops/sources/live");
-      expect(await page.locator("#charts canvas").count()).toBe(4);
+      expect(await page.locator("#charts canvas").count()).toBe(3);
       expect(await page.locator("#figures table").isVisible()).toBe(false);
       await page.getByRole("link", { name: "7 d", exact: true }).click();
       await page.waitForURL("**range=7d**");

@@ -8,12 +8,10 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 
 const { database } = await openTestDatabase();
 const run = (statement: string) => database.pool.query(statement);
-const listRate = { requestsMax: 20, windowMs: 10_000 };
 const read = async (name: string): Promise<Bucket[]> => {
   const [standing] = await readStandings(database.pool, "live");
-  return readTrend(database.pool, { standing: standing!, range: parseRange(name), listRate });
+  return readTrend(database.pool, { standing: standing!, range: parseRange(name) });
 };
-const last = (buckets: readonly Bucket[]) => buckets.at(-1)!;
 const total = (buckets: readonly Bucket[], of: (bucket: Bucket) => number) =>
   buckets.reduce((sum, bucket) => sum + of(bucket), 0);
 
@@ -43,17 +41,6 @@ it.each(["24h", "7d", "30d"])("reads %s from what is counted by the hour", async
   expect({ onTime, late, p50, p95 }).toEqual({ onTime: 95, late: 5, p50: 1, p95: 5 });
   expect(total(buckets, (bucket) => bucket.onTime)).toBe(name === "24h" ? 95 : 102);
   expect(total(buckets, ({ lost }) => lost)).toBe(5);
-});
-
-it("shows the share of the request rate, for as long as the charts reach", async () => {
-  await run(`insert into mirror.calls values
-    ('live', 'order-list', date_trunc('hour', now()), 'answered', 40, now()),
-    ('live', 'sustained', date_trunc('hour', now()), 'refused', 2, now()),
-    ('live', 'webhook', date_trunc('hour', now()), 'accepted', 9, now()),
-    ('live', 'order-list', now() - interval '60 hours', 'answered', 7, now())`);
-  const day = last(await read("24h"));
-  expect([day.lists, day.refused, day.allowed]).toEqual([40, 2, 7_200]);
-  expect(total(await read("7d"), ({ lists }) => lists)).toBe(47);
 });
 
 it("names what is known of each bucket: gaps, withdrawn proofs, and nothing before the history", async () => {
