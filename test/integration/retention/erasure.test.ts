@@ -4,15 +4,14 @@ import { tmpdir } from "node:os";
 import fc from "fast-check";
 import type pg from "pg";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Via } from "../../../src/domain/order/observation.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import {
   addSource,
   at,
@@ -23,30 +22,9 @@ import {
 } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
-import type { Pool } from "../../../src/database/database.ts";
 
-/** Everything in the database that holds `text`, as table names; bytes are searched as well, also as UTF-16. */
-async function findAnywhere(pool: Pool, text: string): Promise<string[]> {
-  const { rows: tables } = await pool.query<{ name: string }>(
-    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema') order by 1",
-  );
-  const forms = [text, Buffer.from(text).toString("hex"), Buffer.from(text, "utf16le").toString("hex")];
-  const found: string[] = [];
-  for (const { name } of tables) {
-    const { rows } = await pool.query(
-      `select 1 from ${name} t where exists (select from unnest($1::text[]) form where position(form in t::text) > 0) limit 1`,
-      [forms],
-    );
-    if (rows.length > 0) found.push(name);
-  }
-  return found;
-}
-
-const { database, pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
-
-await addSource(pool, "live");
-
-/** Everything that happens to orders and events is removed before each test. */
+const { database, pool, apply, tell } = await openLiveMirror();
+const { applyEvents } = apply;
 const empty = () =>
   pool.query(
     emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
@@ -54,7 +32,6 @@ const empty = () =>
     }),
   );
 beforeEach(empty);
-const { applyEvents, applyReads } = makeLiveApply(pool);
 const erase = (reference = "ORD-1") => eraseOrder(pool, { sourceId: "live", reference });
 
 /** The personal data of an order: in fields of the provider's contract, and in one that it may add later. */
@@ -68,88 +45,81 @@ function personal(reference: string) {
     addedLater: [{ deeply: { nested: secret } }],
   };
 }
-const sketch = (reference: string, version: number, status = "created") => ({
+const sketch = (reference = "ORD-1", version = 1, status = "created") => ({
   reference,
   updatedAt: at(version),
   status,
   more: personal(reference),
 });
 
-const UNDATED = { updatedAt: "some day" };
-
-let events = 0;
-async function tell(body: Buffer): Promise<number[]> {
-  events += 1;
-  return putIntoInbox(pool, [{ eventId: `evt_${events}`, body }]);
-}
-
-type Step =
-  | { readonly do: "tell"; readonly apply: boolean }
-  | { readonly do: "read"; readonly via: Exclude<Via, "webhook"> }
-  | { readonly do: "unreadable" | "wrong mode" | "replay" };
-type Placed = Step & { readonly reference: string; readonly version: number; readonly status: string };
-
-async function take(step: Placed): Promise<void> {
-  const order = sketch(step.reference, step.version, step.status);
-  switch (step.do) {
-    case "tell": {
-      const seqs = await tell(makeEventBody({ id: "e", order }));
-      if (step.apply) await applyEvents(seqs);
-      return;
-    }
-    case "read":
-      await applyReads({
-        sourceId: "live",
-        via: step.via,
-        snapshots: [makeSnapshot(order)],
-        unreadable: [
-          {
-            raw: JSON.stringify({ ...personal(step.reference), ...UNDATED, reference: step.reference }),
-            detail: "x",
-            reference: step.reference,
-          },
-        ],
-        time: readAt(parseInstant(at(step.version + 100)), 5),
-      });
-      return;
-    case "unreadable": {
-      const text = makeEventBody({ id: "e", order }).toString().replaceAll("updatedAt", "changedAt");
-      await applyEvents(await tell(Buffer.from(text)));
-      return;
-    }
-    case "wrong mode":
-      await applyEvents(await tell(makeEventBody({ id: "e", livemode: false, order })));
-      return;
-    case "replay": {
-      const filter = { quarantineId: null, sourceId: null, reason: null };
-      const { throughId } = await countQuarantined(pool, filter);
-      if (throughId === null) return;
-      const { seqs } = await replayQuarantined(pool, { filter, throughId, limit: 100 });
-      await applyEvents(seqs);
-      return;
-    }
+/** The tables that hold the personal data of the order, also as bytes and as UTF-16. */
+async function findAnywhere(reference = "ORD-1"): Promise<string[]> {
+  const { rows: tables } = await pool.query<{ name: string }>(
+    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema') order by 1",
+  );
+  const bytes = Buffer.from(secretOf(reference));
+  const forms = [
+    bytes.toString(),
+    bytes.toString("hex"),
+    Buffer.from(bytes.toString(), "utf16le").toString("hex"),
+  ];
+  const found: string[] = [];
+  for (const { name } of tables) {
+    const { rows } = await pool.query(
+      `select 1 from ${name} t where exists (select from unnest($1::text[]) form where position(form in t::text) > 0) limit 1`,
+      [forms],
+    );
+    if (rows.length > 0) found.push(name);
   }
+  return found;
 }
 
-const placed = fc.record({
-  reference: fc.constantFrom("ORD-1", "ORD-12"),
-  version: fc.integer({ min: 1, max: 4 }),
-  status: fc.constantFrom("created", "picked_up", "cancelled"),
-});
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ do: fc.constant("tell" as const), apply: fc.boolean() }),
-  fc.record({
-    do: fc.constant("read" as const),
-    via: fc.constantFrom<Exclude<Via, "webhook">>("poll", "backfill", "refetch", "verify", "write"),
-  }),
-  fc.record({ do: fc.constantFrom("unreadable" as const, "wrong mode" as const, "replay" as const) }),
-);
+let bodies = 0;
+const put = (body: Buffer | string) =>
+  putIntoInbox(pool, [{ eventId: `body_${(bodies += 1)}`, body: Buffer.from(body) }]);
+const EVERYTHING = { quarantineId: null, sourceId: null, reason: null };
+type Order = ReturnType<typeof sketch>;
+
+/** A read that shows the order, and another state of it that cannot be read. */
+const readBy = (via: "poll" | "backfill" | "refetch" | "verify" | "write") => (order: Order) => {
+  const { reference } = order;
+  const raw = JSON.stringify({ ...order.more, reference, updatedAt: "some day" });
+  return apply.applyReads({
+    sourceId: "live",
+    via,
+    snapshots: [makeSnapshot(order)],
+    unreadable: [{ raw, detail: "x", reference }],
+    time: readAt(parseInstant(order.updatedAt) + 100_000_000_000n, 5),
+  });
+};
+/** Everything that brings data of an order. */
+const WAYS: readonly ((order: Order) => Promise<unknown>)[] = [
+  ...(["poll", "backfill", "refetch", "verify", "write"] as const).map(readBy),
+  (order) => tell(order),
+  (order) => put(makeEventBody({ id: "e", order })),
+  async (order) =>
+    applyEvents(await put(makeEventBody({ id: "e", order }).toString().replaceAll("updatedAt", "changedAt"))),
+  async (order) => applyEvents(await put(makeEventBody({ id: "e", livemode: false, order }))),
+  async () => {
+    const { throughId } = await countQuarantined(pool, EVERYTHING);
+    if (throughId === null) return;
+    const { seqs } = await replayQuarantined(pool, { filter: EVERYTHING, throughId, limit: 100 });
+    await applyEvents(seqs);
+  },
+];
 const steps = fc.array(
-  fc.tuple(step, placed).map(([one, where]): Placed => ({ ...one, ...where })),
+  fc.record({
+    come: fc.constantFrom(...WAYS),
+    order: fc
+      .tuple(
+        fc.constantFrom("ORD-1", "ORD-12"),
+        fc.integer({ min: 1, max: 4 }),
+        fc.constantFrom("created", "picked_up", "cancelled"),
+      )
+      .map((parts) => sketch(...parts)),
+  }),
   { maxLength: 8 },
 );
-
-const FIRST = { do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" } as const;
 
 /** Works in a transaction that is committed once what was begun meanwhile waits for it. */
 async function beside(
@@ -176,14 +146,14 @@ describe("an erased order", () => {
     await fc.assert(
       fc.asyncProperty(steps, steps, async (before, after) => {
         await empty();
-        const other: Placed = { do: "tell", apply: true, reference: "ORD-12", version: 9, status: "created" };
-        for (const one of [other, ...before]) await take(one);
+        await tell(sketch("ORD-12", 9));
+        for (const { come, order } of before) await come(order);
         await erase();
-        for (const one of after) await take(one);
+        for (const { come, order } of after) await come(order);
         const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
         await applyEvents(rows.map(({ seq }) => Number(seq)));
-        expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
-        expect(await findAnywhere(pool, secretOf("ORD-12"))).toEqual(
+        expect(await findAnywhere()).toEqual([]);
+        expect(await findAnywhere("ORD-12")).toEqual(
           expect.arrayContaining(["mirror.inbox", "mirror.orders"]),
         );
         const read = await pool.query<{ of: string; said: boolean }>(
@@ -198,10 +168,10 @@ describe("an erased order", () => {
   });
 
   it("keeps reference, status and times, and its key only grows", async () => {
-    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
+    await tell(sketch());
     await erase();
-    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 2, "picked_up") })));
-    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
+    await tell(sketch("ORD-1", 2, "picked_up"));
+    await tell(sketch());
     const { rows } = await pool.query<{ status: string; revision: number; raw: Record<string, unknown> }>(
       "select status, revision, raw, external_order_id, pickup_time from mirror.orders",
     );
@@ -231,12 +201,11 @@ describe("an erased order", () => {
   });
 
   it("is not restored by a repeated event, and a repeated read writes nothing", async () => {
-    const body = makeEventBody({ id: "e", order: sketch("ORD-1", 1) });
-    await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_same", body }]));
+    await tell(sketch(), { eventId: "evt_same" });
     await erase();
-    expect(await putIntoInbox(pool, [{ eventId: "evt_same", body }])).toEqual([]);
-    const read: Placed = { ...FIRST, do: "read", via: "poll" };
-    await take(read);
+    expect(await tell(sketch(), { eventId: "evt_same" })).toEqual([]);
+    const read = () => readBy("poll")(sketch());
+    await read();
     const dump = async () =>
       (
         await pool.query(
@@ -244,19 +213,16 @@ describe("an erased order", () => {
         )
       ).rows;
     const settled = await dump();
-    await take(read);
+    await read();
     expect(await dump()).toEqual(settled);
   });
 
   it("stays erased when a batch is in progress", async () => {
-    const snapshots = [makeSnapshot(sketch("ORD-1", 1))];
-    const time = readAt(parseInstant(at(1)), 5);
-    await beside(
-      (client) =>
-        makeLiveApply(asPool(client)).applyReads({ sourceId: "live", via: "poll", snapshots, time }),
-      () => erase(),
-    );
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+    await beside((client) => {
+      const connection = asPool(client);
+      return makeObserver(connection, makeLiveApply(connection)).show(parseInstant(at(1)), [sketch()]);
+    }, erase);
+    expect(await findAnywhere()).toEqual([]);
   });
 
   it("is redacted by a batch that waited for the erasure", async () => {
@@ -264,18 +230,17 @@ describe("an erased order", () => {
       (client) =>
         client.query(`lock table mirror.orders in share row exclusive mode;
           insert into mirror.erasures (source_id, reference) values ('live', 'ORD-1')`),
-      () => take(FIRST),
+      () => tell(sketch()),
     );
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere()).toEqual([]);
   });
 
   it("leaves nothing when retention removes its events at the same time", async () => {
     for (let round = 0; round < 20; round += 1) {
       const reference = `ORD-R${round}`;
-      for (const version of [1, 2, 3])
-        await applyEvents(await tell(makeEventBody({ id: "e", order: sketch(reference, version) })));
+      for (const version of [1, 2, 3]) await tell(sketch(reference, version));
       await Promise.all([erase(reference), removeOlder(pool, [removeEvents], { keptDays: -1, limit: 2 })]);
-      expect(await findAnywhere(pool, secretOf(reference))).toEqual([]);
+      expect(await findAnywhere(reference)).toEqual([]);
     }
     const { rows } = await pool.query(
       "select raw ->> 'erased' as erased, count(*)::int as observations from mirror.snapshots group by 1",
@@ -285,11 +250,10 @@ describe("an erased order", () => {
 
   it("is erased from an event whose decision is no longer in the history", async () => {
     for (const reference of ["ORD-1", "ORD-12"])
-      for (const version of [1, 2])
-        await take({ do: "tell", apply: true, reference, version, status: `status ${version}` });
+      for (const version of [1, 2]) await tell(sketch(reference, version, `status ${version}`));
     expect(await removeOlder(pool, [removeHistory], { keptDays: -1 })).toMatchObject({ removed: 2 });
     expect(await erase()).toMatchObject({ events: 2 });
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere()).toEqual([]);
     expect(await pool.query("select seq from mirror.inbox where body <> '{\"erased\":true}'")).toMatchObject({
       rowCount: 2,
     });
@@ -311,7 +275,7 @@ describe("the command", () => {
   const run = (...args: string[]) => runCommand(["erase", ...args], { databaseUrl: database.url });
 
   it("erases only with --yes, and previews by the merchant's order id", async () => {
-    await take(FIRST);
+    await tell(sketch());
     const asked = await run("ORD-1");
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") as unknown });
     const look = await run(secretOf("ORD-1"), "--dry-run", "--json");
@@ -321,13 +285,13 @@ describe("the command", () => {
       found: { observations: 1, events: 1, quarantined: 0 },
       erased: null,
     });
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).not.toEqual([]);
+    expect(await findAnywhere()).not.toEqual([]);
     const done = await run("ORD-1", "--yes", "--json");
     expect(done.code).toBe(0);
     expect(JSON.parse(done.stdout)).toMatchObject({
       erased: { observations: 1, events: 1, quarantined: 0 },
     });
-    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere()).toEqual([]);
   });
 
   it("removes the requests that CAPTURE_REFUSED stored, which may be about the person", async () => {
@@ -336,7 +300,7 @@ describe("the command", () => {
     const folder = path.join(dataDir, "refused-requests");
     await mkdir(folder);
     for (const name of ["1-a.json", "2-b"]) await writeFile(path.join(folder, name), secretOf("ORD-1"));
-    await take(FIRST);
+    await tell(sketch());
     const erase = (...args: string[]) =>
       runCommand(["erase", "ORD-1", ...args], { databaseUrl: database.url, env: { DATA_DIR: dataDir } });
     await erase("--dry-run");
@@ -350,7 +314,7 @@ describe("the command", () => {
 
   it("names another source that has input about the order", async () => {
     await addSource(pool, "test");
-    await take(FIRST);
+    await tell(sketch());
     await pool.query(
       "insert into mirror.quarantine (source_id, via, reference, reason) values ('test', 'webhook', 'ORD-1', 'wrong_mode')",
     );
@@ -365,7 +329,7 @@ describe("the command", () => {
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("--source") as unknown });
     const kept = await run("ORD-9", "--source", "live", "--yes");
     expect(kept.code).toBe(0);
-    await take({ do: "tell", apply: true, reference: "ORD-9", version: 1, status: "created" });
-    expect(await findAnywhere(pool, secretOf("ORD-9"))).toEqual([]);
+    await tell(sketch("ORD-9"));
+    expect(await findAnywhere("ORD-9")).toEqual([]);
   });
 });
