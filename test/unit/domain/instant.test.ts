@@ -54,7 +54,7 @@ describe("parseInstant", () => {
     ["now", "a word that Postgres would take"],
   ])("refuses %j: %s", (text) => {
     expect(() => parseInstant(text)).toThrow(InvalidInstantError);
-    expect(tryParseInstant(text)).toBeUndefined();
+    expect([text, [text], null, 5].map(tryParseInstant)).toEqual(Array(4).fill(undefined));
   });
 
   it("agrees with Date within the precision of Date", () => {
@@ -79,12 +79,6 @@ describe("parseInstant", () => {
           parseInstant("2026-03-01T10:00:00Z") - BigInt(minutes) * 60_000_000_000n,
         );
       }),
-    );
-  });
-
-  it("accepts only text from JSON", () => {
-    expect([null, undefined, 5, {}, ["2026-11-20T13:32:07Z"]].map(tryParseInstant)).toEqual(
-      Array.from({ length: 5 }, () => undefined),
     );
   });
 });

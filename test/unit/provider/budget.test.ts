@@ -69,13 +69,6 @@ const lesson = (fields: Partial<RateLesson>): RateLesson => ({
   ...fields,
 });
 
-/** A request that is answered with a 429 of this policy. */
-async function refuse(budget: Budget, policy: PolicyName, refusedForMs: number): Promise<void> {
-  const permit = await budget.acquire({ policy, priority: "verify" });
-  permit.learn(lesson({ refusedForMs, remaining: [{ policy, remaining: 0, resetMs: null }] }));
-  permit.release();
-}
-
 /** Acquires one after another, each released immediately. Returns when each was granted. */
 async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
   const times: number[] = [];
@@ -93,6 +86,15 @@ async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyNam
   const permit = budget.acquire({ policy, priority: "poll" });
   await clock.runUntil(clock.monotonicMs());
   return permit;
+}
+
+/** A budget after an answer with these headers. */
+async function openAfter(policy: PolicyName, fields: Partial<RateLesson>) {
+  const { clock, budget } = open();
+  const permit = await grantOne(clock, budget, policy);
+  const refused = permit.learn(lesson(fields));
+  permit.release();
+  return { clock, budget, refused };
 }
 
 describe("an hour of more requests than the provider accepts", () => {
@@ -190,14 +192,11 @@ describe("priorities", () => {
   });
 
   it("does not delay other policies behind a refused one, and refetches behind a waiting list read", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
     const remaining = [
       { policy: "order-list", remaining: 0, resetMs: 20_000 },
       { policy: "sustained", remaining: 120, resetMs: 20_000 },
     ];
-    permit.learn(lesson({ refusedForMs: 20_000, remaining }));
-    permit.release();
+    const { clock, budget } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
     void budget.acquire({ policy: "order-list", priority: "poll" });
     const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
     expect(Math.max(first, second)).toBeLessThan(200);
@@ -221,10 +220,7 @@ describe("learning from answers", () => {
       556,
     ],
   ])("waits for %s", async (_, fields, grantedAtMs) => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(lesson(fields));
-    permit.release();
+    const { clock, budget } = await openAfter("order-list", fields);
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([grantedAtMs]);
   });
 
@@ -239,27 +235,14 @@ describe("learning from answers", () => {
   });
 
   it("holds all policies of a refused request when the answer names none", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
-    expect(permit.learn(lesson({ refusedForMs: 7_000 }))).toEqual(["order-list", "sustained"]);
-    permit.release();
+    const { clock, budget, refused } = await openAfter("order-list", { refusedForMs: 7_000 });
+    expect(refused).toEqual(["order-list", "sustained"]);
     expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_000]);
   });
 
-  it("slows down to a stricter declared limit", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 10, windowMs: WINDOW_MS }] }));
-    permit.release();
-    const times = await grantTimes(clock, budget, "order-list", 30);
-    expect(busiestWindow([0, ...times])).toBe(9);
-  });
-
   it("counts as long a window as the provider declares, however slow the answers are", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "order-list");
-    permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 20, windowMs: 60_000 }] }));
-    permit.release();
+    const declared = [{ policy: "order-list", requestsMax: 20, windowMs: 60_000 }];
+    const { clock, budget } = await openAfter("order-list", { declared });
     const requests: Request[] = Array.from({ length: 200 }, (_, index) => ({
       atMs: 0,
       policy: "order-list",
@@ -310,27 +293,20 @@ describe("learning from answers", () => {
   });
 
   it("assigns an unknown policy to the endpoint that answered", async () => {
-    const { clock, budget } = open();
-    const permit = await grantOne(clock, budget, "geocoding");
-    permit.learn(lesson({ remaining: [{ policy: "daily", remaining: 5, resetMs: 30_000 }] }));
-    permit.learn(lesson({ remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] }));
-    permit.release();
+    const spent = { remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] };
+    const { clock, budget } = await openAfter("geocoding", spent);
     expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([HOUR_MS]);
-    const again = makeBudget({ clock });
-    const other = await grantOne(clock, again, "geocoding");
-    const heldAtMs = clock.monotonicMs();
-    other.learn(lesson({ remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] }));
-    other.release();
-    expect(await grantTimes(clock, again, "geocoding", 1)).toEqual([heldAtMs + 30_000]);
+    const again = await openAfter("geocoding", spent);
+    expect(await grantTimes(again.clock, again.budget, "geocoding", 1)).toEqual([30_000]);
   });
 });
 
 describe("aborting", () => {
   it("leaves the queue with the signal's reason, and uses no request", async () => {
-    const { clock, budget } = open();
     const control = new AbortController();
-    await refuse(budget, "order-list", 5_000);
+    const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
+    const { clock, budget } = await openAfter("order-list", { refusedForMs: 5_000, remaining });
     const waiting = budget.acquire({ policy: "order-list", priority: "poll", signal: control.signal });
     const reason = new Error("shutting down");
     await clock.runUntil(100);
