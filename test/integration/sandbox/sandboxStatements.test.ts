@@ -49,11 +49,8 @@ it("refuses a test endpoint with the address or the secret of the live one", asy
     { url: "http://127.0.0.1:9/test", secret: live.secret },
   ])
     await expect(world.steer("POST", "/webhooks", { mode: "test", ...shared })).rejects.toThrow(/422/);
-  await world.steer("POST", "/webhooks", {
-    mode: "test",
-    url: "http://127.0.0.1:9/test",
-    secret: second,
-  });
+  const good = { url: "http://127.0.0.1:9/test", secret: second };
+  await world.steer("POST", "/webhooks", { mode: "test", ...good });
 });
 
 it("refuses identifiers that no path can contain, and accepts null for optional fields", async () => {
@@ -109,24 +106,15 @@ it("decides what the spec leaves open as configured", async () => {
   ]);
   const first = (await other.ask("GET", "/v1/branches")).json;
   const second = (await other.ask("GET", "/v1/branches?offset=2")).json;
-  expect([first.data.length, first.hasMore, second.data[0].id === first.data[0].id]).toEqual([
-    2,
-    true,
-    false,
-  ]);
+  expect(first).toMatchObject({ data: { length: 2 }, hasMore: true });
+  expect(second.data[0].id).not.toBe(first.data[0].id);
   await other.close();
 });
 
 it("checks the new address of a changed order, and refuses a change once the courier has the goods", async () => {
   const { reference } = await create();
-  const nowhere = {
-    customer: {
-      firstName: "A",
-      phone: "1",
-      address: { street: "Nowhere 1", city: "Atlantis", postcode: "0" },
-    },
-  };
-  const bad = await world.ask("PATCH", `/v1/orders/${reference}`, { body: nowhere });
+  const nowhere = customer({ address: { street: "Nowhere 1", city: "Atlantis", postcode: "0" } });
+  const bad = await world.ask("PATCH", `/v1/orders/${reference}`, { body: { customer: nowhere } });
   expect([bad.status, bad.json.error.code]).toEqual([422, "address_not_found"]);
   for (let count = 0; count < 2; count += 1) await world.steer("POST", `/orders/${reference}/step`, {});
   const late = await world.ask("PATCH", `/v1/orders/${reference}`, { body: { zoneCode: "AMS-W" } });
@@ -150,8 +138,5 @@ it("refuses a body that is not JSON, lacks a field, is too long, or is not valid
     expect([answer.status, body.slice(0, 40)]).toEqual([status, body.slice(0, 40)]);
     expect(answer.json.request_id).toMatch(/^req_/);
   }
-  const longest = await world.ask("POST", "/v1/orders", {
-    body: orderBody({ externalOrderId: "x".repeat(255) }),
-  });
-  expect(longest.status).toBe(201);
+  expect(await create({ externalOrderId: "x".repeat(255) })).toMatchObject({ status: "created" });
 });
