@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import {
   meterAnswers,
   meterDecisions,
@@ -97,14 +97,10 @@ describe("the registry", () => {
 
   it("shows the queue's jobs", async () => {
     const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
-    try {
-      await queue.bull.add("apply", { seqs: [1] });
-      meterQueue(metrics, queue);
-      const lines = await read();
-      expect(lines).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
-    } finally {
-      await queue.close();
-    }
+    onTestFinished(() => queue.close());
+    await queue.bull.add("apply", { seqs: [1] });
+    meterQueue(metrics, queue);
+    expect(await read()).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
   });
 
   it("counts answers of the provider and jobs, also failed ones, without references", async () => {
@@ -145,35 +141,24 @@ describe("the registry", () => {
   });
 });
 
-describe("GET /metrics", () => {
-  const TOKEN = "a-token-of-a-good-length";
+const TOKEN = "a-token-of-a-good-length";
+const remote = { "x-forwarded-for": "203.0.113.9" };
+const bearer = { authorization: `Bearer ${TOKEN}` };
 
-  async function ask(metricsToken: string | null, headers: Record<string, string>, localTrust = true) {
-    const deps = { metrics, metricsToken, localTrust, logger: silentLogger };
-    const server = await serve(makeMetricsRouter(deps));
-    try {
-      const answer = await fetch(`${server.url}/metrics`, { headers });
-      return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
-    } finally {
-      await server.close();
-    }
-  }
-  const remote = { "x-forwarded-for": "203.0.113.9" };
-
-  it("answers local programs when this machine is trusted", async () => {
-    expect((await ask(null, {}, false)).status).toBe(401);
-    const { status, type, text } = await ask(null, {});
-    expect(status).toBe(200);
-    expect(type).toBe("text/plain; version=0.0.4; charset=utf-8");
-    expect(text).toContain('order_mirror_build_info{version="1.2.3"} 1');
-  });
-
-  it("answers others only with the token, and not at all when none is configured", async () => {
-    const bearer = { authorization: `Bearer ${TOKEN}` };
-    expect((await ask(TOKEN, remote)).status).toBe(401);
-    expect((await ask(TOKEN, { ...remote, authorization: "Bearer wrong" })).status).toBe(401);
-    expect((await ask(TOKEN, { ...remote, ...bearer })).status).toBe(200);
-    expect((await ask(null, { ...remote, ...bearer })).status).toBe(401);
-    expect((await ask(null, remote)).text).not.toContain("order_mirror_");
-  });
+it.each<[string, { token: string | null; trust?: boolean }, Record<string, string>, number]>([
+  ["a local program of a trusted machine", { token: null }, {}, 200],
+  ["a local program of another machine", { token: null, trust: false }, {}, 401],
+  ["others with the token", { token: TOKEN }, { ...remote, ...bearer }, 200],
+  ["others without the token", { token: TOKEN }, remote, 401],
+  ["others with a wrong token", { token: TOKEN }, { ...remote, authorization: "Bearer wrong" }, 401],
+  ["others when none is configured", { token: null }, { ...remote, ...bearer }, 401],
+])("GET /metrics of %s", async (_, { token, trust: localTrust = true }, headers, status) => {
+  const deps = { metrics, metricsToken: token, localTrust, logger: silentLogger };
+  const server = await serve(makeMetricsRouter(deps));
+  onTestFinished(() => server.close());
+  const answer = await fetch(`${server.url}/metrics`, { headers });
+  expect(answer.status).toBe(status);
+  expect((await answer.text()).includes('order_mirror_build_info{version="1.2.3"} 1')).toBe(status === 200);
+  if (status === 200)
+    expect(answer.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
 });
