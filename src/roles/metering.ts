@@ -51,8 +51,8 @@ export function meterDecisions(
 ): (decisions: readonly Decision[]) => void {
   return (decisions) => {
     const now = clock.now();
-    countDecisions(metrics, decisions);
     for (const { sourceId: source, via, verdict, version } of decisions) {
+      metrics.count("order_mirror_events_applied_total", { source, via, verdict });
       if (verdict !== "applied" || version === null) continue;
       // The provider's clock may be ahead; and what a backfill brings is old by nature.
       const lag = Math.max(0, Number(now - version) / Number(NANOS_PER_SECOND));
@@ -60,21 +60,6 @@ export function meterDecisions(
     }
     next?.(decisions);
   };
-}
-
-/** Counts equal decisions together: each count looks up its labels. */
-function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void {
-  const groups = new Map<string, { decision: Decision; count: number }>();
-  for (const decision of decisions) {
-    const key = `${decision.sourceId} ${decision.via} ${decision.verdict}`;
-    const group = groups.get(key);
-    if (group) group.count += 1;
-    else groups.set(key, { decision, count: 1 });
-  }
-  for (const { decision, count } of groups.values()) {
-    const { sourceId: source, via, verdict } = decision;
-    metrics.count("order_mirror_events_applied_total", { source, via, verdict }, count);
-  }
 }
 
 /** Shows the state of each source and the conditions that hold, if the database can be read. */

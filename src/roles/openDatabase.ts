@@ -50,7 +50,7 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
     dataDir: config.dataDir,
     onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
   });
-  const url = nameDatabase(server.url);
+  const { href: url } = Object.assign(new URL(server.url), { pathname: `/${DATABASE}` });
   try {
     await createIfMissing(server.url);
   } catch (error) {
@@ -107,15 +107,8 @@ function reasonOf(error: unknown): string {
   return error instanceof Error && error.message !== "" ? error.message : "no reason given";
 }
 
-/** The address of the mirror's database in an embedded server. */
-export function nameDatabase(serverUrl: string): string {
-  const url = new URL(serverUrl);
-  url.pathname = `/${DATABASE}`;
-  return url.href;
-}
-
 /** Creates the mirror's database in an embedded server, if it is not there. */
-export async function createIfMissing(serverUrl: string): Promise<void> {
+async function createIfMissing(serverUrl: string): Promise<void> {
   const { rows } = await runOnce(serverUrl, `select 1 from pg_database where datname = '${DATABASE}'`);
   if (rows.length > 0) return;
   // Two processes may start simultaneously: the second one finds it created.

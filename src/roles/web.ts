@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import type { Queue } from "bullmq";
 import express from "express";
 import { takeShare } from "../domain/window/rate.ts";
@@ -128,23 +127,17 @@ export function openProbes(deps: RoleDeps): Handler {
 
 /** The requests under way, which a close waits for. */
 function makeRunning() {
-  const running = new Set<ServerResponse>();
-  let onEmpty: () => void = () => undefined;
+  const running = new Set<Promise<void>>();
   return {
     note:
       (handler: Handler): Handler =>
       (request, response, next) => {
-        running.add(response);
-        response.once("close", () => {
-          running.delete(response);
-          if (running.size === 0) onEmpty();
-        });
+        const closed = new Promise<void>((resolve) => response.once("close", resolve));
+        running.add(closed);
+        void closed.then(() => running.delete(closed));
         handler(request, response, next);
       },
-    async end(): Promise<void> {
-      if (running.size === 0) return;
-      await withTimeout(new Promise<void>((resolve) => (onEmpty = resolve)), END_DEADLINE_MS);
-    },
+    end: async () => void (await withTimeout(Promise.all(running), END_DEADLINE_MS)),
   };
 }
 
@@ -170,11 +163,10 @@ async function composeReceiver(
 function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
   const loaded = new Map<string, { readonly verifier: Verifier | null }>();
   for (const { sourceId, webhookScheme, webhookSecrets: secrets } of sources) {
-    loaded.set(sourceId, { verifier: null });
-    if (secrets.length === 0) continue;
     const url = webhookUrl(publicUrls, sourceId);
-    const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
-    for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
+    const verifier =
+      secrets.length === 0 ? null : loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
+    for (const warning of verifier?.warnings ?? []) logger.warn({ source: sourceId }, warning);
     loaded.set(sourceId, { verifier });
   }
   return loaded;
