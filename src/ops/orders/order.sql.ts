@@ -219,7 +219,7 @@ const ORDER_LIST_COLUMNS = {
   },
   branch: text("Branch", ({ branch }) => branch),
   fleet: text("Fleet", ({ fleetName }) => fleetName),
-  pickup: time("Planned pickup", ({ pickupTime }) => pickupTime, "pickup"),
+  pickup: time("Planned pickup", ({ pickupTime }) => pickupTime),
   picked: time("Picked up", ({ realPickupTime }) => realPickupTime),
   delivery: time("Planned delivery", ({ deliveryTime }) => deliveryTime, "delivery"),
   delivered: time("Delivered", ({ realDeliveryTime }) => realDeliveryTime),
@@ -238,7 +238,7 @@ const ORDER_LIST_COLUMNS = {
   },
   source: text("Source", ({ sourceId }) => sourceId),
   updated: time("Updated", ({ updatedAt }) => updatedAt, "updated"),
-  seen: time("First seen", ({ firstSeenAt }) => firstSeenAt, "seen"),
+  seen: time("First seen", ({ firstSeenAt }) => firstSeenAt),
 } satisfies Readonly<Record<string, Column>>;
 
 export type ColumnName = keyof typeof ORDER_LIST_COLUMNS;

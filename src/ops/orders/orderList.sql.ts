@@ -1,4 +1,4 @@
-import { formatInstant, NANOS_PER_SECOND, tryParseInstant } from "../../domain/order/instant.ts";
+import { NANOS_PER_SECOND, tryParseInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Queryable } from "../../database/database.ts";
@@ -26,12 +26,9 @@ const ORDER_MARKS = Object.keys(MARKS) as OrderMark[];
 /** The order of a list: each is an index, read from either end. */
 const SORTS = {
   updated: { column: "version", field: "updatedAt" },
-  pickup: { column: "pickup_time", field: "pickupTime" },
   delivery: { column: "delivery_time", field: "deliveryTime" },
-  seen: { column: "first_seen_at", field: "firstSeenAt" },
 } as const;
 export type ListSort = keyof typeof SORTS;
-const LIST_SORTS = Object.keys(SORTS) as ListSort[];
 
 /** A line of the list; the next page begins after it. */
 export interface ListPosition {
@@ -220,112 +217,94 @@ function writePosition({ sort, ascending, after }: ListPaging, bind: Bind): stri
   ];
 }
 
-/** The time that a period is of. */
-export const PERIODS_OF = ["updated", "pickup", "delivery"] as const;
-/** Periods that end now, in hours. */
-export const WITHIN: Readonly<Record<string, number>> = { "1h": 1, "24h": 24, "7d": 168, "30d": 720 };
+/** What a period may be of, and its ends as filters. */
+export const PERIODS = {
+  updated: { title: "Last update", since: "updatedSince", until: "updatedUntil" },
+  pickup: { title: "Planned pickup", since: "pickupFrom", until: "pickupUntil" },
+  delivery: { title: "Planned delivery", since: "deliveryFrom", until: "deliveryUntil" },
+} as const;
+/** Periods that end now. */
+export const WITHIN = {
+  "1h": { title: "1 hour", hours: 1 },
+  "24h": { title: "24 hours", hours: 24 },
+  "7d": { title: "7 days", hours: 168 },
+  "30d": { title: "30 days", hours: 720 },
+} as const;
 
-/** What the address of the order list asks for. A value that means nothing is as if it were absent. */
-export interface OrderListQuery {
-  /** Part of a reference or an external id. */
-  readonly text: string;
-  readonly source: string;
-  readonly branch: string;
-  readonly fleet: string;
-  readonly status: string;
+/** The names in the address of the order list, with the words that mean something, the default first; null: any text. */
+const NAMES = {
+  q: null,
+  source: null,
+  branch: null,
+  fleet: null,
+  status: null,
+  within: ["", ...Object.keys(WITHIN)],
+  from: null,
+  until: null,
+  of: Object.keys(PERIODS),
+  sort: Object.keys(SORTS),
+  dir: ["", "up"],
+} as const satisfies Readonly<Record<string, readonly string[] | null>>;
+
+/** What the address asks for. A value that means nothing is as if it were absent. */
+export interface OrderListQuery extends Readonly<Record<keyof typeof NAMES, string>> {
   readonly marks: readonly OrderMark[];
-  readonly periodOf: (typeof PERIODS_OF)[number];
-  /** A word of WITHIN; empty: from and until. */
-  readonly within: string;
-  readonly from: Instant | null;
-  /** Exclusive. */
-  readonly until: Instant | null;
-  readonly sort: ListSort;
-  readonly ascending: boolean;
   readonly after: ListPosition | null;
 }
 
 /** The maximum length of an external id; no other name is longer. */
 export const TEXT_LENGTH_MAX = 512;
 
-type Parameters = Readonly<Record<string, unknown>>;
-
-export function parseOrderList(query: Parameters): OrderListQuery {
-  const field = (name: string) => readField(query[name]).trim().slice(0, TEXT_LENGTH_MAX);
-  const within = field("within");
-  const isRelative = Object.hasOwn(WITHIN, within);
+export function parseOrderList(address: Readonly<Record<string, unknown>>): OrderListQuery {
+  const words = Object.entries<readonly string[] | null>(NAMES).map(([name, known]) => {
+    const word = readField(address[name]).trim().slice(0, TEXT_LENGTH_MAX);
+    return [name, known === null || known.includes(word) ? word : known[0]];
+  });
+  const query = Object.fromEntries(words) as Record<keyof typeof NAMES, string>;
+  const marks = [address["is"]].flat();
   return {
-    text: field("q"),
-    source: field("source"),
-    branch: field("branch"),
-    fleet: field("fleet"),
-    status: field("status"),
-    marks: pickWords(ORDER_MARKS, query["is"]),
-    periodOf: PERIODS_OF.find((word) => word === field("of")) ?? "updated",
-    within: isRelative ? within : "",
-    from: isRelative ? null : readMinute(field("from")),
-    until: isRelative ? null : readMinute(field("until")),
-    sort: LIST_SORTS.find((word) => word === field("sort")) ?? "updated",
-    ascending: field("dir") === "up",
-    after: readPosition(query["after"]),
+    ...query,
+    // A period that ends now has no other ends.
+    ...(query.within !== "" && { from: "", until: "" }),
+    marks: ORDER_MARKS.filter((mark) => marks.includes(mark)),
+    after: readPosition(address["after"]),
   };
 }
 
 /** The query as an address; what is as by default is left out. `after` is left out unless it is given in `changes`. */
 export function writeOrderList(query: OrderListQuery, changes: Partial<OrderListQuery> = {}): string {
-  const to = { ...query, after: null, ...changes };
-  const parameters = new URLSearchParams();
-  const put = (name: string, value: string, standard = "") => {
-    if (value !== standard) parameters.append(name, value);
-  };
-  put("q", to.text);
-  for (const name of ["source", "branch", "fleet", "status", "within"] as const) put(name, to[name]);
-  for (const mark of to.marks) put("is", mark);
-  put("from", writeMinute(to.from));
-  put("until", writeMinute(to.until));
-  put("of", to.periodOf, "updated");
-  put("sort", to.sort, "updated");
-  put("dir", to.ascending ? "up" : "");
-  const { at, sourceId, reference } = to.after ?? {};
-  if (at !== undefined)
-    for (const part of [at, sourceId, reference]) parameters.append("after", String(part));
-  const text = parameters.toString();
-  return text === "" ? "" : `?${text}`;
+  const { marks, after, ...words } = { ...query, after: null, ...changes };
+  const isSaid = ([name, word]: [string, string]) =>
+    word !== ((NAMES as Readonly<Record<string, readonly string[] | null>>)[name]?.[0] ?? "");
+  const parameters = new URLSearchParams(Object.entries(words).filter(isSaid));
+  for (const mark of marks) parameters.append("is", mark);
+  const position = after === null ? [] : [after.at, after.sourceId, after.reference];
+  for (const part of position) parameters.append("after", String(part));
+  return parameters.size === 0 ? "" : `?${parameters.toString()}`;
 }
 
 /** The filter on fields of orders; `now` ends a relative period. */
 export function toFieldFilter(query: OrderListQuery, now: Instant): Omit<OrderFilter, "sourceId"> {
-  const { branch, fleet, status, periodOf, within } = query;
-  const hours = WITHIN[within];
-  const from =
-    hours === undefined ? query.from : now - BigInt(hours) * BigInt(SECONDS_PER_HOUR) * NANOS_PER_SECOND;
+  const { branch, fleet, status, of, within } = query;
+  const length = within in WITHIN ? hours(WITHIN[within as keyof typeof WITHIN].hours) : undefined;
+  const from = length === undefined ? readMinute(query.from) : now - length;
   // Planned times lie in the future, too: "within 24 h" is then on either side of now.
-  const ahead = periodOf === "updated" || from === null ? null : now + (now - from);
-  const until = hours === undefined ? query.until : ahead;
-  const [since, end] = {
-    updated: ["updatedSince", "updatedUntil"] as const,
-    pickup: ["pickupFrom", "pickupUntil"] as const,
-    delivery: ["deliveryFrom", "deliveryUntil"] as const,
-  }[periodOf];
+  const ahead = length === undefined || of === "updated" ? undefined : now + length;
+  const period = PERIODS[of as keyof typeof PERIODS];
   return {
-    ...(from === null ? {} : { [since]: from }),
-    ...(until === null ? {} : { [end]: until }),
-    ...(status === "" ? {} : { status }),
-    ...(branch === "" ? {} : { branchId: branch }),
-    ...(fleet === "" ? {} : { fleet }),
+    [period.since]: from,
+    [period.until]: ahead ?? readMinute(query.until),
+    status: status || undefined,
+    branchId: branch || undefined,
+    fleet: fleet || undefined,
   };
 }
 
-/** `2026-11-22T14:32`, as a browser's field of date and time has it, in UTC; empty for null. */
-export function writeMinute(instant: Instant | null): string {
-  return instant === null ? "" : formatInstant(instant, 0).slice(0, MINUTE_LENGTH);
-}
+const hours = (count: number) => BigInt(count) * 3_600n * NANOS_PER_SECOND;
 
-const MINUTE_LENGTH = 16;
-const SECONDS_PER_HOUR = 3_600;
-
-function readMinute(text: string): Instant | null {
-  return /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? (tryParseInstant(`${text}:00Z`) ?? null) : null;
+/** `2026-11-22T14:32`, as a browser's field of date and time has it, in UTC. */
+function readMinute(text: string): Instant | undefined {
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? tryParseInstant(`${text}:00Z`) : undefined;
 }
 
 /** A bigint of Postgres. */
@@ -334,10 +313,4 @@ const NANOS = /^(?:-?\d{1,18}|-?[1-8]\d{18})$/;
 function readPosition(given: unknown): ListPosition | null {
   const [at = "", sourceId = "", reference = ""] = [given].flat().map(readField);
   return NANOS.test(at) ? { at: BigInt(at), sourceId, reference } : null;
-}
-
-/** The words of a parameter that is given once or several times. */
-function pickWords<Word extends string>(words: readonly Word[], given: unknown): Word[] {
-  const texts: unknown[] = Array.isArray(given) ? given : [given];
-  return words.filter((word) => texts.includes(word));
 }

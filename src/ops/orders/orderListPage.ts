@@ -17,7 +17,7 @@ import type { ColumnName, Moment } from "./order.sql.ts";
 import {
   countListedOrders,
   parseOrderList,
-  PERIODS_OF,
+  PERIODS,
   positionOf,
   readFilterWords,
   readListedOrders,
@@ -25,13 +25,12 @@ import {
   TEXT_LENGTH_MAX,
   toFieldFilter,
   WITHIN,
-  writeMinute,
   writeOrderList,
 } from "./orderList.sql.ts";
 import type {
   FilterWords,
   ListedOrder,
-  ListedOrdersQuery,
+  ListSort,
   OrderListQuery,
   OrderMark,
   SearchHit,
@@ -57,7 +56,7 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
   const readWords = shareReading(() => readFilterWords(pool), { clock, holdMs: WORDS_HELD_MS });
   const read = (query: OrderListQuery, limit: number) => {
     const filter = toListFilter(query, clock);
-    return readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...query, ...filter, limit }));
+    return readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...filter, limit }));
   };
   router.get("/search", async (request, response) => {
     const text = readField(request.query["q"]).trim().slice(0, TEXT_LENGTH_MAX);
@@ -77,7 +76,7 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
       orders: orders?.slice(0, PAGE_ORDERS),
       hasMore: (orders?.length ?? 0) > PAGE_ORDERS,
       count: await readWithin(pool, COUNT_MS, (db) => countListedOrders(db, filter)),
-      events: (query.text === "" ? [] : await searchMirror(pool, query.text)).filter(
+      events: (query.q === "" ? [] : await searchMirror(pool, query.q)).filter(
         ({ eventId }) => eventId !== null,
       ),
       moment: readMoment(facts),
@@ -101,11 +100,14 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
   return router;
 }
 
-function toListFilter(query: OrderListQuery, clock: Clock): ListedOrdersQuery {
-  const { source, marks, text } = query;
+function toListFilter(query: OrderListQuery, clock: Clock) {
+  const { source, marks, q, dir, after } = query;
   const fields = toFieldFilter(query, clock.now());
-  return { sourceId: source || null, fields, marks, text: text || null };
+  const sort = sortOf(query);
+  return { sourceId: source || null, fields, marks, text: q || null, sort, ascending: dir === "up", after };
 }
+
+const sortOf = ({ sort }: OrderListQuery) => sort as ListSort;
 
 function addressOf({ sourceId, reference, eventId }: SearchHit): string {
   return reference === null ? eventAddress(sourceId, eventId ?? "") : orderAddress({ sourceId, reference });
@@ -134,18 +136,6 @@ const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
   ["Not yet verified", ["unverified"]],
   ["Corrected", ["corrected"]],
 ];
-const PERIOD_WORDS: Readonly<Record<string, string>> = {
-  updated: "Last update",
-  pickup: "Planned pickup",
-  delivery: "Planned delivery",
-};
-const WITHIN_WORDS: Readonly<Record<string, string>> = {
-  "1h": "1 hour",
-  "24h": "24 hours",
-  "7d": "7 days",
-  "30d": "30 days",
-};
-
 /** The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. */
 function renderOrderList(page: OrderListPage): Page {
   const { query } = page;
@@ -175,7 +165,7 @@ function renderView(query: OrderListQuery, name: string, marks: readonly OrderMa
 
 function renderForm({ query, words }: OrderListPage): Html {
   const used = [query.source, query.status, query.branch, query.fleet, query.within, query.from, query.until];
-  const count = used.filter((value) => value !== "" && value !== null).length;
+  const count = used.filter((word) => word !== "").length;
   const branches = new Map(words.branches.map(({ id, name }) => [id, name]));
   return html`<form action="/ops/orders" class="filter" role="search">
     <div class="row">
@@ -184,14 +174,14 @@ function renderForm({ query, words }: OrderListPage): Html {
         <input
           type="search"
           name="q"
-          value="${query.text}"
+          value="${query.q}"
           maxlength="${TEXT_LENGTH_MAX}"
           autocomplete="off"
           placeholder="Any part, in any case"
         />
       </label>
       <button class="main">Search</button>
-      ${count + query.marks.length + query.text.length > 0 && html`<a class="button" href="/ops/orders">Clear</a>`}
+      ${count + query.marks.length + query.q.length > 0 && html`<a class="button" href="/ops/orders">Clear</a>`}
     </div>
     <details ${count > 0 && html`open`}>
       <summary>Filter${count > 0 ? ` (${count})` : ""} and period</summary>
@@ -202,18 +192,20 @@ function renderForm({ query, words }: OrderListPage): Html {
         ${renderChoice({ label: "Fleet", name: "fleet", words: words.fleets, chosen: query.fleet })}
       </div>
       <div class="row">
-        ${renderChoice({ label: "Period of", name: "of", words: PERIODS_OF, chosen: query.periodOf, any: null, describe: (word) => PERIOD_WORDS[word] ?? word })}
-        ${renderChoice({ label: "Within", name: "within", words: Object.keys(WITHIN), chosen: query.within, any: "any time", describe: (word) => WITHIN_WORDS[word] ?? word })}
-        ${renderMinuteField("From", "from", writeMinute(query.from))}
-        ${renderMinuteField("Until", "until", writeMinute(query.until))}
+        ${renderChoice({ label: "Period of", name: "of", words: Object.keys(PERIODS), chosen: query.of, any: null, describe: titleIn(PERIODS) })}
+        ${renderChoice({ label: "Within", name: "within", words: Object.keys(WITHIN), chosen: query.within, any: "any time", describe: titleIn(WITHIN) })}
+        ${renderMinuteField("From", "from", query.from)} ${renderMinuteField("Until", "until", query.until)}
       </div>
       ${query.marks.map((mark) => html`<input type="hidden" name="is" value="${mark}" />`)}
       <input type="hidden" name="sort" value="${query.sort}" />
-      ${query.ascending && html`<input type="hidden" name="dir" value="up" />`}
+      ${query.dir !== "" && html`<input type="hidden" name="dir" value="up" />`}
       <button>Show</button>
     </details>
   </form>`;
 }
+
+const titleIn = (words: Readonly<Record<string, { readonly title: string }>>) => (word: string) =>
+  words[word]?.title ?? word;
 
 function renderMinuteField(label: string, name: string, value: string): Html {
   return html`<label
@@ -230,7 +222,7 @@ function renderResults(page: OrderListPage): Html {
       more of the name.
     </p>`;
   const last = orders.at(-1);
-  const after = hasMore && last !== undefined ? positionOf(last, query.sort) : null;
+  const after = hasMore && last !== undefined ? positionOf(last, sortOf(query)) : null;
   return html`${page.freshness}
     ${events.map(({ sourceId, eventId }) => html`<p>Event ${linkEvent(sourceId, eventId)} of ${sourceId}.</p>`)}
     <div class="above">
@@ -255,19 +247,13 @@ function renderResults(page: OrderListPage): Html {
 
 function describeMatches({ count, orders, query }: OrderListPage): string {
   const shown = orders?.length ?? 0;
-  const missing = SORT_NEEDS[query.sort];
-  const placed = missing === undefined ? "" : `, of those with a ${missing}`;
+  // Orders without this time are not in a list sorted by it.
+  const placed = query.sort === "delivery" ? ", of those with a planned delivery" : "";
   if (count === undefined) return `${shown} shown; there are too many to count`;
   const orders_ = count === 1 ? "order" : "orders";
   const many = count > COUNTED_MAX ? `${describeCount(COUNTED_MAX)}+` : describeCount(count);
   return `${many} ${orders_}; ${shown} shown${placed}`;
 }
-
-/** Orders without this time are not in a list sorted by it. */
-const SORT_NEEDS: Partial<Record<string, string>> = {
-  pickup: "planned pickup",
-  delivery: "planned delivery",
-};
 
 function describeFile({ count }: OrderListPage): string {
   return count === undefined || count > CSV_MAX
@@ -280,10 +266,9 @@ function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
   const { title, sort } = findColumn(name);
   if (sort === undefined) return title;
   const isCurrent = query.sort === sort;
-  const ascending = isCurrent && !query.ascending;
-  const arrow = query.ascending ? "↑" : "↓";
-  const order = query.ascending ? "oldest first" : "newest first";
-  return html`<a href="/ops/orders${writeOrderList(query, { sort, ascending })}"
+  const dir = isCurrent && query.dir === "" ? "up" : "";
+  const [arrow, order] = query.dir === "" ? ["↓", "newest first"] : ["↑", "oldest first"];
+  return html`<a href="/ops/orders${writeOrderList(query, { sort, dir })}"
     >${title}${isCurrent && html` <span aria-hidden="true">${arrow}</span><span class="hidden-text">, ${order}</span>`}</a
   >`;
 }

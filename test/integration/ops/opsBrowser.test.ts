@@ -71,7 +71,7 @@ const ANSWER_MS = 500;
 /** All our pages behind the login, and the one that is open to everybody; a new page adds one line. */
 const PAGES = [
   "/ops/orders",
-  "/ops/orders?source=live&is=late&q=ord&sort=pickup&dir=up&within=7d",
+  "/ops/orders?source=live&is=late&q=ord&sort=delivery&dir=up&within=7d",
   "/ops/orders?q=nothing",
   "/ops",
   ORDER,
@@ -267,12 +267,12 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
 
   it("announce new orders instead of moving the list, and load nothing again that has not changed", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
-      await logIn(page, "operator", "/ops/orders?sort=seen");
+      await logIn(page, "operator", "/ops/orders");
       const first = page.locator("#orders tbody a.name").first();
       const before = await first.textContent();
       await ops.database.pool.query(`
         insert into mirror.orders
-        select (jsonb_populate_record(o, jsonb_build_object('reference', 'NEW-1', 'first_seen_at', clock_timestamp()))).*
+        select (jsonb_populate_record(o, jsonb_build_object('reference', 'NEW-1', 'version', mirror.nanos_of(clock_timestamp())))).*
         from mirror.orders o where reference = 'ORD-1002'`);
       await page.locator("#pill").waitFor();
       expect(await first.textContent()).toBe(before);
