@@ -16,7 +16,7 @@ import { SOURCE, sentence, text, time } from "./lists/list.sql.ts";
 import type { List } from "./lists/list.sql.ts";
 import { mayAct, parseForm, readFormField, viewerOf } from "./page.ts";
 import type { Role, Viewer } from "./page.ts";
-import { describeCount, linkOrder } from "./phrases.ts";
+import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
 // What people do: the audit log, and the actions that need one press. Each action is recorded before it is carried out,
 // see `carryOut`; `order-mirror`'s commands record theirs in the same way.
@@ -95,30 +95,13 @@ export async function carryOut(
   response.redirect(303, address);
 }
 
-/** What the actions are called in the log, and what people read. */
-const ACTIONS: Readonly<Record<string, string>> = {
-  log_in: "Logged in",
-  log_out: "Logged out",
-  refetch: "Read an order again",
-  retry: "Processed again",
-  dismiss: "Dismissed",
-  pause: "Paused polling",
-  resume: "Resumed polling",
-  read_gaps: "Read gaps",
-  reread: "Read orders again",
-  backfill: "Backfill",
-  verify: "Verification",
-  export: "Exported",
-  erase: "Erased",
-  adopt: "Adopted a source",
-  outgoing: "Outgoing webhooks",
-  queue: "Queue",
-};
+/** What people look for in the log. */
+const ACTIONS =
+  `log_in log_out refetch retry dismiss pause resume read_gaps reread backfill verify export erase adopt
+  outgoing queue pause_endpoint resume_endpoint retry_endpoint`.split(/\s+/);
 const ROLES = ["operator", "viewer", "command"];
 /** They affect nothing but themselves. */
 const LOGINS = ["log_in", "log_out"];
-
-const describeAction = (action: string): string => ACTIONS[action] ?? action.replaceAll("_", " ");
 
 /** The actions on the ops pages and of commands. */
 export const ACTION_LIST: List = {
@@ -127,7 +110,7 @@ export const ACTION_LIST: List = {
   empty: "Nobody has done anything yet.",
   section: "actions",
   filters: {
-    action: { label: "Action", words: Object.keys(ACTIONS), describe: describeAction },
+    action: { label: "Action", words: ACTIONS, describe: describeWord },
     role: { label: "Role", words: ROLES },
     person: {
       label: "Person",
@@ -146,7 +129,7 @@ export const ACTION_LIST: List = {
           : html`<a href="/ops/actions?person=${encodeURIComponent(person)}">${person}</a>`,
     },
     text("Role", "role"),
-    { title: "Action", select: ["action"], show: describeAction },
+    { title: "Action", select: ["action"], show: describeWord },
     SOURCE,
     { title: "What", select: ["action", "source_id", "target"], show: renderTarget },
     { title: "How many", kind: "number", select: ["action", "affected::float8"], show: describeExtent },

@@ -3,7 +3,6 @@ import path from "node:path";
 import compression from "compression";
 import { Router } from "express";
 import type { RequestHandler } from "express";
-import { html } from "../runtime/http/html.ts";
 import { readAsset } from "../html/style.ts";
 import { writePolicy } from "./page.ts";
 
@@ -16,30 +15,6 @@ const POLICY = writePolicy({
   "img-src": "'self' data:",
   "form-action": "'none'",
 });
-
-const PAGE = html`<!doctype html>
-  <html lang="en">
-    <head>
-      <meta charset="utf-8" />
-      <meta name="viewport" content="width=device-width, initial-scale=1" />
-      <meta name="robots" content="noindex" />
-      <link rel="icon" href="data:," />
-      <link rel="stylesheet" href="/docs/swagger-ui.css" />
-      <link rel="stylesheet" href="/docs/docs.css" />
-      <script src="/docs/swagger-ui-bundle.js" defer></script>
-      <script src="/docs/docs.js" defer></script>
-      <title>API · order-mirror</title>
-    </head>
-    <body>
-      <main id="api">
-        <h1>API</h1>
-        <p>
-          <a href="/openapi.json">openapi.json</a> describes every endpoint, in OpenAPI 3.1; with JavaScript,
-          this page shows it.
-        </p>
-      </main>
-    </body>
-  </html> `.markup;
 
 /**
  * `/openapi.json`, and `/docs`, where Swagger UI shows it. Open to everybody: they say what there is and nothing of what
@@ -57,7 +32,10 @@ export function makeDocsRouter(document: object): Router {
   router.get(
     "/docs",
     compression(),
-    serveText(PAGE, { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": POLICY }),
+    serveText(readAsset("docs.html"), {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Security-Policy": POLICY,
+    }),
   );
   for (const [name, type] of [
     ["docs.js", "text/javascript"],

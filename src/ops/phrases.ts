@@ -17,6 +17,12 @@ export function describeBoundedCount(count: number): string {
   return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
 }
 
+/** A stored word as people read it: picked_up is "Picked up". */
+export function describeWord(word: string): string {
+  const words = word.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** Seconds from `at` to `now`; null if `at` is null. */
 export function secondsSince(now: Instant, at: Instant | null): number | null {
   return at === null ? null : Number(now - at) / Number(NANOS_PER_SECOND);

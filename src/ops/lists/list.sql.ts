@@ -42,8 +42,6 @@ export interface List {
   /** What would be here, if nothing is. */
   readonly empty: string;
   readonly section?: Section;
-  /** Without this, the list is not of sources. */
-  readonly ofSources?: false;
   readonly filters?: Readonly<Record<string, Filter>>;
   readonly columns: readonly Column[];
   /** What the rows are sorted by: the types of expressions, which together are unique and never null. */
@@ -66,10 +64,8 @@ export interface ListPage {
   readonly list: List;
   /** Its address, without a query. */
   readonly path: string;
-  /** Null: every source. */
-  readonly sourceId: string | null;
-  /** The chosen word of each filter; null: any. */
-  readonly chosen: Readonly<Record<string, string | null>>;
+  /** The chosen word of each filter, and the source; empty: any. */
+  readonly chosen: Readonly<Record<string, string>>;
   /** The position before the first row; null on the first page. */
   readonly after: readonly string[] | null;
   readonly sources: readonly string[];
@@ -92,7 +88,7 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
         list,
         path,
         ...choice,
-        sources: list.ofSources === false ? [] : await readSourceIds(pool),
+        sources: await readSourceIds(pool),
         rows: rows.slice(0, PAGE_ROWS),
         hasMore: rows.length > PAGE_ROWS,
         viewer: viewerOf(response),
@@ -105,23 +101,22 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
   };
 }
 
-type Choice = Pick<ListPage, "sourceId" | "chosen" | "after">;
+type Choice = Pick<ListPage, "chosen" | "after">;
 
-function parseChoice({ filters = {}, ofSources }: List, given: Readonly<Record<string, unknown>>): Choice {
-  const chosen = Object.entries(filters).map(([name, { words, standard = null }]) => {
+function parseChoice({ filters = {} }: List, given: Readonly<Record<string, unknown>>): Choice {
+  const words = Object.entries(filters).map(([name, { words: known, standard = "" }]) => {
     const word = readField(given[name]).trim().slice(0, TEXT_LENGTH_MAX);
-    return [name, (words ?? [word].filter(Boolean)).includes(word) ? word : standard] as const;
+    return [name, known === null || known.includes(word) ? word : standard] as const;
   });
   const after = [given["after"]].flat().map(readField);
   return {
-    sourceId: ofSources === false ? null : readField(given["source"]) || null,
-    chosen: Object.fromEntries(chosen),
+    chosen: { source: readField(given["source"]), ...Object.fromEntries(words) },
     after: after.every((key) => key === "") ? null : after,
   };
 }
 
 /** One row more than a page has. A position that is not of the keys' types makes Postgres refuse the statement. */
-async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Choice): Promise<Row[]> {
+async function readRows(pool: Pool, list: List, { chosen, after }: Choice): Promise<Row[]> {
   const { columns, keys, ascending, filters = {}, from } = list;
   const nameOf = (column: number, value: number) => `value_${column}_${value}`;
   const selected = columns.flatMap(({ select }, column) =>
@@ -136,15 +131,15 @@ async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Cho
       return `(${word} is null or ${where(word)})`;
     },
   );
-  if (list.ofSources !== false) conditions.unshift("($1::text is null or source_id = $1)");
+  conditions.unshift("($1::text is null or source_id = $1)");
   const order = expressions.map((each) => each + (ascending ? "" : " desc")).join(", ");
   const page = `($3::text[] is null or ${isBehind}) order by ${order} limit $2`;
   const position = `array[${expressions.map((each) => `(${each})::text`).join(", ")}] as position`;
-  const words = Object.keys(filters).map((name) => chosen[name] ?? null);
+  const [source, ...words] = ["source", ...Object.keys(filters)].map((name) => chosen[name] || null);
   const rows = await queryInstants<Pick<Row, "position"> & Readonly<Record<string, unknown>>>(
     pool,
     `select ${[position, ...selected].join(", ")} from ${from([...conditions, page].join(" and "))}`,
-    [sourceId, PAGE_ROWS + 1, after, ...words],
+    [source, PAGE_ROWS + 1, after, ...words],
   );
   return rows.map((row) => ({
     position: row.position,
@@ -155,11 +150,10 @@ async function readRows(pool: Pool, list: List, { sourceId, chosen, after }: Cho
 }
 
 function renderList(page: ListPage, above: Html | undefined): Page {
-  const { list, rows, sourceId, after, chosen } = page;
-  const { title, note, empty, columns, filters = {}, section = "overview" } = list;
+  const { list, rows, after } = page;
+  const { title, note, empty, columns, section = "overview" } = list;
   const last = rows.at(-1);
-  const isNarrowed = Object.entries(filters).some(([name, { standard = null }]) => chosen[name] !== standard);
-  const isFiltered = sourceId !== null || after !== null || isNarrowed;
+  const isFiltered = after !== null || listChosen(page).length > 0;
   const table = () =>
     renderTable({
       title,
@@ -180,20 +174,23 @@ function renderList(page: ListPage, above: Html | undefined): Page {
   return { title, body, section, live: after === null };
 }
 
-/** The address of a list; what is as by default is left out, and so is the position. */
-function writeAddress({ path, list, sourceId, chosen }: ListPage, after: readonly string[] = []): string {
-  const parameters = new URLSearchParams();
-  if (sourceId !== null) parameters.set("source", sourceId);
-  for (const [name, { standard = null }] of Object.entries(list.filters ?? {})) {
-    const word = chosen[name] ?? null;
-    if (word !== null && word !== standard) parameters.set(name, word);
-  }
-  for (const key of after) parameters.append("after", key);
-  return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
+/** The words that are not as by default. */
+function listChosen({ list, chosen }: ListPage): [name: string, word: string][] {
+  return Object.entries(chosen).filter(([name, word]) => word !== (list.filters?.[name]?.standard ?? ""));
 }
 
-function renderFilter({ list, path, sourceId, chosen, sources }: ListPage): Html {
-  const { title, filters = {}, ofSources } = list;
+/** The address of a list; what is as by default is left out, and so is the position. */
+function writeAddress(page: ListPage, after: readonly string[] = []): string {
+  const parameters = new URLSearchParams(listChosen(page));
+  for (const key of after) parameters.append("after", key);
+  return parameters.size === 0 ? page.path : `${page.path}?${parameters.toString()}`;
+}
+
+function renderFilter({ list, path, chosen, sources }: ListPage): Html {
+  const filters: Readonly<Record<string, Filter>> = {
+    source: { label: "Source", words: sources },
+    ...list.filters,
+  };
   const choices = Object.entries(filters).map(([name, { label, words, describe, standard }]) =>
     words === null
       ? html`<label>${label} <input name="${name}" value="${chosen[name] ?? ""}" size="14" /></label>`
@@ -201,15 +198,12 @@ function renderFilter({ list, path, sourceId, chosen, sources }: ListPage): Html
           label,
           name,
           words,
-          chosen: chosen[name] ?? null,
+          chosen: chosen[name] ?? "",
           describe,
           ...(standard !== undefined && { any: null }),
         }),
   );
-  if (ofSources !== false)
-    choices.unshift(renderChoice({ label: "Source", name: "source", words: sources, chosen: sourceId }));
-  if (choices.length === 0) return html``;
-  return html`<form class="row filter" action="${path}" aria-label="Choice of ${title.toLowerCase()}">
+  return html`<form class="row filter" action="${path}" aria-label="Choice of ${list.title.toLowerCase()}">
     ${choices}<button>Show</button>
   </form>`;
 }

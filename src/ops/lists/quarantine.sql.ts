@@ -162,12 +162,16 @@ const QUARANTINE_LIST: List = {
 };
 
 /** What an operator can do about everything that the list shows: exactly so many, and none that comes later. */
-async function renderDeedsOnAll({ sourceId, chosen, rows, viewer }: ListPage, pool: Pool): Promise<Html> {
-  const { state, reason = null } = chosen;
+async function renderDeedsOnAll({ chosen, rows, viewer }: ListPage, pool: Pool): Promise<Html> {
+  const { state, source = "", reason = "" } = chosen;
   if (rows.length === 0 || state !== "open" || !mayAct(viewer)) return html``;
-  const count = await countQuarantined(pool, { quarantineId: null, sourceId, reason });
+  const count = await countQuarantined(pool, {
+    quarantineId: null,
+    sourceId: source || null,
+    reason: reason || null,
+  });
   const { events, reads, unnamed, throughId } = count;
-  const sent = { source: sourceId ?? "", reason: reason ?? "", through: throughId ?? "0" };
+  const sent = { source, reason, through: throughId ?? "0" };
   const named = count.reasons.map(
     (each) => `${describeReason(each.reason).name} ${describeCount(each.count)}`,
   );

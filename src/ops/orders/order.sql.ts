@@ -19,7 +19,7 @@ import {
 } from "../../html/parts.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeSpan, orderAddress } from "../phrases.ts";
+import { describeSpan, describeWord, orderAddress } from "../phrases.ts";
 import { LATE_SECONDS, ORDER_COLUMNS } from "./orderList.sql.ts";
 import type { ListedOrder, ListSort } from "./orderList.sql.ts";
 
@@ -262,15 +262,9 @@ export function findColumn(name: ColumnName): Column {
   return ORDER_LIST_COLUMNS[name];
 }
 
-/** A status in words: picked_up is "Picked up". */
-export function describeStatus(status: string): string {
-  const words = status.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
 /** A status in words and colour. */
 function renderStatus(status: string): Html {
-  return html`<span class="badge status ${STATUS_LOOK[status] ?? "other"}">${describeStatus(status)}</span>`;
+  return html`<span class="badge status ${STATUS_LOOK[status] ?? "other"}">${describeWord(status)}</span>`;
 }
 
 const STATUS_LOOK: Readonly<Record<string, string>> = {
@@ -380,7 +374,7 @@ function renderTrack({ status, goneAt }: Delivery, timeline: readonly TimelineEn
       const at = began.get(step);
       const said = state === "ahead" && goneAt === null ? "not yet" : "";
       return html`<li class="${state} ${step}" ${state === "current" && html`aria-current="step"`}>
-        <span class="step">${describeStatus(step)}</span>
+        <span class="step">${describeWord(step)}</span>
         <span class="dim">${at === undefined ? said : renderMinute(at)}</span>
       </li> `;
     })}

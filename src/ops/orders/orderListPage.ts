@@ -11,8 +11,15 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { readField, refuse, renderChoice, renderPaging, sendPage } from "../page.ts";
 import type { Page } from "../page.ts";
-import { describeCount, eventAddress, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
-import { COLUMN_NAMES, COLUMNS_SHOWN, describeStatus, findColumn, readMoment } from "./order.sql.ts";
+import {
+  describeCount,
+  describeWord,
+  eventAddress,
+  linkEvent,
+  orderAddress,
+  renderFreshness,
+} from "../phrases.ts";
+import { COLUMN_NAMES, COLUMNS_SHOWN, findColumn, readMoment } from "./order.sql.ts";
 import type { ColumnName, Moment } from "./order.sql.ts";
 import {
   countListedOrders,
@@ -187,7 +194,7 @@ function renderForm({ query, words }: OrderListPage): Html {
       <summary>Filter${count > 0 ? ` (${count})` : ""} and period</summary>
       <div class="row">
         ${renderChoice({ label: "Source", name: "source", words: words.sources, chosen: query.source })}
-        ${renderChoice({ label: "Status", name: "status", words: words.statuses, chosen: query.status, describe: describeStatus })}
+        ${renderChoice({ label: "Status", name: "status", words: words.statuses, chosen: query.status, describe: describeWord })}
         ${renderChoice({ label: "Branch", name: "branch", words: [...branches.keys()], chosen: query.branch, describe: (id) => branches.get(id) ?? id })}
         ${renderChoice({ label: "Fleet", name: "fleet", words: words.fleets, chosen: query.fleet })}
       </div>

@@ -366,13 +366,13 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
     await page.getByRole("button", { name: "Process again" }).click();
     await page.waitForURL("**/ops/actions*");
-    expect(await audited()).toMatch(/operator\s+Processed again/);
+    expect(await audited()).toMatch(/operator\s+Retry/);
     await page.goto("/ops/quarantine");
     await page.locator("main td a").first().click();
     await page.getByLabel("Reason").fill("the provider knows of it");
     await page.getByRole("button", { name: "Dismiss" }).click();
     await page.waitForURL("**/ops/actions*");
-    expect(await audited()).toMatch(/Dismissed[^]*the provider knows of it/);
+    expect(await audited()).toMatch(/Dismiss[^]*the provider knows of it/);
     await ops.database.pool.query(`
         insert into mirror.quarantine (source_id, via, reason, reference)
         select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);

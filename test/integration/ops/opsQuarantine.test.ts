@@ -147,6 +147,6 @@ describe("an operator", () => {
     expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages pause" });
     const { text } = await read("/ops/actions", "viewer");
     expect(text).toContain("operator Queue – pages pause");
-    expect(text).toContain("operator Dismissed live quarantine all reasons, through 3 3 a test");
+    expect(text).toContain("operator Dismiss live quarantine all reasons, through 3 3 a test");
   });
 });
