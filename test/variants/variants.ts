@@ -30,7 +30,7 @@ export const VARIANTS: readonly Variant[] = [
       "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
 
     by: "integration/receive/receive",
-    test: "called by http.createServer accepts the same event again with 200, without a second row or notification",
+    test: "accepts the same event again, without a second row or notification",
   },
   {
     flaw: ">= for > in the rule",
@@ -287,7 +287,7 @@ export const VARIANTS: readonly Variant[] = [
       "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });",
 
     by: "integration/receive/receive",
-    test: "called by http.createServer accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
+    test: "accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
   },
   {
     flaw: "a feed by position alone",

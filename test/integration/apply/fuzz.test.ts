@@ -127,7 +127,6 @@ it(
     const { url, pool } = database;
     const receiving = await startReceiving({
       url,
-      mount: "by http.createServer",
       // Some mutations announce more bytes than they send, and need not wait as long as in production.
       serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
     });

@@ -1,10 +1,11 @@
+import { once } from "node:events";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
-import type { CallEnd } from "../../../src/receive/receiver.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import {
@@ -27,7 +28,7 @@ const { database } = await openTestDatabase();
 let receiving: Receiving;
 beforeEach(async () => {
   await database.pool.query(emptying("inbox pending history orders changes quarantine"));
-  receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
+  receiving = await startReceiving({ url: database.url });
 });
 afterEach(() => receiving.close());
 
@@ -77,52 +78,43 @@ describe("a request with an ambiguous end", () => {
   });
 });
 
-describe("unsigned parts of a request decide nothing", () => {
-  it("neither a signature in trailers, nor a method in a header, nor an address in another form", async () => {
-    const trailers = Object.entries(signHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
-    const [sized] = oneChunk.split("0\r\n\r\n");
-    const unsigned = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], chunked]);
-    const inTrailers = await sendRaw(receiving.port, unsigned, `${sized}0\r\n${trailers.join("")}\r\n`);
-    const post = headWith(length);
-    const overridden = await sendRaw(
-      receiving.port,
-      headWith(length, ["X-HTTP-Method-Override", "POST"]).replace("POST", "GET"),
-      body,
-    );
-    const elsewhere = await sendRaw(receiving.port, post.replace("/webhooks", "http://x/webhooks"), body);
-    const upwards = await sendRaw(receiving.port, post.replace("/webhooks", "/ops/../webhooks"), body);
-    expect([inTrailers, overridden, elsewhere, upwards].map(({ status }) => status)).toEqual([
-      401, 405, 404, 404,
-    ]);
-    expect(await countInbox()).toBe(0);
-  });
+it.each<[string, number, () => [string, string | Buffer]]>([
+  [
+    "a signature in trailers",
+    401,
+    () => {
+      const trailers = Object.entries(signHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
+      const unsigned = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], chunked]);
+      return [unsigned, oneChunk.replace("0\r\n\r\n", `0\r\n${trailers.join("")}\r\n`)];
+    },
+  ],
+  [
+    "a method in a header",
+    405,
+    () => [headWith(length, ["X-HTTP-Method-Override", "POST"]).replace("POST", "GET"), body],
+  ],
+  ["a whole address", 404, () => [headWith(length).replace("/webhooks", "http://x/webhooks"), body]],
+  ["a way upwards", 404, () => [headWith(length).replace("/webhooks", "/ops/../webhooks"), body]],
+])("unsigned parts of a request decide nothing: %s", async (_, status, parts) => {
+  expect((await sendRaw(receiving.port, ...parts())).status).toBe(status);
+  expect(await countInbox()).toBe(0);
 });
 
 describe("a signature", () => {
-  it("is refused when it is truncated or extended", async () => {
+  it("is refused when it is truncated, extended or changed, and for another id, time, body or source", async () => {
     const headers = signHeaders(body);
     const signature = headers["webhook-signature"] ?? "";
     const forged = [
       // Without its padding it still encodes all 32 bytes.
       ...Array.from({ length: signature.length - 1 }, (_, cut) => signature.slice(0, cut)),
-      `${signature}A`,
-      `${signature}=`,
-      `${signature}\u00e9`,
+      ...["A", "=", "\u00e9"].map((more) => signature + more),
       signature.toLowerCase(),
-      signature.replace("v1,", "v2,"),
-      signature.replace("v1,", "v1a,"),
-      signature.replace("v1,", ""),
+      ...["v2,", "v1a,", ""].map((version) => signature.replace("v1,", version)),
     ];
     for (const each of forged) {
       const answer = await post(receiving.port, body, { headers: { ...headers, "webhook-signature": each } });
       expect([each, answer.status]).toEqual([each, 401]);
     }
-    expect(receiving.counts.unauthorized).toBe(forged.length);
-    expect(await countInbox()).toBe(0);
-  });
-
-  it("is refused for another id, time, body or source", async () => {
-    const headers = signHeaders(body);
     const later = String(Number(headers["webhook-timestamp"]) + 1);
     const attempts = [
       post(receiving.port, body, { headers: { ...headers, "webhook-id": "msg_other" } }),
@@ -131,17 +123,15 @@ describe("a signature", () => {
       post(receiving.port, body, { headers, source: "test" }),
     ];
     expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([401, 401, 401, 401]);
+    expect(receiving.counts).toEqual({ unauthorized: forged.length + 4 });
     expect(await countInbox()).toBe(0);
   });
 
   it("that is replayed gets the same answer, is stored once, and is refused when it is old", async () => {
     const headers = signHeaders(body);
-    const first = await post(receiving.port, body, { headers });
-    const again = await post(receiving.port, body, { headers });
-    expect([first.status, again.status, await again.text()]).toEqual([200, 200, ""]);
+    for (const _ of [1, 2]) expect((await post(receiving.port, body, { headers })).status).toBe(200);
     const nowSeconds = Math.floor(Date.now() / 1_000) - 301;
-    const captured = { headers: signHeaders(makeBody("evt_old"), { nowSeconds }) };
-    expect((await post(receiving.port, makeBody("evt_old"), captured)).status).toBe(401);
+    expect((await post(receiving.port, makeBody("evt_old"), { nowSeconds })).status).toBe(401);
     expect(await countInbox()).toBe(1);
   });
 
@@ -172,25 +162,23 @@ describe("a compressed body", () => {
 });
 
 it("the time that a sender takes for its body does not count as ours", async () => {
+  let nowMs = 0;
   const tookMs: number[] = [];
-  const onEnd = ({ sourceId, durationMs }: CallEnd) => void (sourceId !== null && tookMs.push(durationMs));
-  const timed = await startReceiving({ url: database.url, mount: "by http.createServer", onEnd });
+  const timed = await startReceiving({
+    url: database.url,
+    clock: { ...systemClock, monotonicMs: () => nowMs },
+    onEnd: ({ durationMs }) => tookMs.push(durationMs),
+  });
+  onTestFinished(() => timed.close());
   const connection = await openRaw(timed.port);
-  const startedMs = performance.now();
+  const begun = once(timed.server, "request");
   connection.write(headWith(length));
   connection.write(body.subarray(0, 5));
-  // The answers to others prove that what came so far was read.
-  while (performance.now() - startedMs < 1_000) await post(timed.port, body, { source: "nobody" });
-  const senderMs = performance.now() - startedMs;
+  await begun;
+  nowMs += 60_000;
   connection.write(body.subarray(5));
   expect((await connection.readAnswer()).status).toBe(200);
-  const inAllMs = performance.now() - startedMs;
-  const [ownMs = NaN] = tookMs;
-  expect(tookMs).toHaveLength(1);
-  // However long the commit took.
-  expect(ownMs).toBeLessThan(inAllMs - senderMs / 2);
-  connection.abort();
-  await timed.close();
+  expect(tookMs).toEqual([0]);
 });
 
 it("a body that is too long for public keys is refused before it is read", async () => {
@@ -234,6 +222,11 @@ describe("a malicious body with a valid signature", () => {
 
   it.each<[string, string, string]>([
     ["a key __proto__", '"__proto__":{"status":"delivered","isAdmin":true}', "applied"],
+    [
+      "fields named like members of every object",
+      '"hasOwnProperty":1,"toString":2,"valueOf":null',
+      "applied",
+    ],
     ["a key constructor", '"constructor":{"prototype":{"isAdmin":true}}', "applied"],
     ["a number beyond a double", '"weight":1e400,"size":123456789012345678901234567890', "applied"],
     ["NUL and half a surrogate pair in a text", String.raw`"note":"\u0000 \ud800 \udfff"`, "applied"],
@@ -265,11 +258,5 @@ describe("a malicious body with a valid signature", () => {
     );
     expect(rows[0]).toMatchObject({ status: "cancelled", shown: "cancelled" });
     expect(JSON.parse(rows[0]?.raw ?? "")).toMatchObject({ status: "cancelled", updatedAt: at(5) });
-  });
-
-  it("an order with fields named like members of every object is read correctly", async () => {
-    expect(await receiveAndApply(eventWith('"hasOwnProperty":1,"toString":2,"valueOf":null'))).toBe(
-      "applied",
-    );
   });
 });

@@ -19,7 +19,7 @@ const { database } = await openTestDatabase();
 let receiving: Receiving;
 let locker: pg.PoolClient | undefined;
 beforeEach(async () => {
-  receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
+  receiving = await startReceiving({ url: database.url });
 });
 afterEach(async () => {
   await unlock();
@@ -182,7 +182,7 @@ describe("while the inbox cannot be written", () => {
 it("while Postgres as a whole fails answers 503 in time, frozen or stopped, and 200 again afterwards", async () => {
   const postgres = await startOwnPostgres();
   onTestFinished(() => postgres.remove());
-  const own = await startReceiving({ url: postgres.url, mount: "by http.createServer" });
+  const own = await startReceiving({ url: postgres.url });
   onTestFinished(() => own.close());
   expect(await postOne(own.port)).toBe(200);
 
@@ -245,7 +245,6 @@ describe("an overloaded receiver", () => {
   it("has room for small events, however many large bodies never end", async () => {
     const receiving = await startReceiving({
       url: database.url,
-      mount: "by http.createServer",
       limits: { bodiesBytes: 256 * KIBIBYTE },
     });
     onTestFinished(() => receiving.close());
@@ -275,7 +274,6 @@ describe("an overloaded receiver", () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const small = await startReceiving({
       url: database.url,
-      mount: "by http.createServer",
       limits: { bodiesBytes: 10_000 },
       store: () => held.then(() => ({ seq: 1 })),
     });

@@ -21,7 +21,7 @@ it("a stalled standby uses no more connections than a pool has, and nothing is a
     const { rows } = await primary.query("select sync_state from pg_stat_replication");
     expect(rows).toEqual([{ sync_state: "sync" }]);
   }, PATIENCE);
-  const receiving = await startReceiving({ url: postgres.primaryUrl, mount: "by http.createServer" });
+  const receiving = await startReceiving({ url: postgres.primaryUrl });
   onTestFinished(() => receiving.close());
   const send = async (id: string) => (await post(receiving.port, makeBody(id))).status;
   const count = async (client: pg.Client, where: string) =>

@@ -11,6 +11,7 @@ import type { CallEnd, Receiver, ReceiverDeps } from "../../../src/receive/recei
 import { makeHttpServer } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
@@ -22,9 +23,6 @@ export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
 export const TEST_SECRET = secretOf(3);
 /** Of the source `keyed`: what its sender signs with, and what we verify with. */
 export const KEYED = makeKeyPair();
-
-export type Mount = "by http.createServer" | "in Express";
-export const MOUNTS: readonly Mount[] = ["by http.createServer", "in Express"];
 
 export interface Receiving {
   readonly port: number;
@@ -43,13 +41,13 @@ export interface Receiving {
 /** A receiver with the sources live and test, as the product composes it, on the database at `url`. */
 export async function startReceiving(options: {
   url: string;
-  mount: Mount;
-  /** What reads bodies in front of it, in Express. */
+  /** What reads bodies in front of it: then it is mounted in Express. */
   parser?: RequestHandler;
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
   store?: ReceiverDeps["store"];
-  onEnd?: ReceiverDeps["onEnd"];
+  onEnd?: (end: CallEnd) => unknown;
+  clock?: Clock;
 }): Promise<Receiving> {
   const pool = makePool({
     url: options.url,
@@ -91,7 +89,7 @@ export async function startReceiving(options: {
       return store(event).finally(() => (stores.ended += 1));
     },
     notify: (seqs) => notified.push(...seqs),
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
     logger,
     ...(options.limits ? { limits: options.limits } : {}),
     onEnd(end) {
@@ -99,10 +97,8 @@ export async function startReceiving(options: {
       options.onEnd?.(end);
     },
   });
-  const listener =
-    options.mount === "in Express"
-      ? express().use(...(options.parser ? [options.parser] : []), (req, res) => receiver(req, res))
-      : receiver;
+  const { parser } = options;
+  const listener = parser ? express().use(parser, (req, res) => receiver(req, res)) : receiver;
   const server = makeHttpServer(listener, { limits: options.serverLimits ?? {}, clock: systemClock, logger });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
