@@ -7,7 +7,7 @@ import type { TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
-/** Longest close, whatever the servers do: 3 s for the worker, 2 s each for notifier and queue. */
+/** Longest close, whatever the servers do: 3 s for the worker, 2 s each for sender and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {

@@ -131,13 +131,7 @@ describe("accepts", () => {
     ["is no JSON", Buffer.from("hello")],
     ["is not UTF-8", Buffer.from([0x7b, 0xff, 0xfe, 0x7d])],
     ["begins with a byte order mark", Buffer.from('\ufeff{"id":"evt_1"}')],
-    ["is cut short", Buffer.from('{"id":"evt_1"')],
-    ["is no object", Buffer.from('["evt_1"]')],
-    ["has a number as id", makeBody(17)],
-    ["has an empty id", makeBody("")],
-    ["has an id of 256 characters", makeBody("x".repeat(256))],
     ["has NUL in its id", makeBody("evt\0")],
-    ["has half a surrogate pair in its id", makeBody("evt\ud800")],
     ["is nested a hundred thousand deep", Buffer.from("[".repeat(100_000) + "]".repeat(100_000))],
   ])("a body that %s, under the id of its header", async (_, body) => {
     expect((await post(receiving.port, body, { id: "msg_1" })).status).toBe(200);
