@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { serve } from "../../support/http/serve.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 
-const { database, board, url, as, read } = await openOpsPages();
+const { database, board, deps, url, as, read } = await openOpsPages();
 await database.pool.query(`
     insert into mirror.sources (source_id, mode, base_url, provider)
     values ('live', 'live', 'http://provider.example', 'provider.example/live'), ('test', 'test', '', null)`);
@@ -20,6 +23,35 @@ async function walk(path: string, pattern: RegExp): Promise<string[]> {
   }
   return found;
 }
+
+describe("every page", () => {
+  it("loads and executes nothing from elsewhere; the dashboard only has its styles inline", async () => {
+    for (const path of ["/ops/queue-health", "/ops/sources/live", "/ops/nothing", "/ops/queues"]) {
+      const { headers, page, status } = await read(path);
+      expect([path, status]).toEqual([path, path === "/ops/nothing" ? 404 : 200]);
+      const policy = headers.get("content-security-policy") ?? "";
+      const inline = path === "/ops/queues" ? " 'unsafe-inline'" : "";
+      expect(policy).toContain(`default-src 'none'; style-src 'self'${inline}; script-src 'self';`);
+      expect(policy.replace(inline, "")).not.toMatch(/https?:|\*|unsafe/);
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(page.includes('src="static/js/')).toBe(path === "/ops/queues");
+    }
+  });
+
+  it("says so when the database does not answer", async () => {
+    const nowhere = "postgres://127.0.0.1:1/x";
+    const away = makePool({ url: nowhere, purpose: "ops", max: 1, statementTimeoutMs: 500 });
+    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+    const stranded = await serve(makeOpsRouter({ ...deps, pool: away, config }));
+    const answer = await fetch(`${stranded.url}/ops`);
+    expect([answer.status, await answer.text()]).toEqual([
+      503,
+      expect.stringContaining("The database does not answer"),
+    ]);
+    await stranded.close();
+    await away.end();
+  });
+});
 
 describe("the lists", () => {
   it("show every row once, page by page, also where keys are equal", async () => {

@@ -1,42 +1,32 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
+const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+
 describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
-  let database: TestDatabase;
-  let pool: Pool;
   let redis: TestRedis;
   let queue: ApplyQueue;
   let server: TestServer;
 
   beforeAll(async () => {
-    database = await makeTestDatabase();
     redis = await startRedis("--maxmemory-policy", "noeviction");
-    pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-    queue = await makeApplyQueue({
-      databaseUrl: database.url,
-      redisUrls: [redis.url],
-      logger: silentLogger,
-    });
+    const logger = silentLogger;
+    queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [redis.url], logger });
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    server = await serve(makeOpsRouter({ pool, queues: () => [queue.bull], config, logger: silentLogger }));
+    server = await serve(makeOpsRouter({ pool, queues: () => [queue.bull], config, logger }));
   });
   afterAll(async () => {
     await server.close();
     await queue.close();
     await redis.stop();
-    await pool.end();
-    await database.drop();
   });
 
   const listQueues = async () => {

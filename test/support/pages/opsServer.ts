@@ -7,7 +7,7 @@ import { serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 
-const PASSWORDS = { operator: "operate", viewer: "look" };
+export const PASSWORDS = { operator: "operate", viewer: "look" };
 type Role = keyof typeof PASSWORDS;
 
 /** The ops pages over a migrated database for this test file, closed after the file's tests, as either role sees them. */

@@ -32,17 +32,6 @@ describe("the style sheet", () => {
   });
 });
 
-describe("the contrast ratio", () => {
-  it.each([
-    ["#000", "#fff", 21],
-    ["#ffffff", "#000000", 21],
-    ["#767676", "#fff", 4.54],
-    ["#abc", "#aabbcc", 1],
-  ])("of %s and %s is %d", (one, other, ratio) => {
-    expect(contrastRatio(one, other)).toBeCloseTo(ratio, 2);
-  });
-});
-
 /** The contrast of two colours in the form #rgb or #rrggbb, from 1 to 21, as WCAG 2.2 defines it. */
 function contrastRatio(one: string, other: string): number {
   const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
