@@ -16,16 +16,6 @@ import { openServedMirror } from "../mirror/servedMirror.ts";
 import { makeSandboxControl } from "../providers/sandboxControl.ts";
 import type { SandboxControl } from "../providers/sandboxControl.ts";
 
-/** The mirror in front of a sandbox, used as a provider: reads come from its database, writes are forwarded. */
-export interface ContractMirror {
-  readonly url: string;
-  /** Tokens in place of the keys. */
-  readonly keys: World["keys"];
-  /** Resolves once the mirror has its changes, too, by an event or a read. */
-  readonly control: SandboxControl;
-  close(): Promise<void>;
-}
-
 const SOURCES = {
   live: { mode: "live", organization: "sandbox", apiKey: "dos_live_sandbox" },
   test: { mode: "test", organization: "sandbox", apiKey: "dos_test_sandbox" },
@@ -60,14 +50,13 @@ export function passMinute(): void {
 
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
+export type ContractMirror = Awaited<ReturnType<typeof openContractMirror>>;
+
 /**
  * Web and worker as composed for users, without a poller: everything that the suite reads came by a write or an event.
  * Branches, which a poller reads once an hour, are read after the control has changed something.
  */
-export async function openContractMirror(
-  database: TestDatabase,
-  sandboxUrl: string,
-): Promise<ContractMirror> {
+export async function openContractMirror(database: TestDatabase, sandboxUrl: string) {
   const sources = Object.entries(SOURCES).map(([sourceId, source]): SourceConfig => ({
     ...source,
     sourceId,
@@ -105,7 +94,9 @@ export async function openContractMirror(
   await catchUp();
   return {
     url: web.url,
+    /** Tokens in place of the keys. */
     keys: KEYS,
+    /** Resolves once the mirror has its changes, too, by an event or a read. */
     control: followedBy(control, catchUp),
     close: () => web.close(),
   };

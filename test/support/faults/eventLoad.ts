@@ -3,29 +3,16 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { at, makeEventBody } from "../mirror/orders.ts";
 import { sendEvent } from "../signing/webhooks.ts";
 
-/** A sender of events, with its own record of the answers. */
-export interface EventLoad {
-  /** Ids of the events that were answered 200. */
-  readonly acknowledged: ReadonlySet<string>;
-  /** How many answers of each kind there were; `unknown` are those that never came. */
-  readonly answers: Readonly<Record<string, number>>;
-  /** Sends one new event. Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
-  send(): Promise<number | null>;
-  /** Sends new events, some at a time, until `stop`. */
-  start(): void;
-  stop(): Promise<void>;
-  /** Sends events again, as a provider does, until all are acknowledged. */
-  settle(): Promise<void>;
-}
-
 const SENDERS = 8;
 const PAUSE_MS = 50;
 
-/** Sends events of new orders to `url`, the webhook address of the source live. */
-export function makeEventLoad(url: string): EventLoad {
+/** Sends events of new orders to `url`, the webhook address of the source live, with its own record of the answers. */
+export function makeEventLoad(url: string) {
   const run = randomUUID().slice(0, 8);
   const bodies = new Map<string, Buffer>();
+  /** Ids of the events that were answered 200. */
   const acknowledged = new Set<string>();
+  /** How many answers of each kind there were; `unknown` are those that never came. */
   const answers: Record<string, number> = { "200": 0, unknown: 0 };
   let running: Promise<unknown> = Promise.resolve();
   let stopping = false;
@@ -38,6 +25,7 @@ export function makeEventLoad(url: string): EventLoad {
     if (status === 200) acknowledged.add(id);
     return status;
   }
+  /** Sends one new event. Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
   function send(): Promise<number | null> {
     const place = bodies.size + 1;
     const id = `evt_${run}_${place}`;
@@ -55,6 +43,7 @@ export function makeEventLoad(url: string): EventLoad {
     acknowledged,
     answers,
     send,
+    /** Sends new events, some at a time, until `stop`. */
     start() {
       stopping = false;
       running = Promise.all(Array.from({ length: SENDERS }, sendOn));
@@ -63,6 +52,7 @@ export function makeEventLoad(url: string): EventLoad {
       stopping = true;
       await running;
     },
+    /** Sends events again, as a provider does, until all are acknowledged. */
     async settle() {
       for (;;) {
         const left = [...bodies.keys()].filter((id) => !acknowledged.has(id));

@@ -2,20 +2,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
-/** Relays events from provider to receiver, and keeps its own record of what the receiver acknowledged. */
-export interface EventRelay {
-  /** The webhook address for the provider. */
-  readonly url: string;
-  readonly acknowledged: ReadonlySet<string>;
-  /** How many deliveries were refused, and how many got no answer, so that their outcome is unknown. */
-  readonly counts: { refused: number; unknown: number };
-  close(): Promise<void>;
-}
-
 const TIMEOUT_MS = 8_000;
 
-export async function startEventRelay(receiverUrl: string): Promise<EventRelay> {
+export type EventRelay = Awaited<ReturnType<typeof startEventRelay>>;
+
+/** Relays events from provider to receiver, and keeps its own record of what the receiver acknowledged. */
+export async function startEventRelay(receiverUrl: string) {
   const acknowledged = new Set<string>();
+  /** How many deliveries were refused, and how many got no answer, so that their outcome is unknown. */
   const counts = { refused: 0, unknown: 0 };
   const server = createServer((request, response) => {
     void (async () => {

@@ -13,23 +13,13 @@ const PATIENCE = { timeout: 120_000, interval: 100 };
 const TRAFFIC = { speed: 40, ordersPerMinute: 600 };
 const REST = { speed: 0, ordersPerMinute: 0 };
 
-/** The built program's processes under load, on a database whose primary fails over. */
-export interface FailoverTrial {
-  /** Resolves when the proof has advanced, and more events were acknowledged since; checks the mirror. */
-  runQuietly(): Promise<void>;
-  /**
-   * Call it when the new primary is reachable. Waits until events, readers and the proof have resumed, notes how many
-   * milliseconds after `sinceMs` each did, and resolves with the later of the first two. The provider rests until the
-   * proof has resumed.
-   */
-  goesOn(sinceMs: number, figures: Readonly<Record<string, number>>): Promise<number>;
-  /** Ends the load and compares mirror, events and feed with the provider; notes the figures under the matrix' row. */
-  expectNothingLost(row: string): Promise<void>;
-  close(): Promise<void>;
-}
+export type FailoverTrial = Awaited<ReturnType<typeof startFailoverTrial>>;
 
-/** `databaseUrl` is the address of the current primary; the schema must be current. */
-export async function startFailoverTrial(databaseUrl: string): Promise<FailoverTrial> {
+/**
+ * The built program's processes under load, on a database whose primary fails over. `databaseUrl` is the address of the
+ * current primary; the schema must be current.
+ */
+export async function startFailoverTrial(databaseUrl: string) {
   const provider = await startFaultProvider({
     seed,
     speed: TRAFFIC.speed,
@@ -102,13 +92,18 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
   }
 
   return {
+    /** Resolves when the proof has advanced, and more events were acknowledged since; checks the mirror. */
     async runQuietly() {
       await waitForProof(await readSafeThrough(), performance.now());
       const before = relay.acknowledged.size;
       await vi.waitUntil(() => relay.acknowledged.size >= before + 20, PATIENCE);
       expect(await audit.look(provider.readVersions)).toBe(true);
     },
-    async goesOn(sinceMs, figures) {
+    /**
+     * Call it when the new primary is reachable. Waits until events, readers and the proof have resumed, notes how many
+     * milliseconds after `sinceMs` each did, and resolves with the later of the first two.
+     */
+    async goesOn(sinceMs: number, figures: Readonly<Record<string, number>>) {
       const acknowledged = relay.acknowledged.size;
       const followed = follower.changes.length;
       const safeThrough = await readSafeThrough();
@@ -123,7 +118,8 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
       expect(audit.violations).toEqual([]);
       return Math.max(eventMs, changeMs);
     },
-    async expectNothingLost(row) {
+    /** Ends the load and compares mirror, events and feed with the provider; notes the figures under the row. */
+    async expectNothingLost(row: string) {
       await provider.steer("POST", "/dials", REST);
       const quietAt = provider.sandbox.now();
       await audit.expectEqual(provider.readTruth);

@@ -35,28 +35,6 @@ export interface HoldPoint {
   readonly before: Direction;
 }
 
-export interface Held {
-  /** Resolves when the connection has reached the point. */
-  readonly reached: Promise<void>;
-  /** Resets the connection: what was held never arrives. */
-  drop(): void;
-  /** Lets it continue. */
-  release(): void;
-}
-
-export interface FaultProxy {
-  readonly port: number;
-  /** Changes the named properties, for open connections as well. */
-  set(weather: Partial<Weather>): void;
-  /** New connections go to this port from now on; open ones stay where they are. */
-  moveTo(port: number): void;
-  /** Removes all faults; silenced directions continue, as in TCP. */
-  heal(): void;
-  /** The next request with that text, on any connection. One point at a time. */
-  holdAt(point: HoldPoint): Held;
-  close(): Promise<void>;
-}
-
 interface Line {
   readonly program: Socket;
   readonly server: Socket;
@@ -69,8 +47,10 @@ interface OpenHold extends HoldPoint {
   readonly let: Promise<"go on" | "drop">;
 }
 
+export type FaultProxy = Awaited<ReturnType<typeof startFaultProxy>>;
+
 /** A proxy on a free local port to a server on `targetPort`, at first without faults. */
-export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
+export async function startFaultProxy(targetPort: number) {
   let port = targetPort;
   let weather = CLEAR;
   let changed = makeSignal();
@@ -145,10 +125,14 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
   };
   return {
     port: (server.address() as AddressInfo).port,
+    /** Changes the named properties, for open connections as well. */
     set,
-    moveTo: (moved) => void (port = moved),
+    /** New connections go to this port from now on; open ones stay where they are. */
+    moveTo: (moved: number) => void (port = moved),
+    /** Removes all faults; silenced directions continue, as in TCP. */
     heal: () => set(CLEAR),
-    holdAt(point) {
+    /** The next request with that text, on any connection, until it is dropped or released. One point at a time. */
+    holdAt(point: HoldPoint) {
       const reached = makeSignal();
       const verdict = makeSignal<"go on" | "drop">();
       const opened: OpenHold = { ...point, line: undefined, reach: reached.resolve, let: verdict.promise };

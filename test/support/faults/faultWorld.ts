@@ -1,35 +1,13 @@
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeEventLoad } from "./eventLoad.ts";
-import type { EventLoad } from "./eventLoad.ts";
 import { startFaultProxy } from "./faultProxy.ts";
 import type { FaultProxy } from "./faultProxy.ts";
 import { makeMirrorAudit } from "./mirrorAudit.ts";
-import type { MirrorAudit } from "./mirrorAudit.ts";
 import { startOwnPostgres } from "../servers/ownPostgres.ts";
-import type { OwnPostgres } from "../servers/ownPostgres.ts";
 import { LIVE_ENV, startProgram, stopPrograms } from "../programs/program.ts";
-import type { RunningProgram } from "../programs/program.ts";
 import { canStartRedis, startRedis } from "../servers/redis.ts";
-import type { TestRedis } from "../servers/redis.ts";
 
 export type Role = "web" | "worker" | "poller" | "up";
-
-/** The built program, with its own Postgres and Redis, and proxies to them that can fail. */
-export interface FaultWorld {
-  readonly postgres: OwnPostgres;
-  /** Throws when no redis-server can be started; tests that need one do not run then. */
-  readonly redis: TestRedis;
-  readonly lines: { readonly postgres: FaultProxy; readonly redis: FaultProxy };
-  /** Web's address, also after a restart. */
-  readonly webhookUrl: string;
-  readonly load: EventLoad;
-  readonly audit: MirrorAudit;
-  /** Starts a role behind the proxies; resolves when it reports that it is ready. */
-  start(role: Role, env?: Record<string, string>): Promise<RunningProgram>;
-  /** The same without waiting for it. */
-  launch(role: Role, env?: Record<string, string>, options?: { stderrTo?: string }): RunningProgram;
-  close(): Promise<void>;
-}
 
 export interface FaultWorldOptions {
   readonly postgres?: Parameters<typeof startOwnPostgres>[0];
@@ -38,8 +16,13 @@ export interface FaultWorldOptions {
   readonly env?: Record<string, string>;
 }
 
-/** Without a provider, unless `env` names one. */
-export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<FaultWorld> {
+export type FaultWorld = Awaited<ReturnType<typeof startFaultWorld>>;
+
+/**
+ * The built program, with its own Postgres and Redis, and proxies to them that can fail. Without a provider, unless `env`
+ * names one.
+ */
+export async function startFaultWorld(options: FaultWorldOptions = {}) {
   const postgres = await startOwnPostgres(options.postgres);
   const redis = canStartRedis ? await startRedis(...(options.redisSettings ?? [])) : undefined;
   const lines = {
@@ -57,20 +40,23 @@ export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<
     ...LIVE_ENV,
     ...options.env,
   };
-  const launch: FaultWorld["launch"] = (role, env = {}, launching = {}) =>
+  const launch = (role: Role, env: Record<string, string> = {}, launching: { stderrTo?: string } = {}) =>
     startProgram([role], { ...common, ...env }, launching);
   return {
     postgres,
+    /** Throws when no redis-server can be started; tests that need one do not run then. */
     get redis() {
       if (redis === undefined) throw new TypeError("there is no redis-server on this machine");
       return redis;
     },
     lines,
+    /** Web's address, also after a restart. */
     webhookUrl,
     load: makeEventLoad(webhookUrl),
     audit,
     launch,
-    async start(role, env) {
+    /** Starts a role behind the proxies; resolves when it reports that it is ready. */
+    async start(role: Role, env?: Record<string, string>) {
       const program = launch(role, env);
       await program.waitFor(role === "up" ? /poller is ready/ : new RegExp(`${role} is ready`));
       return program;

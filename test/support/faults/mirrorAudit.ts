@@ -4,27 +4,12 @@ import { expect } from "vitest";
 import { compareKeys } from "../../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../../src/domain/order/observation.ts";
 
-/** Observes the mirror directly, without proxies, and remembers what it saw. */
-export interface MirrorAudit {
-  readonly pool: pg.Pool;
-  /** Checks every order and safe_through once. Returns false, without a check, when the mirror is unreachable. */
-  look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean>;
-  /** Violations: an order that went back, safe_through that went back without a recorded breach, or a false claim. */
-  readonly violations: readonly string[];
-  /** Waits until each of these events is decided, exactly once, and nothing else waits. */
-  expectDecided(eventIds: ReadonlySet<string>): Promise<void>;
-  /** Waits until the mirror holds exactly these orders, member for member. */
-  expectEqual(readTruth: () => Promise<ReadonlyMap<string, unknown>>): Promise<void>;
-  /** Waits until safe_through has passed this instant. */
-  expectSafe(instant: bigint): Promise<void>;
-  /** Every revision of every order is in the feed once. */
-  expectWholeFeed(): Promise<void>;
-  close(): Promise<void>;
-}
-
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
-export function makeMirrorAudit(url: string): MirrorAudit {
+export type MirrorAudit = ReturnType<typeof makeMirrorAudit>;
+
+/** Observes the mirror directly, without proxies, and remembers what it saw. */
+export function makeMirrorAudit(url: string) {
   const pool = new pg.Pool({
     connectionString: url,
     max: 2,
@@ -34,9 +19,11 @@ export function makeMirrorAudit(url: string): MirrorAudit {
   // Its server is killed on purpose.
   pool.on("error", () => undefined);
   const keys = new Map<string, OrderKey>();
+  /** An order that went back, safe_through that went back without a recorded breach, or a false claim. */
   const violations: string[] = [];
   let safeThrough = 0n;
 
+  /** Checks every order and safe_through once. Returns false, without a check, when the mirror is unreachable. */
   async function look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean> {
     try {
       // In this sequence: a claim made after the truth was read must hold for that truth.
@@ -60,6 +47,7 @@ export function makeMirrorAudit(url: string): MirrorAudit {
     }
   }
 
+  /** Waits until each of these events is decided, exactly once, and nothing else waits. */
   async function expectDecided(eventIds: ReadonlySet<string>): Promise<void> {
     const undecided = async () => {
       const { rows } = await pool.query<{ id: string }>(
@@ -79,6 +67,7 @@ export function makeMirrorAudit(url: string): MirrorAudit {
     expect(rows).toEqual([]);
   }
 
+  /** Waits until the mirror holds exactly these orders, member for member. */
   async function expectEqual(readTruth: () => Promise<ReadonlyMap<string, unknown>>): Promise<void> {
     const readDifferences = async () => {
       const truth = await readTruth();
@@ -92,11 +81,13 @@ export function makeMirrorAudit(url: string): MirrorAudit {
     await expect.poll(readDifferences, PATIENCE).toEqual([]);
   }
 
+  /** Waits until safe_through has passed this instant. */
   async function expectSafe(instant: bigint): Promise<void> {
     const isSafe = async () => (await readSafeThrough(pool)) > instant;
     await expect.poll(isSafe, PATIENCE).toBe(true);
   }
 
+  /** Every revision of every order is in the feed once. */
   async function expectWholeFeed(): Promise<void> {
     const { rows } = await pool.query(
       `select reference, count(*), max(revision) from mirror.changes group by source_id, reference
@@ -105,16 +96,8 @@ export function makeMirrorAudit(url: string): MirrorAudit {
     expect(rows).toEqual([]);
   }
 
-  return {
-    pool,
-    look,
-    violations,
-    expectDecided,
-    expectEqual,
-    expectSafe,
-    expectWholeFeed,
-    close: () => pool.end(),
-  };
+  const close = () => pool.end();
+  return { pool, look, violations, expectDecided, expectEqual, expectSafe, expectWholeFeed, close };
 }
 
 /** A recorded breach explains why the claim went back. */

@@ -8,18 +8,10 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** A connection on which a test sends exactly what it wants, when it wants. */
-export interface RawConnection {
-  write(bytes: string | Buffer): void;
-  /** The next answer on this connection. Rejects when the connection closes before it is complete. */
-  readAnswer(): Promise<RawAnswer>;
-  /** Resets the connection, as a sender that gives up does. */
-  abort(): void;
-  readonly closed: Promise<void>;
-}
+export type RawConnection = Awaited<ReturnType<typeof openRaw>>;
 
 /** `reads: false`: a client that reads none of its answers. */
-export async function openRaw(port: number, { reads = true } = {}): Promise<RawConnection> {
+export async function openRaw(port: number, { reads = true } = {}) {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.setNoDelay(true);
@@ -41,7 +33,8 @@ export async function openRaw(port: number, { reads = true } = {}): Promise<RawC
     });
   });
   return {
-    write: (bytes) => void socket.write(bytes),
+    write: (bytes: string | Buffer) => void socket.write(bytes),
+    /** The next answer on this connection. Rejects when the connection closes before it is complete. */
     async readAnswer() {
       for (;;) {
         const cut = cutAnswer(received, !open);
@@ -53,6 +46,7 @@ export async function openRaw(port: number, { reads = true } = {}): Promise<RawC
         await new Promise<void>((resolve) => (notify = resolve));
       }
     },
+    /** Resets the connection, as a sender that gives up does. */
     abort: () => void socket.resetAndDestroy(),
     closed,
   };

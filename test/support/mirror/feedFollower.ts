@@ -12,19 +12,10 @@ export interface FollowedChange {
   readonly revision: number;
 }
 
-/** A reader of the change feed that always continues where it stopped, as an integrator's does. */
-export interface FeedFollower {
-  /** In the sequence of arrival. */
-  readonly changes: readonly FollowedChange[];
-  /** Answers that asked the reader to start again or reported a mistake of the reader. */
-  readonly refusals: readonly (number | null)[];
-  /** How often it had to connect again. */
-  readonly reconnects: number;
-  stop(): Promise<void>;
-}
+export type FeedFollower = ReturnType<typeof followFeed>;
 
 /** Follows the feed of the mirror at `url` from the beginning, with the product's own client. */
-export function followFeed(url: string): FeedFollower {
+export function followFeed(url: string) {
   const mirror = createMirrorClient({ baseUrl: url });
   const changes: FollowedChange[] = [];
   const refusals: (number | null)[] = [];
@@ -54,8 +45,11 @@ export function followFeed(url: string): FeedFollower {
   }
   const following = follow();
   return {
+    /** In the sequence of arrival. */
     changes,
+    /** Answers that asked the reader to start again or reported a mistake of the reader. */
     refusals,
+    /** How often it had to connect again. */
     get reconnects() {
       return reconnects;
     },

@@ -7,7 +7,6 @@ import { register as addStatusCommand } from "../../../src/cli/commands/status.t
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { makeAlerter } from "../../../src/health/alerter.ts";
 import type { AlertMessage } from "../../../src/health/alerter.ts";
-import type { HealthReader } from "../../../src/health/health.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { openQueues } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
@@ -26,21 +25,10 @@ import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
 type Said = readonly string[];
 
-export interface Surfaces {
-  /** Address of the web process. */
-  readonly url: string;
-  readonly health: HealthReader;
-  /** What page, status, doctor, readiness and metrics show now, each separately. */
-  look(): Promise<Record<"page" | "status" | "doctor" | "readyz" | "metrics", Said>>;
-  /** The alerts received so far, after one more run of the alerter. */
-  tell(): Promise<Said>;
-  /** The whole text of the page as a person reads it. */
-  readPage(): Promise<string>;
-  close(): Promise<void>;
-}
+export type Surfaces = Awaited<ReturnType<typeof openSurfaces>>;
 
 /** The real web process over a database, with everything else that shows the mirror's state. */
-export async function openSurfaces(env: Record<string, string>): Promise<Surfaces> {
+export async function openSurfaces(env: Record<string, string>) {
   const whole = { ...env, PORT: String(await findFreePort()) };
   const config = loadConfig(whole, { checkScheme, envFile: null });
   const databaseUrl = env["DATABASE_URL"] ?? "";
@@ -59,8 +47,10 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
   const readText = async (path: string) => (await fetch(url + path)).text();
 
   return {
+    /** Address of the web process. */
     url,
     health,
+    /** What page, status, doctor, readiness and metrics show now, each separately. */
     async look() {
       heldBackMs += 10_000;
       return {
@@ -75,11 +65,13 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
         ),
       };
     },
+    /** The alerts received so far, after one more run of the alerter. */
     async tell() {
       heldBackMs += 10_000;
       await alert(await health.read());
       return alerts.received.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
     },
+    /** The whole text of the page as a person reads it. */
     async readPage() {
       heldBackMs += 10_000;
       return (await readText("/ops")).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");

@@ -13,18 +13,10 @@ export interface GoodAnswer {
 /** Answers instead of the provider. */
 export type Spoil = (response: ServerResponse, good: GoodAnswer) => void;
 
-/** A gateway between mirror and provider: it forwards every request, and the answer unless it is spoilt. */
-export interface BadGateway {
-  readonly url: string;
-  /** Answers that were spoilt since the last call of `spoil`. */
-  readonly spoilt: number;
-  /** Takes effect immediately; undefined forwards answers unchanged. */
-  spoil(how: Spoil | undefined): void;
-  close(): Promise<void>;
-}
+export type BadGateway = Awaited<ReturnType<typeof startBadGateway>>;
 
 /** In front of `providerUrl`. */
-export async function startBadGateway(providerUrl: string): Promise<BadGateway> {
+export async function startBadGateway(providerUrl: string) {
   let how: Spoil | undefined;
   let spoilt = 0;
   const server = createServer((request, response) => {
@@ -48,10 +40,12 @@ export async function startBadGateway(providerUrl: string): Promise<BadGateway> 
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
+    /** Answers that were spoilt since the last call of `spoil`. */
     get spoilt() {
       return spoilt;
     },
-    spoil(next) {
+    /** Takes effect immediately; undefined forwards answers unchanged. */
+    spoil(next: Spoil | undefined) {
       how = next;
       spoilt = 0;
     },

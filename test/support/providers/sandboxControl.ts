@@ -1,31 +1,3 @@
-/** Does through the sandbox's control interface what the dashboard and the fleet do at a real provider. */
-export interface SandboxControl {
-  setPlan(organization: Organization, plan: "none" | "standard" | "advanced"): Promise<void>;
-  setSubscription(organization: Organization, subscription: Subscription): Promise<void>;
-  closeBranch(branch: string, closed: boolean): Promise<void>;
-  /** Takes the coordinates from the branch's main address; there is no way back. */
-  unlocateBranch(branch: string): Promise<void>;
-  deactivatePrimary(branch: string): Promise<void>;
-  connectPrimary(branch: string, zoneCode: string): Promise<void>;
-  /** The next step of an order in its life. Rejects when there is none. */
-  moveByFleet(reference: string): Promise<void>;
-  /** Rejects when the fleet may not. */
-  cancelByFleet(reference: string): Promise<void>;
-  figures(organization: Organization): Promise<Figures>;
-  /** Moves the clock of a sandbox whose time is virtual. */
-  passTime(ms: number): Promise<void>;
-  /** Resolves when every event has been sent, or has found no endpoint. */
-  settleEvents(): Promise<void>;
-  addWebhook(endpoint: {
-    organization: Organization;
-    mode: "live" | "test";
-    url: string;
-    secret: string;
-    /** A different name creates another endpoint. */
-    name?: string;
-  }): Promise<void>;
-}
-
 export type Organization = "sandbox" | "other" | "standard";
 export type Subscription = "active" | "past_due" | "unpaid" | "canceled";
 
@@ -35,7 +7,10 @@ export interface Figures {
   readonly searches: number;
 }
 
-export function makeSandboxControl(baseUrl: string): SandboxControl {
+export type SandboxControl = ReturnType<typeof makeSandboxControl>;
+
+/** Does through the sandbox's control interface what the dashboard and the fleet do at a real provider. */
+export function makeSandboxControl(baseUrl: string) {
   async function ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
     const response = await fetch(`${baseUrl}/_sandbox${path}`, {
       method,
@@ -50,15 +25,20 @@ export function makeSandboxControl(baseUrl: string): SandboxControl {
   const post = async (path: string, body: unknown = {}): Promise<void> =>
     void (await ask("POST", path, body));
   return {
-    setPlan: (organization, plan) => post(`/organizations/${organization}`, { plan }),
-    setSubscription: (organization, subscription) => post(`/organizations/${organization}`, { subscription }),
-    closeBranch: (branch, closed) => post(`/branches/${branch}`, { closed }),
-    unlocateBranch: (branch) => post(`/branches/${branch}`, { located: false }),
-    deactivatePrimary: (branch) => post(`/branches/${branch}`, { primary: null }),
-    connectPrimary: (branch, zoneCode) => post(`/branches/${branch}`, { primary: zoneCode }),
-    moveByFleet: (reference) => post(`/orders/${reference}/step`),
-    cancelByFleet: (reference) => post(`/orders/${reference}/cancel`),
-    async figures(organization) {
+    setPlan: (organization: Organization, plan: "none" | "standard" | "advanced") =>
+      post(`/organizations/${organization}`, { plan }),
+    setSubscription: (organization: Organization, subscription: Subscription) =>
+      post(`/organizations/${organization}`, { subscription }),
+    closeBranch: (branch: string, closed: boolean) => post(`/branches/${branch}`, { closed }),
+    /** Takes the coordinates from the branch's main address; there is no way back. */
+    unlocateBranch: (branch: string) => post(`/branches/${branch}`, { located: false }),
+    deactivatePrimary: (branch: string) => post(`/branches/${branch}`, { primary: null }),
+    connectPrimary: (branch: string, zoneCode: string) => post(`/branches/${branch}`, { primary: zoneCode }),
+    /** The next step of an order in its life. Rejects when there is none. */
+    moveByFleet: (reference: string) => post(`/orders/${reference}/step`),
+    /** Rejects when the fleet may not. */
+    cancelByFleet: (reference: string) => post(`/orders/${reference}/cancel`),
+    async figures(organization: Organization) {
       const { organizations } = await ask("GET", "/state");
       const found = (organizations as (Figures & { organizationId: string })[]).find(
         ({ organizationId }) => organizationId === organization,
@@ -66,8 +46,17 @@ export function makeSandboxControl(baseUrl: string): SandboxControl {
       if (found === undefined) throw new TypeError(`there is no organization ${organization}`);
       return found;
     },
-    passTime: (ms) => post("/clock", { advanceMs: ms }),
+    /** Moves the clock of a sandbox whose time is virtual. */
+    passTime: (ms: number) => post("/clock", { advanceMs: ms }),
+    /** Resolves when every event has been sent, or has found no endpoint. */
     settleEvents: () => post("/idle"),
-    addWebhook: (endpoint) => post("/webhooks", endpoint),
+    addWebhook: (endpoint: {
+      organization: Organization;
+      mode: "live" | "test";
+      url: string;
+      secret: string;
+      /** A different name creates another endpoint. */
+      name?: string;
+    }) => post("/webhooks", endpoint),
   };
 }

@@ -19,17 +19,10 @@ export interface ReceivedRequest {
 /** What a server does with one request; a response that is never ended hangs until the server closes. */
 export type Step = (response: ServerResponse, request: ReceivedRequest) => void;
 
-export interface ScriptedProvider {
-  /** Base address without a slash at the end. */
-  readonly url: string;
-  readonly requests: readonly ReceivedRequest[];
-  /** Answers the next requests by these steps, in this sequence, the last one for ever. */
-  script(...steps: readonly Step[]): void;
-  close(): Promise<void>;
-}
+export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
 
 /** A server that does what a test scripts, at the level of HTTP. */
-export async function startScriptedProvider(): Promise<ScriptedProvider> {
+export async function startScriptedProvider() {
   const requests: ReceivedRequest[] = [];
   let steps: readonly Step[] = [];
   const server = createServer((request, response) => {
@@ -48,9 +41,11 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
+    /** Base address without a slash at the end. */
     url: `http://127.0.0.1:${port}`,
     requests,
-    script(...next) {
+    /** Answers the next requests by these steps, in this sequence, the last one for ever. */
+    script(...next: readonly Step[]) {
       steps = next;
       requests.length = 0;
     },

@@ -20,16 +20,10 @@ if (!canStartPgBouncer) {
   console.warn("NOT RUN: the tests behind PgBouncer. There is no pgbouncer; install it, or set PGBOUNCER.");
 }
 
-export interface PgBouncer {
-  /** The same database, through the pooler. */
-  readonly url: string;
-  /** Transactions that went through. */
-  countTransactions(): Promise<number>;
-  stop(): Promise<void>;
-}
+export type PgBouncer = Awaited<ReturnType<typeof startPgBouncer>>;
 
 /** A pooler in transaction mode in front of `databaseUrl`, with fewer connections to the server than any client opens. */
-export async function startPgBouncer(databaseUrl: string): Promise<PgBouncer> {
+export async function startPgBouncer(databaseUrl: string) {
   const target = new URL(databaseUrl);
   const port = await findFreePort();
   const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-pgbouncer-"));
@@ -64,7 +58,9 @@ default_pool_size = 2
     await systemClock.sleep(START_POLL_MS);
   }
   return {
+    /** The same database, through the pooler. */
     url: url.href,
+    /** Transactions that went through. */
     async countTransactions() {
       const rows = await ask(admin, "show stats_totals");
       return rows.reduce((sum, row) => sum + Number(row["xact_count"] ?? 0), 0);

@@ -7,20 +7,16 @@ import { backUp } from "./backup.ts";
 import { openOwnPostgres, startOwnPostgres } from "./ownPostgres.ts";
 import type { OwnPostgres } from "./ownPostgres.ts";
 
-/** A migrated server and a hot standby that follows it by streaming replication. */
-export interface ReplicatedPostgres {
-  readonly primaryUrl: string;
-  readonly replicaUrl: string;
-  /** Stops both and removes their data. */
-  remove(): Promise<void>;
-}
+export type ReplicatedPostgres = Awaited<ReturnType<typeof startReplicatedPostgres>>;
 
-export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
+/** A migrated server and a hot standby that follows it by streaming replication. */
+export async function startReplicatedPostgres() {
   const primary = await startOwnPostgres();
   const replica = await startStandby(primary);
   return {
     primaryUrl: primary.url,
     replicaUrl: replica.url,
+    /** Stops both and removes their data. */
     async remove() {
       await replica.remove();
       await primary.remove();

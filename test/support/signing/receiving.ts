@@ -1,5 +1,4 @@
 import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
-import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import type { RequestHandler } from "express";
@@ -7,7 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
 import { makeReceiver } from "../../../src/receive/receiver.ts";
-import type { CallEnd, Receiver, ReceiverDeps } from "../../../src/receive/receiver.ts";
+import type { CallEnd, ReceiverDeps } from "../../../src/receive/receiver.ts";
 import { makeHttpServer } from "../../../src/runtime/http/httpServer.ts";
 import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -24,19 +23,7 @@ export const TEST_SECRET = secretOf(3);
 /** Of the source `keyed`: what its sender signs with, and what we verify with. */
 export const KEYED = makeKeyPair();
 
-export interface Receiving {
-  readonly port: number;
-  readonly server: Server;
-  readonly receiver: Receiver;
-  readonly notified: number[];
-  /** The number of calls by outcome. */
-  readonly counts: Partial<Record<CallEnd["outcome"], number>>;
-  /** Verified events: how many were given to the inbox so far, and how many of them have their result. */
-  readonly stores: { begun: number; ended: number };
-  /** Log lines of this receiver, parsed. */
-  readonly lines: Record<string, unknown>[];
-  close(): Promise<void>;
-}
+export type Receiving = Awaited<ReturnType<typeof startReceiving>>;
 
 /** A receiver with the sources live and test, as the product composes it, on the database at `url`. */
 export async function startReceiving(options: {
@@ -48,7 +35,7 @@ export async function startReceiving(options: {
   store?: ReceiverDeps["store"];
   onEnd?: (end: CallEnd) => unknown;
   clock?: Clock;
-}): Promise<Receiving> {
+}) {
   const pool = makePool({
     url: options.url,
     purpose: "receive",
@@ -62,7 +49,9 @@ export async function startReceiving(options: {
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const store = options.store ?? commit.store;
   const notified: number[] = [];
-  const counts: Receiving["counts"] = {};
+  /** The number of calls by outcome. */
+  const counts: Partial<Record<CallEnd["outcome"], number>> = {};
+  /** Verified events: how many were given to the inbox so far, and how many of them have their result. */
   const stores = { begun: 0, ended: 0 };
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
