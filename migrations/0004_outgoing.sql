@@ -4,13 +4,11 @@ create table mirror.outgoing_endpoints (
   endpoint_id     text primary key,
   source_ids      text[] not null default '{}',
   position        bigint not null default 0,
-  listed          text not null default 'active' check (listed in ('active', 'paused')),
   paused_at       timestamptz,
   failures_in_row integer not null default 0,
   created_at      timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
-comment on column mirror.outgoing_endpoints.listed is 'In OUTGOING_WEBHOOKS_FILE, as the workers last read it. active: listed. paused: listed with "paused". One that is no longer listed has no row.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,

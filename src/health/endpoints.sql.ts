@@ -12,17 +12,14 @@ export interface OutgoingEndpoint {
   readonly oldestDeadAt: number | null;
   readonly newestDeliveredAt: number | null;
   readonly failuresInRow: number;
-  /** When a person paused it; null: not paused by a person. */
+  /** When a person paused it; null: not paused. */
   readonly pausedAt: number | null;
-  /** In OUTGOING_WEBHOOKS_FILE, as the workers last read it. */
-  readonly listed: "active" | "paused";
 }
 
 /** The state of an endpoint in a few words. */
 export function describeEndpoint(endpoint: OutgoingEndpoint): string {
-  const { listed, pausedAt, failuresInRow } = endpoint;
+  const { pausedAt, failuresInRow } = endpoint;
   if (pausedAt !== null) return "paused by a person";
-  if (listed === "paused") return "paused in OUTGOING_WEBHOOKS_FILE";
   if (failuresInRow > 0) return `failed ${failuresInRow} ${failuresInRow === 1 ? "time" : "times"} in a row`;
   return "ok";
 }
@@ -39,7 +36,7 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
         where d.endpoint_id = w.endpoint_id and d.state = 'dead') as "oldestDeadAt",
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
        w.failures_in_row as "failuresInRow",
-       extract(epoch from e.paused_at)::float8 as "pausedAt", e.listed
+       extract(epoch from e.paused_at)::float8 as "pausedAt"
      from reporting.outgoing_webhooks w join mirror.outgoing_endpoints e using (endpoint_id) order by w.endpoint_id`,
   });
   return rows;

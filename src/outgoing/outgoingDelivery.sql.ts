@@ -11,7 +11,7 @@ import type { AttemptResult, SendMessage } from "./outgoingSend.ts";
 /** One of the business's own endpoints, as far as sending matters. */
 export interface OutgoingEndpoint extends Pick<
   OutgoingWebhook,
-  "endpointId" | "fields" | "ordered" | "rate" | "paused"
+  "endpointId" | "fields" | "ordered" | "rate"
 > {
   readonly send: SendMessage;
 }
@@ -101,7 +101,6 @@ const SENTENCES = {
 } as const;
 
 interface DueRow extends Omit<ChangeRow, "position"> {
-  /** By a person, or in the file. */
   readonly paused: boolean;
   /** Attempts of the earlier change that this one waits for; null if there is none. */
   readonly earlierAttempts: number | null;
@@ -113,7 +112,7 @@ interface DueRow extends Omit<ChangeRow, "position"> {
 }
 
 const DUE = `
-  select e.paused_at is not null or e.listed = 'paused' as paused, earlier.attempts as "earlierAttempts",
+  select e.paused_at is not null as paused, earlier.attempts as "earlierAttempts",
     d.event_type as type, (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
     ${changeColumns("c")}, mirror.change_digest(c) as digest, h.raw::text as after, p.raw::text as before
   from mirror.outgoing_deliveries d

@@ -20,25 +20,22 @@ export interface PlannedDeliveries {
  */
 export async function recordListed(
   pool: Pool,
-  endpoints: readonly Pick<OutgoingWebhook, "endpointId" | "sourceIds" | "paused">[],
+  endpoints: readonly Pick<OutgoingWebhook, "endpointId" | "sourceIds">[],
 ): Promise<string[]> {
   const { rows } = await pool.query<{ endpointId: string }>(
     `with wanted as (
-       select * from jsonb_to_recordset($1::jsonb) as w ("endpointId" text, "sourceIds" text[], paused boolean)
+       select * from jsonb_to_recordset($1::jsonb) as w ("endpointId" text, "sourceIds" text[])
      ), retired as (
        delete from mirror.outgoing_endpoints where endpoint_id not in (select "endpointId" from wanted)
        returning endpoint_id
      ), recorded as (
-       insert into mirror.outgoing_endpoints as e (endpoint_id, source_ids, position, listed)
-       select "endpointId", "sourceIds", $2::bigint, case when paused then 'paused' else 'active' end
-       from wanted order by "endpointId"
-       on conflict (endpoint_id) do update set source_ids = excluded.source_ids, listed = excluded.listed
+       insert into mirror.outgoing_endpoints as e (endpoint_id, source_ids, position)
+       select "endpointId", "sourceIds", $2::bigint from wanted order by "endpointId"
+       on conflict (endpoint_id) do update set source_ids = excluded.source_ids
      )
      select endpoint_id as "endpointId" from retired`,
     [
-      JSON.stringify(
-        endpoints.map(({ endpointId, sourceIds, paused }) => ({ endpointId, sourceIds, paused })),
-      ),
+      JSON.stringify(endpoints.map(({ endpointId, sourceIds }) => ({ endpointId, sourceIds }))),
       String(await readFeedFence(pool)),
     ],
   );
@@ -122,13 +119,12 @@ export interface QueueStanding {
   /** Messages that the queue has had for some seconds and that did not end. */
   readonly enqueued: number;
   readonly pending: number;
-  /** By a person, or in the file. */
   readonly paused: boolean;
 }
 
 export async function readQueueStanding(pool: Pool, endpointId: string): Promise<QueueStanding | undefined> {
   const { rows } = await pool.query<QueueStanding>(
-    `select e.paused_at is not null or e.listed = 'paused' as paused,
+    `select e.paused_at is not null as paused,
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending') as pending,
        (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending'
           and d.enqueued_at < clock_timestamp() - interval '5 seconds') as enqueued

@@ -25,19 +25,16 @@ const SEND_DEADLINE_MS = 2_000;
 /** Under load a job in Postgres for each commit costs a third of the throughput: what comes in this pause shares one. */
 const PAUSE_IN_POSTGRES_MS = 10;
 const LOG_INTERVAL_MS = 10_000;
-const HOUR_SECONDS = 3_600;
-const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
+const WEEK_SECONDS = 604_800;
 
 const JOB_OPTIONS = {
   // One to two minutes with doubling waits; after that only the overdue check is left.
   attempts: 8,
   backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
-  removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
+  // Few: at the end of every job in Postgres, BullMQ reads all completed ones that it keeps.
+  removeOnComplete: { count: 20 },
   removeOnFail: { age: WEEK_SECONDS, count: 5_000 },
 } as const satisfies QueueOptions["defaultJobOptions"];
-
-/** At the end of every job in Postgres, BullMQ reads all completed jobs that it keeps. */
-const COMPLETED_IN_POSTGRES = { count: 20 };
 
 const WORKER_OPTIONS = {
   // By which the dashboard knows what each worker does.
@@ -79,7 +76,7 @@ export interface ApplyQueueDeps extends QueuePlace {
 /** Opens the queue. Throws as `openBackend`. */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
   const { redisUrls, logger, overrides = {} } = deps;
-  const { backoff, removeOnComplete, ...jobOptions } = JOB_OPTIONS;
+  const { backoff, ...jobOptions } = JOB_OPTIONS;
   const backend = await openBackend<ApplyJob>(deps, {
     name: APPLY_QUEUE,
     logger,
@@ -87,7 +84,6 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
       defaultJobOptions: {
         ...jobOptions,
         backoff: { ...backoff, delay: overrides.backoffMs ?? backoff.delay },
-        removeOnComplete: redisUrls.length === 0 ? COMPLETED_IN_POSTGRES : removeOnComplete,
       },
       streams: { events: { maxLen: 1_000 } },
     },

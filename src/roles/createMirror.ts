@@ -69,8 +69,6 @@ export interface MirrorEndpoint {
   readonly ordered?: boolean | undefined;
   /** The maximum number of attempts per second. Default: any. */
   readonly rate?: number | null | undefined;
-  /** Whether changes are planned, but not sent. Default: false. */
-  readonly paused?: boolean | undefined;
 }
 
 /** What takes log lines, as a pino logger does. */

@@ -25,7 +25,6 @@ export const webhookSchema = z.strictObject({
   fields: z.enum(OUTGOING_FIELDS).default("redacted"),
   ordered: z.boolean().default(false),
   rate: z.int().min(1).max(RATE_MAX).nullable().default(null),
-  paused: z.boolean().default(false),
 });
 
 interface OutgoingDeps {
@@ -41,7 +40,7 @@ export function checkOutgoing(
 ) {
   const names = new Set<string>();
   return elements.flatMap((webhook) => {
-    const { fields, ordered, rate, paused } = webhook;
+    const { fields, ordered, rate } = webhook;
     const place = `${listed}, endpoint ${webhook.name},`;
     const before = problems.length;
     if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
@@ -75,7 +74,6 @@ export function checkOutgoing(
       /** The maximum number of attempts per second; null: any. */
       rate,
       /** Changes are planned, but not sent. */
-      paused,
     };
   });
 }

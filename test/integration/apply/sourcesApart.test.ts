@@ -95,7 +95,6 @@ beforeEach(async () => {
   const endpointOf = (sourceId: string) => ({
     endpointId: `of ${sourceId}`,
     sourceIds: [sourceId],
-    paused: false,
   });
   await recordListed(pool, ["live", "twin"].map(endpointOf));
   for (const sourceId of ["live", "twin"]) {

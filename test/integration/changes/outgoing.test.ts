@@ -97,7 +97,7 @@ async function change(names: readonly string[], statuses: readonly string[] = ["
 const list = (...names: string[]) =>
   recordListed(
     pool,
-    names.map((endpointId) => ({ endpointId, sourceIds: ["live"], paused: false })),
+    names.map((endpointId) => ({ endpointId, sourceIds: ["live"] })),
   );
 
 /** An endpoint with a name of its own, and its queue in as many processes. */
@@ -132,7 +132,7 @@ async function open(options: Options = {}) {
     const one = await openOutgoing({
       pool,
       backend,
-      endpoint: { ...wanted, send, fields: "all", ordered, rate, paused: false },
+      endpoint: { ...wanted, send, fields: "all", ordered, rate },
       clock: systemClock,
       logger: silentLogger,
       retrySeconds: RETRY_SECONDS,
@@ -456,12 +456,10 @@ describe("deliveries", () => {
   it("of an endpoint that is no longer listed are forgotten, and it neither waits nor warns", async () => {
     await change(["A"]);
     await planDeliveries(pool, ALL, 10);
-    expect(await recordListed(pool, [{ endpointId: "bi", sourceIds: ["live"], paused: true }])).toEqual([
-      "erp",
-    ]);
+    expect(await recordListed(pool, [{ endpointId: "bi", sourceIds: ["live"] }])).toEqual(["erp"]);
     expect(await states()).toEqual([]);
     expect(await readOutgoingEndpoints(pool)).toMatchObject([
-      { endpointId: "bi", listed: "paused", pending: 0 },
+      { endpointId: "bi", pausedAt: null, pending: 0 },
     ]);
     // Listed again, it begins behind the last change.
     await list("erp");

@@ -670,7 +670,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       fields: "thin",
       ordered: true,
       rate: 5,
-      paused: true,
     });
     expect(load(env).outgoingWebhooks).toEqual([
       {
@@ -683,7 +682,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         fields: "redacted",
         ordered: false,
         rate: null,
-        paused: false,
       },
       {
         endpointId: "bi",
@@ -695,7 +693,6 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         fields: "thin",
         ordered: true,
         rate: 5,
-        paused: true,
       },
     ]);
   });
