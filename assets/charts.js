@@ -20,8 +20,8 @@
   const isUtc = () => document.documentElement.dataset.zone === "utc";
 
   /* Later layers lie above earlier ones: each bar is drawn from 0 to its sum with those below it. */
-  const LAYERS = { "On time": "proved", Late: "late", Missed: "gap" };
-  const KINDS = { proved: "proved", open: "open", gap: "gap", breach: "alert", before: "line" };
+  const LAYERS = { "On time": "proved", Late: "warn", Missed: "alert" };
+  const KINDS = { proved: "proved", open: "edge", gap: "alert", breach: "warn", before: "line" };
   const LINES = [
     ["link", []],
     ["warn", [6, 3]],

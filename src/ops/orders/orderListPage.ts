@@ -242,7 +242,7 @@ function renderResults(page: OrderListPage): Html {
         : renderTable({
             title: "Orders",
             columns: COLUMNS_SHOWN.map((name) => renderHeading(query, name)),
-            cards: COLUMNS_SHOWN.map((name) => findColumn(name).title),
+            cards: COLUMNS_SHOWN.map((name) => CARD_LABELS[name] ?? ""),
             rows: orders.map((order) => COLUMNS_SHOWN.map((name) => findColumn(name).show(order, moment))),
           })
     }
@@ -267,6 +267,15 @@ function describeFile({ count }: OrderListPage): string {
     ? `Download CSV (first ${describeCount(CSV_MAX)})`
     : "Download CSV";
 }
+
+/** On a phone a card has three lines: of most columns the value says what it is, and the minor ones are left out. */
+const CARD_LABELS: Partial<Record<ColumnName, string>> = {
+  external: "minor",
+  fleet: "minor",
+  delivered: "minor",
+  verified: "minor",
+  updated: "Updated",
+};
 
 /** A column's title; as a link if the list can be sorted by it. A second use turns the order. */
 function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
