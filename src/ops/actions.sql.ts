@@ -21,16 +21,12 @@ import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 // What people do: the audit log, and the actions that need one press. Each action is recorded before it is carried out,
 // see `carryOut`; `order-mirror`'s commands record theirs in the same way.
 
-/** Who acts. */
-interface Actor {
+/** An action on the ops pages or by a command. */
+export interface OpsAction {
   /** `command`: on the command line. */
   readonly role: Role | "command";
   /** Null: anybody who knows the role's password. */
   readonly person: string | null;
-}
-
-/** An action on the ops pages or by a command. */
-export interface OpsAction extends Actor {
   readonly action: string;
   /** Null: every source. */
   readonly sourceId: string | null;
@@ -64,7 +60,13 @@ export async function endAction(
  */
 export async function dismissQuarantined(
   pool: Pool,
-  dismissal: { actor: Actor; filter: QuarantineFilter; throughId: string; target: string; because: string },
+  dismissal: {
+    actor: Pick<OpsAction, "role" | "person">;
+    filter: QuarantineFilter;
+    throughId: string;
+    target: string;
+    because: string;
+  },
 ): Promise<number> {
   const { actor, filter, throughId, target, because } = dismissal;
   const { rows } = await pool.query<{ dismissed: number }>(

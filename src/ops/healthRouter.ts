@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import { Router } from "express";
-import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import { assertMigrated } from "../database/migrations.ts";
 import type { HealthReader } from "../health/health.ts";
@@ -28,12 +27,6 @@ export interface HealthRouterDeps {
   readonly health?: HealthReader;
 }
 
-/** Resolves when the named thing works, and rejects otherwise. */
-interface Probe {
-  readonly name: string;
-  readonly run: () => Promise<unknown>;
-}
-
 const PROBE_TIMEOUT_MS = 2_000;
 /** However many ask, each thing is checked at most once in this time. */
 const HOLD_MS = 1_000;
@@ -47,11 +40,7 @@ const HOLD_MS = 1_000;
  */
 export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const { signal, logger, clock = systemClock, health } = deps;
-  const deciding = makeDecidingProbes(deps).map(({ name, run }) => {
-    const works = async () => {
-      await run();
-      return true;
-    };
+  const checks = Object.entries(makeProbes(deps)).map(([name, works]) => {
     const check = shareReading(() => works().catch(() => false), { clock, holdMs: HOLD_MS });
     return async () => ({ name, ok: (await withTimeout(check(), PROBE_TIMEOUT_MS)) === true });
   });
@@ -63,15 +52,15 @@ export function makeHealthRouter(deps: HealthRouterDeps): Router {
   });
   router.get("/readyz", async (request, response) => {
     const accepting = { name: "accepting", ok: !signal.aborted };
-    const checks = [accepting, ...(await Promise.all(deciding.map((check) => check())))];
-    const ready = checks.every(({ ok }) => ok);
+    const outcomes = [accepting, ...(await Promise.all(checks.map((check) => check())))];
+    const ready = outcomes.every(({ ok }) => ok);
     if (ready !== wasReady) {
-      const failed = checks.filter(({ ok }) => !ok).map(({ name }) => name);
+      const failed = outcomes.filter(({ ok }) => !ok).map(({ name }) => name);
       logger.warn({ ready, failed }, ready ? "ready again" : "not ready");
       wasReady = ready;
     }
     const verbose = /[?&]verbose\b/.test(request.url);
-    const details = verbose ? { checks, ...(await listConditions(health)) } : {};
+    const details = verbose ? { checks: outcomes, ...(await listConditions(health)) } : {};
     response
       .status(ready ? 200 : 503)
       .set("Cache-Control", "no-store")
@@ -92,25 +81,20 @@ async function listConditions(health: HealthReader | undefined): Promise<{ condi
   }
 }
 
-function makeDecidingProbes({ pool, databaseUrl, firstWrite }: HealthRouterDeps): Probe[] {
-  let current = false;
-  return [
-    {
-      name: "postgres",
-      run: async () => {
-        const { readOnly, mayInsert } = await probeWrite(pool, firstWrite);
-        if (readOnly || !mayInsert) throw new UnavailableError("The database cannot be written.");
-      },
+/** Whether each thing works, by its name. */
+function makeProbes({ pool, databaseUrl, firstWrite }: HealthRouterDeps) {
+  let isCurrent = false;
+  return {
+    postgres: async () => {
+      const { readOnly, mayInsert } = await probeWrite(pool, firstWrite);
+      return !readOnly && mayInsert;
     },
-    {
-      // Migrations only go forward, so once seen to be current it stays so for this version of the program.
-      name: "migrations",
-      run: async () => {
-        if (!current) await assertMigrated(databaseUrl);
-        current = true;
-      },
+    // Migrations only go forward, so once seen to be current it stays so for this version of the program.
+    migrations: async () => {
+      if (!isCurrent) await assertMigrated(databaseUrl);
+      return (isCurrent = true);
     },
-  ];
+  };
 }
 
 export interface MetricsRouterDeps {

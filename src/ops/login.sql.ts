@@ -161,7 +161,6 @@ function showLogin(response: Response, next: string, trouble?: string): void {
 const LIFE_SECONDS = 12 * 3_600;
 /** A session without a use for this long ends. */
 const IDLE_SECONDS = 2 * 3_600;
-const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43}$/;
 
 /**
@@ -215,7 +214,7 @@ function makeSessions(pool: Pool, passwords: PasswordByRole) {
      * token and the browser's previous one ends: a token planted beforehand is useless.
      */
     async begin(request: Request, response: Response, role: Role): Promise<void> {
-      const token = randomBytes(TOKEN_BYTES).toString("base64url");
+      const token = randomBytes(32).toString("base64url");
       await endAll(request);
       await pool.query(
         `with swept as (

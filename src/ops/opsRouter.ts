@@ -13,7 +13,7 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeEventRoutes, makeQueueDashboard, makeQueueHealth } from "./events.sql.ts";
 import type { ShownQueues } from "./events.sql.ts";
-import { ACTION_LIST } from "./actions.sql.ts";
+import { ACTION_LIST, makeRemedyRoutes } from "./actions.sql.ts";
 import { serveList } from "./lists/list.sql.ts";
 import { makeOutgoingRoutes, OPS_LISTS } from "./lists/opsLists.sql.ts";
 import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
@@ -22,8 +22,13 @@ import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.sql.ts";
 import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
-import { makeRemedyRoutes } from "./actions.sql.ts";
 import { makeSourceRoutes } from "./sourcePage.sql.ts";
+
+// The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from one
+// place, `health` for what is wrong and since when, and `mirror` for the rest; everything works without JavaScript; what
+// may be personal data is hidden; each change needs the operator and is in the audit log. A page is a function from what
+// was read to `Page`, which `page.ts` puts into the frame; a list is data for `lists/list.sql.ts`. Start at
+// `makeOpsRouter`, which has all addresses, then read `overview.sql.ts`.
 
 export interface OpsDeps {
   readonly pool: Pool;
@@ -68,7 +73,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use("/queue-health", makeQueueHealth({ pool, queues }));
   ops.use("/events", makeEventRoutes(pool));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
-  ops.use(answerNotFound, makeErrorPage(logger));
+  ops.use((_request, response) => refuse(response, 404, "There is nothing at this address."));
+  ops.use(makeErrorPage(logger));
   const router = Router();
   router.use("/ops", compression());
   router.use(makeAssetRouter());
@@ -101,10 +107,6 @@ const setHeaders: RequestHandler = (_request, response, next) => {
 
 const NO_DATABASE = "The database does not answer, so the state of the mirror is unknown.";
 
-const answerNotFound: RequestHandler = (_request, response) => {
-  refuse(response, 404, "There is nothing at this address.");
-};
-
 function makeErrorPage(logger: Logger): ErrorRequestHandler {
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);
@@ -112,10 +114,9 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
       return refuse(response, status, "The form could not be read.");
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
-    if (error instanceof UnavailableError)
-      return refuse(response.set("Retry-After", "5"), 503, error.message);
-    if (classifyDatabaseError(error) === "transient")
-      return refuse(response.set("Retry-After", "5"), 503, NO_DATABASE);
+    const isAway = classifyDatabaseError(error) === "transient";
+    const sentence = error instanceof UnavailableError ? error.message : isAway && NO_DATABASE;
+    if (sentence !== false) return refuse(response.set("Retry-After", "5"), 503, sentence);
     refuse(response, 500, "Something went wrong; the log has the details.");
   };
 }

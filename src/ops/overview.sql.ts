@@ -140,16 +140,7 @@ function renderSources({ facts, rateUsed }: Overview): Html {
     })}`;
 }
 
-/** The answer to one of the four questions. */
-interface Answer {
-  readonly question: string;
-  readonly mood: Mood;
-  /** A few words that are the answer. */
-  readonly words: string;
-  readonly detail: string;
-  readonly address: string;
-}
-
+/** One of the four questions. */
 interface Tile {
   readonly question: string;
   /** The conditions of these areas make the answer. */
@@ -277,7 +268,7 @@ function nameSome(sources: readonly Standing[]): string {
 }
 
 /** The four answers, from the conditions that hold or begin. */
-function answerQuestions(overview: Overview): Answer[] {
+function answerQuestions(overview: Overview) {
   return TILES.map(({ question, areas, otherwise, address, detail }) => {
     const isIts = ({ condition }: Overview["holding"][number]) => areas.includes(condition.area);
     const worst = overview.holding.find(isIts);
@@ -286,7 +277,7 @@ function answerQuestions(overview: Overview): Answer[] {
     if (first === undefined) return { ...common, ...otherwise(overview) };
     const { condition, subject } = first;
     const words = (WORDS_OF[condition.name] ?? AREAS[condition.area])[worst === undefined ? 1 : 0];
-    const mood = worst?.condition.severity ?? "neither";
+    const mood: Mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
     const isFigureIdle = condition.area === "events" && sum(overview, ({ lost }) => lost) === 0;
     const isSaid = condition.area === "poller" || isFigureIdle;

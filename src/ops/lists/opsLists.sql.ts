@@ -17,7 +17,14 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { sendPage, viewerOf } from "../page.ts";
 import type { Viewer } from "../page.ts";
-import { describeAge, describeCount, describeSpan, linkEvent, sourceAddress } from "../phrases.ts";
+import {
+  describeAge,
+  describeCount,
+  describeSpan,
+  describeWord,
+  linkEvent,
+  sourceAddress,
+} from "../phrases.ts";
 import { renderRemedyButton } from "../actions.sql.ts";
 import { count, delay, ORDER, period, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
 import type { List } from "./list.sql.ts";
@@ -213,12 +220,6 @@ const GAPS: List = {
      where ${rows}`,
 };
 
-const KINDS: Readonly<Record<string, string>> = {
-  missed_change: "a read found a change that was missed",
-  differing: "a read found different content",
-  late_event: "an event brought a change that was missed",
-};
-
 const BREACHES: List = {
   title: "Breaches, all time",
   note: "Proofs that were withdrawn, because a change was found that they had missed. The period is read and proved again.",
@@ -235,7 +236,7 @@ const BREACHES: List = {
     time("Found", "found_at"),
     SOURCE,
     ORDER,
-    { title: "Why", select: ["kind"], show: (kind: string) => KINDS[kind] ?? kind },
+    { title: "Why", select: ["kind"], show: describeWord },
     ...period("since", "until"),
     time("Proved again", "reproved_at", (at) => (at === null ? "not yet" : renderInstant(at))),
   ],

@@ -172,8 +172,10 @@ export function readMoment({ now, sources }: Pick<Facts, "now" | "sources">): Mo
   return { now, readUpTo: new Map(reached.flatMap(([id, upTo]) => (upTo === null ? [] : [[id, upTo]]))) };
 }
 
-interface Column {
+export interface Column {
   readonly title: string;
+  /** On the page; absent: only in the file. A phone's card labels the value with it, or leaves out a `minor` one. */
+  readonly card?: "" | "minor" | "Updated";
   /** The list can be sorted by it. */
   readonly sort?: ListSort;
   readonly show: (order: ListedOrder, moment: Moment) => Html | string;
@@ -181,9 +183,11 @@ interface Column {
   readonly write: (order: ListedOrder, moment: Moment) => string | number | null;
 }
 
-const time = (title: string, read: (order: ListedOrder) => Instant | null, sort?: ListSort): Column => ({
+type Place = Pick<Column, "card" | "sort">;
+
+const time = (title: string, read: (order: ListedOrder) => Instant | null, place: Place = {}): Column => ({
   title,
-  ...(sort === undefined ? {} : { sort }),
+  ...place,
   show: (order) => renderMinute(read(order)),
   write: (order) => {
     const instant = read(order);
@@ -191,8 +195,9 @@ const time = (title: string, read: (order: ListedOrder) => Instant | null, sort?
   },
 });
 
-const text = (title: string, read: (order: ListedOrder) => string | null): Column => ({
+const text = (title: string, read: (order: ListedOrder) => string | null, place: Place = {}): Column => ({
   title,
+  ...place,
   show: (order) => {
     const value = read(order);
     return value === null ? html`<span class="dim">–</span>` : renderName(value);
@@ -201,66 +206,49 @@ const text = (title: string, read: (order: ListedOrder) => string | null): Colum
 });
 
 /** The columns of the list of orders; a file has all of them. */
-const ORDER_LIST_COLUMNS = {
-  order: {
+export const ORDER_LIST_COLUMNS: readonly Column[] = [
+  {
     title: "Order",
+    card: "",
     show: (order) =>
       html`<a class="name" href="${orderAddress(order)}" data-copy="${order.reference}"
         >${renderName(order.reference)}</a
       >`,
     write: ({ reference }) => reference,
   },
-  external: text("External id", ({ externalOrderId }) => externalOrderId),
-  status: {
+  text("External id", ({ externalOrderId }) => externalOrderId, { card: "minor" }),
+  {
     title: "Status",
+    card: "",
     show: ({ status, corrected }) =>
       html`${renderStatus(status)}${corrected ? html` <span class="badge">Corrected</span>` : ""}`,
     write: ({ status }) => status,
   },
-  branch: text("Branch", ({ branch }) => branch),
-  fleet: text("Fleet", ({ fleetName }) => fleetName),
-  pickup: time("Planned pickup", ({ pickupTime }) => pickupTime),
-  picked: time("Picked up", ({ realPickupTime }) => realPickupTime),
-  delivery: time("Planned delivery", ({ deliveryTime }) => deliveryTime, "delivery"),
-  delivered: time("Delivered", ({ realDeliveryTime }) => realDeliveryTime),
-  punctual: {
+  text("Branch", ({ branch }) => branch, { card: "" }),
+  text("Fleet", ({ fleetName }) => fleetName, { card: "minor" }),
+  time("Planned pickup", ({ pickupTime }) => pickupTime),
+  time("Picked up", ({ realPickupTime }) => realPickupTime),
+  time("Planned delivery", ({ deliveryTime }) => deliveryTime, { card: "", sort: "delivery" }),
+  time("Delivered", ({ realDeliveryTime }) => realDeliveryTime, { card: "minor" }),
+  {
     title: "On time",
+    card: "",
     show: (order, moment) => renderPunctuality(judgePunctuality(order, moment)),
     write: (order, moment) => {
       const punctuality = judgePunctuality(order, moment);
       return punctuality?.isConfirmed === true ? Math.round(punctuality.seconds) : null;
     },
   },
-  verified: {
+  {
     title: "Verified",
+    card: "minor",
     show: ({ settled }) => (settled ? renderGood("yes") : html`<span class="dim">not yet</span>`),
     write: ({ settled }) => String(settled),
   },
-  source: text("Source", ({ sourceId }) => sourceId),
-  updated: time("Updated", ({ updatedAt }) => updatedAt, "updated"),
-  seen: time("First seen", ({ firstSeenAt }) => firstSeenAt),
-} satisfies Readonly<Record<string, Column>>;
-
-export type ColumnName = keyof typeof ORDER_LIST_COLUMNS;
-export const COLUMN_NAMES = Object.keys(ORDER_LIST_COLUMNS) as ColumnName[];
-/** On the page. */
-export const COLUMNS_SHOWN: readonly ColumnName[] = [
-  "order",
-  "external",
-  "status",
-  "branch",
-  "fleet",
-  "delivery",
-  "delivered",
-  "punctual",
-  "verified",
-  "updated",
+  text("Source", ({ sourceId }) => sourceId),
+  time("Updated", ({ updatedAt }) => updatedAt, { card: "Updated", sort: "updated" }),
+  time("First seen", ({ firstSeenAt }) => firstSeenAt),
 ];
-
-/** A column by its name, with all that a column may have. */
-export function findColumn(name: ColumnName): Column {
-  return ORDER_LIST_COLUMNS[name];
-}
 
 /** A status in words and colour. */
 function renderStatus(status: string): Html {

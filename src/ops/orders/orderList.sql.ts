@@ -46,11 +46,6 @@ export interface ListedOrdersQuery {
   readonly text: string | null;
 }
 
-export interface OrderName {
-  readonly sourceId: string;
-  readonly reference: string;
-}
-
 export interface ListPaging {
   readonly sort: ListSort;
   readonly ascending: boolean;
@@ -58,7 +53,9 @@ export interface ListPaging {
   readonly limit: number;
 }
 
-export interface ListedOrder extends OrderName {
+export interface ListedOrder {
+  readonly sourceId: string;
+  readonly reference: string;
   readonly externalOrderId: string | null;
   readonly status: string;
   readonly fleetName: string | null;
@@ -141,8 +138,6 @@ export interface SearchHit {
   readonly eventId: string | null;
 }
 
-const HITS_MAX = 50;
-
 /** Orders by reference or externalOrderId, and events by id, of all sources. Every part is an index look-up. */
 export async function searchMirror(db: Queryable, text: string): Promise<SearchHit[]> {
   const { rows } = await db.query<SearchHit>(
@@ -154,7 +149,7 @@ export async function searchMirror(db: Queryable, text: string): Promise<SearchH
        union all
        (select null, event_id from mirror.inbox where source_id = s.source_id and event_id = $1 limit 1)
      ) hit order by 1, 2, 3 limit $2`,
-    [text, HITS_MAX],
+    [text, 50],
   );
   return rows;
 }

@@ -19,8 +19,8 @@ import {
   orderAddress,
   renderFreshness,
 } from "../phrases.ts";
-import { COLUMN_NAMES, COLUMNS_SHOWN, findColumn, readMoment } from "./order.sql.ts";
-import type { ColumnName, Moment } from "./order.sql.ts";
+import { ORDER_LIST_COLUMNS, readMoment } from "./order.sql.ts";
+import type { Column, Moment } from "./order.sql.ts";
 import {
   countListedOrders,
   parseOrderList,
@@ -43,9 +43,10 @@ import type {
   SearchHit,
 } from "./orderList.sql.ts";
 
+const SHOWN = ORDER_LIST_COLUMNS.filter(({ card }) => card !== undefined);
 const PAGE_ORDERS = 50;
+/** Orders that are counted, and in a file. */
 const COUNTED_MAX = 10_000;
-const CSV_MAX = 10_000;
 /** Of each statement. A count that takes longer is left out, and the page says so. */
 const LIST_MS = 2_500;
 const COUNT_MS = 1_000;
@@ -94,15 +95,14 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
     sendPage(response, renderOrderList(page));
   });
   router.get("/orders.csv", async (request, response) => {
-    const orders = await read({ ...parseOrderList(request.query), after: null }, CSV_MAX);
+    const orders = await read({ ...parseOrderList(request.query), after: null }, COUNTED_MAX);
     if (orders === undefined)
       return refuse(response, 503, "This takes too long. Choose a source, a status or a period.");
     const moment = readMoment((await health.read()).facts);
-    const columns = COLUMN_NAMES.map(findColumn);
-    const rows = orders.map((order) => columns.map(({ write }) => write(order, moment)));
+    const rows = orders.map((order) => ORDER_LIST_COLUMNS.map(({ write }) => write(order, moment)));
     response.type("text/csv; charset=utf-8; header=present");
     response.attachment(`orders-${formatInstant(moment.now, 0).slice(0, 10)}.csv`);
-    response.send(writeCsvTable([columns.map(({ title }) => title), ...rows]));
+    response.send(writeCsvTable([ORDER_LIST_COLUMNS.map(({ title }) => title), ...rows]));
   });
   return router;
 }
@@ -241,9 +241,9 @@ function renderResults(page: OrderListPage): Html {
         ? html`<p class="empty">No order matches. Remove a filter, or search for less of the name.</p>`
         : renderTable({
             title: "Orders",
-            columns: COLUMNS_SHOWN.map((name) => renderHeading(query, name)),
-            cards: COLUMNS_SHOWN.map((name) => CARD_LABELS[name] ?? ""),
-            rows: orders.map((order) => COLUMNS_SHOWN.map((name) => findColumn(name).show(order, moment))),
+            columns: SHOWN.map((column) => renderHeading(query, column)),
+            cards: SHOWN.map(({ card }) => card ?? ""),
+            rows: orders.map((order) => SHOWN.map(({ show }) => show(order, moment))),
           })
     }
     ${renderPaging({
@@ -263,23 +263,13 @@ function describeMatches({ count, orders, query }: OrderListPage): string {
 }
 
 function describeFile({ count }: OrderListPage): string {
-  return count === undefined || count > CSV_MAX
-    ? `Download CSV (first ${describeCount(CSV_MAX)})`
+  return count === undefined || count > COUNTED_MAX
+    ? `Download CSV (first ${describeCount(COUNTED_MAX)})`
     : "Download CSV";
 }
 
-/** On a phone a card has three lines: of most columns the value says what it is, and the minor ones are left out. */
-const CARD_LABELS: Partial<Record<ColumnName, string>> = {
-  external: "minor",
-  fleet: "minor",
-  delivered: "minor",
-  verified: "minor",
-  updated: "Updated",
-};
-
 /** A column's title; as a link if the list can be sorted by it. A second use turns the order. */
-function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
-  const { title, sort } = findColumn(name);
+function renderHeading(query: OrderListQuery, { title, sort }: Column): Html | string {
   if (sort === undefined) return title;
   const isCurrent = query.sort === sort;
   const dir = isCurrent && query.dir === "" ? "up" : "";

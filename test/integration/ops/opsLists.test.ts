@@ -97,9 +97,7 @@ describe("the lists", () => {
     expect(text).toMatch(
       /live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 1 h 0 min .* live [\d-]+ [\d:.]+ [\d-]+ [\d:.]+ 2 h 0 min/,
     );
-    expect((await read("/ops/breaches?state=open")).text).toContain(
-      "live ORD-7 an event brought a change that was missed",
-    );
+    expect((await read("/ops/breaches?state=open")).text).toContain("live ORD-7 Late event");
     expect((await read("/ops/breaches?state=closed")).text).toContain("Nothing matches");
   });
 });
