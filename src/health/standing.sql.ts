@@ -79,10 +79,9 @@ export interface Standing {
   readonly lastEventAt: Instant | null;
   /** The mirror has an order of it. */
   readonly hasOrders: boolean;
-  /** Changes that an event announced, in time or late, and changes that no event announced, since the beginning. */
-  readonly announcedEver: number;
+  /** Changes that no event announced, since the beginning. */
   readonly lostEver: number;
-  /** The same for the last 24 hours; `late`: announced after a read had found the change. */
+  /** Of the last 24 hours: changes that an event announced, in time or late, and ones that none did; `late`: announced after a read had found the change. */
   readonly announced: number;
   readonly late: number;
   readonly lost: number;
@@ -180,7 +179,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where r.source_id = s.source_id limit ${COUNT_MAX + 1}) asked) as refetches,
   mirror.nanos_of(event.last_at) as "lastEventAt",
   exists (select from mirror.orders o where o.source_id = s.source_id) as "hasOrders",
-  event.announced_ever as "announcedEver", event.lost_ever as "lostEver",
+  event.lost_ever as "lostEver",
   event.announced, event.late, event.lost, mirror.nanos_of(event.first_lost) as "firstLostAt",
   event.waited as "waitedForUs", event.waited_seconds as "waitedForUsSecondsMax",
   lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
@@ -225,8 +224,7 @@ cross join lateral (
       where w.source_id = s.source_id and w.kind = 'webhook' and w.outcome = 'accepted' order by w.minute desc limit 1
     ), hours.last_announced) as last_at, hours.*
   from (
-    select coalesce(sum(changes) filter (where outcome <> 'lost'), 0)::float8 as announced_ever,
-      coalesce(sum(changes) filter (where outcome = 'lost'), 0)::float8 as lost_ever,
+    select coalesce(sum(changes) filter (where outcome = 'lost'), 0)::float8 as lost_ever,
       max(nullif(hour, '-infinity')) filter (where outcome <> 'lost') as last_announced,
       coalesce(sum(changes) filter (where outcome <> 'lost' and of_day), 0)::float8 as announced,
       coalesce(sum(changes) filter (where outcome = 'late' and of_day), 0)::float8 as late,

@@ -29,7 +29,6 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], WebhookOutcome>>> = 
 export function meterWebhooks(metrics: Metrics, count: CountCall): (end: CallEnd) => void {
   return ({ sourceId, outcome, reason, durationMs }) => {
     metrics.count("order_mirror_webhooks_received_total", { outcome });
-    if (reason !== undefined) metrics.count("order_mirror_webhook_refusals_total", { reason });
     if (outcome !== "aborted") metrics.record("order_mirror_webhook_ack_seconds", durationMs / 1_000);
     if (sourceId !== null) count({ sourceId, kind: "webhook", outcome: nameOutcome(outcome, reason) });
   };
@@ -74,9 +73,6 @@ export function meterHealth(metrics: Metrics, health: HealthReader): void {
       return;
     }
     observe("order_mirror_database_up", 1);
-    const { feedWriter, now } = read.facts;
-    const nowSeconds = Number(now) / Number(NANOS_PER_SECOND);
-    observe("order_mirror_feed_behind_seconds", Math.max(0, nowSeconds - (feedWriter?.since ?? nowSeconds)));
     for (const standing of read.facts.sources) observeSource(observe, standing);
     for (const endpoint of read.facts.endpoints) observeEndpoint(observe, endpoint);
     for (const { condition, subject } of read.holding) {
@@ -96,7 +92,6 @@ function observeSource(observe: Observe, standing: Standing): void {
     observeKnown(name, at === null ? null : Number(at) / Number(NANOS_PER_SECOND));
   observeMoment("order_mirror_poll_watermark_timestamp_seconds", standing.polledThrough);
   observeMoment("order_mirror_safe_through_timestamp_seconds", standing.safeThrough);
-  observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", standing.lastCycleEndedAt);
   observeMoment("order_mirror_last_event_timestamp_seconds", standing.lastEventAt);
   observeMoment("order_mirror_pending_oldest_timestamp_seconds", standing.oldestPendingAt);
   observe("order_mirror_poll_failing", standing.lastError === null ? 0 : 1, labels);
@@ -104,7 +99,6 @@ function observeSource(observe: Observe, standing: Standing): void {
   observe("order_mirror_coverage_breaches_total", standing.breaches, labels);
   observe("order_mirror_coverage_exceptions", standing.exceptions, labels);
   observe("order_mirror_lost_events_total", standing.lostEver, labels);
-  observe("order_mirror_announced_changes_total", standing.announcedEver, labels);
   observe("order_mirror_pending_events", standing.pending, labels);
   observe("order_mirror_quarantined", standing.quarantined, labels);
   observe("order_mirror_refetches_waiting", standing.refetches, labels);
@@ -131,7 +125,6 @@ export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">)
     for (const [state, count] of Object.entries(counts)) {
       observe("order_mirror_queue_jobs", count, { queue, state });
     }
-    observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
   });
 }
 

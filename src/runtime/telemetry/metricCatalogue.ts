@@ -12,8 +12,6 @@ export const COUNTERS = {
   order_mirror_provider_requests_total:
     "Requests to the provider, by endpoint and status of the answer; none: there was no answer.",
   order_mirror_webhooks_received_total: "Requests to the webhook endpoint, by how they ended.",
-  order_mirror_webhook_refusals_total:
-    "Webhook requests that did not verify, by what was wrong with their signature.",
 } as const;
 
 /** The buckets are upper bounds, in the unit of the histogram. */
@@ -36,12 +34,10 @@ export const OBSERVED_COUNTERS = {
   order_mirror_coverage_breaches_total: "Proofs withdrawn because a change was found that they had missed.",
   order_mirror_lost_events_total:
     "Changes that should have been announced by an event, and were found by a read only.",
-  order_mirror_announced_changes_total: "Changes that an event announced, in time or late.",
 } as const;
 
 export const OBSERVED_GAUGES = {
   order_mirror_build_info: "1, with the program's version.",
-  order_mirror_process_start_timestamp_seconds: "When the process started.",
   order_mirror_process_resident_memory_bytes: "Resident memory of the process.",
   order_mirror_database_up: "1 when the figures below could be read from Postgres.",
   order_mirror_condition:
@@ -49,9 +45,6 @@ export const OBSERVED_GAUGES = {
   order_mirror_poll_watermark_timestamp_seconds:
     "End of the last window that was polled whole, provider's time.",
   order_mirror_safe_through_timestamp_seconds: "Every change before it is in the mirror, provider's time.",
-  order_mirror_poll_last_cycle_timestamp_seconds: "When the last poll ended.",
-  order_mirror_feed_behind_seconds:
-    "Age of the oldest transaction that is writing changes: readers of the feed wait for it.",
   order_mirror_poll_failing: "1 when the last poll failed.",
   order_mirror_poll_window_gaps:
     "Spans of the last week that are not proved to be complete, between others that are.",
@@ -64,8 +57,8 @@ export const OBSERVED_GAUGES = {
   order_mirror_quarantined:
     "Input that could not be applied and waits for a person; counted up to 100,000 per source.",
   order_mirror_refetches_waiting: "Orders that are to be read again one by one.",
-  order_mirror_queue_jobs: "Jobs of the queue, by state.",
-  order_mirror_dead_jobs: "Jobs that failed for good; their events are applied by the overdue check.",
+  order_mirror_queue_jobs:
+    "Jobs of the queue, by state; failed: for good, and the overdue check applies their events.",
   order_mirror_outgoing_pending: "Undelivered outgoing webhooks.",
   order_mirror_outgoing_dead: "Outgoing webhooks that were given up and wait for a person.",
   order_mirror_outgoing_oldest_pending_timestamp_seconds:

@@ -68,10 +68,8 @@ export function makeMetrics({ version }: { version: string }) {
       return rendering;
     },
   };
-  const startedAt = Date.now() / 1_000 - process.uptime();
   metrics.observe((observe) => {
     observe("order_mirror_build_info", 1, { version });
-    observe("order_mirror_process_start_timestamp_seconds", startedAt);
     observe("order_mirror_process_resident_memory_bytes", process.memoryUsage.rss());
   });
   return metrics;

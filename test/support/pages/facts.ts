@@ -51,7 +51,6 @@ export function makeSourceFacts(change: Partial<Standing> = {}): Standing {
     refetches: 0,
     lastEventAt: ago(30),
     hasOrders: true,
-    announcedEver: 1_000,
     lostEver: 0,
     announced: 400,
     late: 0,
