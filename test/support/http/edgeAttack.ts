@@ -1,11 +1,10 @@
-import { once } from "node:events";
-import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { makeHead } from "./rawHttp.ts";
 
-/** What strangers without a secret do to the port of a web process, all at the same time. */
-export interface EdgeAttack {
+// What strangers without a secret do to the port of a web process, or of a proxy in front of it.
+
+export interface Flood {
   readonly port: number;
   /** How long forged requests are sent; longer if needed to send at least `forgedMin`. */
   readonly floodMs: number;
@@ -14,69 +13,15 @@ export interface EdgeAttack {
   readonly pipelined: boolean;
 }
 
-export interface EdgeAttackEnd {
-  /** Forged requests that were sent, and those that were answered 401. */
-  readonly sent: number;
-  readonly refused: number;
-  /** Time from the start until the server held no connections except those of the flood; NaN when others stayed. */
-  readonly closedAfterMs: number;
-}
-
 const FORGED_PER_SECOND = 5_000;
 const FLOOD_CONNECTIONS = 64;
-const UNREAD_CONNECTIONS = 300;
-/** Behind an unfinished answer: their connection is reset. */
-const UNREAD_REQUESTS = [3, 200];
-const SLOW_CONNECTIONS = 100;
-const SILENT_CONNECTIONS = 1_000;
 const SLOW_BODIES_PER_SECOND = 130;
-const OPENED_TOGETHER = 50;
-const OPEN_INTERVAL_MS = 50;
-const SLOW_BYTE_MS = 1_000;
 const TICK_MS = 5;
-const LOOK_MS = 200;
-/** How /proc/net/tcp names a connection that is over. */
-const TIME_WAIT = "06";
-/** How long the attacker waits for its connections to be closed, and for its flood to be sent. */
+/** How long the attacker tries to send its flood. */
 const PATIENCE_MS = 90_000;
-/** Other addresses than the genuine sender's, so that their connections can be counted. */
+/** Other addresses than the genuine sender's. */
 const FLOOD_ADDRESS = "127.0.0.2";
 const HOLDING_ADDRESS = "127.0.0.3";
-const SILENT_ADDRESS = "127.0.0.4";
-
-/**
- * Sends 5,000 forged requests a second on 64 connections, and reopens closed ones. In addition: 300 connections that
- * request some or many documents each and read nothing; 100 that send a byte a second, half of them in a head and half
- * in a body; and 1,000 that only open. Resolves when the flood is over and the server has closed the others, at the
- * latest after 90 s. Only on Linux.
- */
-export async function attackEdge(attack: EdgeAttack): Promise<EdgeAttackEnd> {
-  const { port } = attack;
-  const startedMs = performance.now();
-  const unread = await openAll(UNREAD_CONNECTIONS, { port, localAddress: HOLDING_ADDRESS });
-  const slow = await openAll(SLOW_CONNECTIONS, { port, localAddress: HOLDING_ADDRESS });
-  const silent = await openAll(SILENT_CONNECTIONS, { port, localAddress: SILENT_ADDRESS });
-  for (const [place, socket] of unread.entries()) {
-    socket.write(
-      makeHead("GET /openapi.json", []).repeat(UNREAD_REQUESTS[place % UNREAD_REQUESTS.length] ?? 1),
-    );
-  }
-  const body = makeHead("POST /webhooks/live", [
-    ["Content-Type", "application/json"],
-    ["Content-Length", 1_000],
-  ]);
-  for (const [place, socket] of slow.entries()) {
-    socket.resume();
-    socket.write(place % 2 === 0 ? body : "POST /webhooks/live HTTP/1.1\r\nX-Slow: ");
-  }
-  for (const socket of silent) socket.resume();
-  const dripping = setInterval(() => slow.forEach((socket) => socket.write("x")), SLOW_BYTE_MS);
-  const flooded = flood(attack);
-  const closedAfterMs = await whenClosed([...slow, ...silent], { port, startedMs });
-  clearInterval(dripping);
-  for (const socket of [...unread, ...slow, ...silent]) socket.destroy();
-  return { ...(await flooded), closedAfterMs };
-}
 
 /** Opens connections, 130 a second, each of which begins a body and never ends it; they are held for `holdMs` after the last. */
 export async function holdBodies({
@@ -106,59 +51,8 @@ export async function holdBodies({
   for (const socket of sockets) socket.destroy();
 }
 
-async function openAll(count: number, to: { port: number; localAddress: string }): Promise<Socket[]> {
-  const sockets: Socket[] = [];
-  while (sockets.length < count) {
-    const some = Array.from({ length: Math.min(OPENED_TOGETHER, count - sockets.length) }, () =>
-      connect({ ...to, host: "127.0.0.1", noDelay: true }),
-    );
-    await Promise.all(some.map((socket) => once(socket, "connect")));
-    for (const socket of some) socket.on("error", () => undefined);
-    sockets.push(...some);
-    await new Promise((resolve) => setTimeout(resolve, OPEN_INTERVAL_MS));
-  }
-  return sockets;
-}
-
-/**
- * The time from `startedMs` until the server has closed all connections. `reading` are those that can tell by themselves: a
- * look at the others takes 30 ms of a processor, for which events would wait. Stops waiting for those that stay open.
- */
-async function whenClosed(
-  reading: readonly Socket[],
-  { port, startedMs }: { port: number; startedMs: number },
-): Promise<number> {
-  for (;;) {
-    const sinceMs = performance.now() - startedMs;
-    if (reading.every(({ closed }) => closed) && (await countHeld(port)) === 0) return sinceMs;
-    if (sinceMs > PATIENCE_MS) return Number.NaN;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  }
-}
-
-/**
- * Connections of the two addresses that the server's side still holds, as Linux lists them: a client that does not read
- * cannot tell. What the kernel keeps for a closed one counts, too.
- */
-async function countHeld(port: number): Promise<number> {
-  const lines = (await readFile("/proc/net/tcp", "utf8")).split("\n").slice(1);
-  const localPort = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
-  return lines.filter((line) => {
-    const [, local = "", remote = "", state] = line.trim().split(/\s+/);
-    const isTheirs = [HOLDING_ADDRESS, SILENT_ADDRESS].some((address) => remote.startsWith(toHex(address)));
-    return local.endsWith(localPort) && isTheirs && state !== TIME_WAIT;
-  }).length;
-}
-
-/** As in /proc/net/tcp: the bytes as a number in the machine's order. */
-function toHex(address: string): string {
-  const bytes = Uint8Array.from(address.split("."), Number);
-  const [number = 0] = new Uint32Array(bytes.buffer);
-  return number.toString(16).toUpperCase().padStart(8, "0");
-}
-
-/** Only the flood of `attackEdge`. */
-export async function flood(attack: EdgeAttack): Promise<{ sent: number; refused: number }> {
+/** Sends 5,000 forged requests a second on 64 connections, and reopens closed ones. */
+export async function flood(attack: Flood): Promise<{ sent: number; refused: number }> {
   const { port, floodMs, forgedMin = 0, pipelined } = attack;
   const request = makeForged();
   let sent = 0;
