@@ -1,10 +1,9 @@
 import type { Browser } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { secondsAgo } from "../../support/pages/opsMirror.ts";
+import { fillOutgoing, secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 
 // opsLogin.test.ts and opsAccess.test.ts test attacks on the login itself (fixation, guessing, other sites).

@@ -3,6 +3,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import {
   COLOUR_RULES,
   findBarriers,
+  findChromium,
   NO_BROWSER,
   openBrowser,
   openTab,
@@ -16,10 +17,8 @@ import {
   smallControls,
   weigh,
 } from "../../support/pages/pageChecks.ts";
-import { findChromium } from "../../support/pages/chromium.ts";
-import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { fillMirror, fillOutgoing } from "../../support/pages/opsMirror.ts";
 import { openOpsPages, PASSWORDS } from "../../support/pages/opsServer.ts";
-import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 
 const { pool, board, url } = await openOpsPages({ max: 4 });
 await fillMirror(pool);

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
-import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { fillMirror, fillOutgoing } from "../../support/pages/opsMirror.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import { fillOutgoing } from "../../support/pages/outgoingEndpoint.ts";
 
 const { pool, read, post } = await openOpsPages();
 await fillMirror(pool);

@@ -1,14 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, Page } from "playwright-core";
-import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
-import { findChromium } from "../../support/pages/chromium.ts";
+import {
+  findBarriers,
+  findChromium,
+  NO_BROWSER,
+  openBrowser,
+  openTab,
+  overflow,
+} from "../../support/pages/browser.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
 import { lost } from "../../support/mirror/webhookHours.ts";
 import { brokenWords, smallControls } from "../../support/pages/pageChecks.ts";
 import { openSurfaces } from "../../support/pages/surfaces.ts";
 import type { Surfaces } from "../../support/pages/surfaces.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { orderAddress } from "../../../src/ops/phrases.ts";
@@ -25,6 +30,8 @@ const SIZES = [
 
 const fault = (name: string) => FAULTS.find(([each]) => each === name)?.[2] ?? "";
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
+
+type Size = (typeof SIZES)[number];
 
 interface State {
   readonly name: string;
@@ -117,14 +124,14 @@ const ORDERS: readonly (readonly [name: string, reference: string, says: RegExp]
   ],
 ];
 
+const { database } = await openTestDatabase();
+await addSource(database.pool, "live");
+
 describe.skipIf(findChromium() === undefined)(`the overview in nine states (else ${NO_BROWSER})`, () => {
-  let database: TestDatabase;
   let surfaces: Surfaces;
   let browser: Browser;
 
   beforeAll(async () => {
-    database = await makeTestDatabase();
-    await addSource(database.pool, "live");
     surfaces = await openSurfaces({
       DATABASE_URL: database.url,
       DELIVERY_BASE_URL: "http://127.0.0.1:9",
@@ -139,86 +146,75 @@ describe.skipIf(findChromium() === undefined)(`the overview in nine states (else
   afterAll(async () => {
     await browser.close();
     await surfaces.close();
-    await database.drop();
   });
-
-  const takePicture = async (page: Page, { name, height }: { name: string; height: number }) => {
-    const folder = process.env["STATE_PICTURES"];
-    const width = page.viewportSize()?.width ?? 0;
-    if (folder === undefined) return;
-    const path = `${folder}/${name.replaceAll(" ", "-")}-${width}.png`;
-    await page.screenshot({ path, clip: { x: 0, y: 0, width, height } });
-  };
-  const checkPage = async (page: Page) => {
-    expect(await brokenWords(page)).toEqual([]);
-    expect(await smallControls(page)).toEqual([]);
-    expect(await overflow(page)).toBe(0);
-  };
 
   const readText = async (page: Page, selector: string) =>
     (await page.locator(selector).allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ").trim());
+
+  /** Opens the page at each size, checks it, and takes its picture where one is wanted. */
+  async function visit(
+    name: string,
+    address: string,
+    {
+      heights,
+      check,
+    }: { heights?: readonly [number, number]; check: (page: Page, size: Size) => Promise<void> },
+  ): Promise<void> {
+    const { page, troubles, close } = await openTab(browser, surfaces.url);
+    for (const [index, size] of SIZES.entries()) {
+      await page.setViewportSize(size);
+      await page.goto(address);
+      await check(page, size);
+      const folder = process.env["STATE_PICTURES"];
+      const path = `${folder}/${name.replaceAll(" ", "-")}-${size.width}.png`;
+      const clip = { x: 0, y: 0, width: size.width, height: heights?.[index] ?? size.height };
+      if (folder !== undefined && heights) await page.screenshot({ path, clip });
+      const faults = [...(await brokenWords(page)), ...(await smallControls(page)), await overflow(page)];
+      expect({ name, size, faults }).toEqual({ name, size, faults: [0] });
+    }
+    expect(await findBarriers(page)).toEqual([]);
+    expect(troubles).toEqual([]);
+    await close();
+  }
 
   it.each(STATES)("says in one screen that $name", async ({ name, statement, verdict, answers }) => {
     await database.pool.query(WELL);
     await database.pool.query(statement);
     // Later loads within four seconds show the same reading.
     await surfaces.readPage();
-    const { page, troubles, close } = await openTab(browser, surfaces.url);
-    for (const size of SIZES) {
-      await page.setViewportSize(size);
-      await page.goto("/ops");
+    const isGood = answers.every((answer) => answer.startsWith("✔"));
+    const check = async (page: Page, size: Size) => {
       const [said = ""] = await readText(page, "#verdict");
       expect(said).toMatch(verdict);
       expect(await readText(page, ".tiles .answer")).toEqual(answers);
-      for (const part of await page.locator("#verdict").all()) {
-        const { y = -1, height = 9_999 } = (await part.boundingBox()) ?? {};
-        expect({ name, size, isInSight: y >= 0 && y + height <= size.height }).toEqual({
-          name,
-          size,
-          isInSight: true,
-        });
-      }
-      await takePicture(page, { name, height: size.width < 1_000 ? 620 : 340 });
-      await checkPage(page);
-    }
-    expect(await findBarriers(page)).toEqual([]);
-    const isGood = answers.every((answer) => answer.startsWith("✔"));
-    expect((await page.title()).startsWith("All good")).toBe(isGood);
-    expect(troubles).toEqual([]);
-    await close();
+      const { y = -1, height = 9_999 } = (await page.locator("#verdict").boundingBox()) ?? {};
+      expect({ name, isInSight: y >= 0 && y + height <= size.height }).toEqual({ name, isInSight: true });
+      expect((await page.title()).startsWith("All good")).toBe(isGood);
+    };
+    await visit(name, "/ops", { heights: [620, 340], check });
   });
 
   it.each(ORDERS)("says on the page of %s what it is", async (name, reference, says) => {
     await database.pool.query(WELL);
-    const order = {
-      reference,
-      status: "created",
-      updatedAt: secondsAgo(40),
-      more: name === "a gone order" ? {} : { externalOrderId: TRICK, fleet: { name: TRICK } },
-    };
-    const event = {
-      eventId: reference,
-      body: makeEventBody({ id: reference, type: "order.created", order }),
-    };
-    await makeLiveApply(database.pool).applyEvents(await putIntoInbox(database.pool, [event]));
-    if (name === "a gone order") {
+    const isGone = name === "a gone order";
+    const more = isGone ? {} : { externalOrderId: TRICK, fleet: { name: TRICK } };
+    const order = { reference, status: "created", updatedAt: secondsAgo(40), more };
+    const body = makeEventBody({ id: reference, type: "order.created", order });
+    const seqs = await putIntoInbox(database.pool, [{ eventId: reference, body }]);
+    await makeLiveApply(database.pool).applyEvents(seqs);
+    if (isGone) {
       const horizon = parseInstant(secondsAgo(1));
       const read = { via: "refetch", horizon, requestedAt: horizon } as const;
       await applyAbsence(database.pool, { sourceId: "live", reference, ...read });
     }
-    const { page, troubles, close } = await openTab(browser, surfaces.url);
-    for (const size of SIZES) {
-      await page.setViewportSize(size);
-      await page.goto(orderAddress({ sourceId: "live", reference }));
+    const check = async (page: Page) => {
       expect((await readText(page, "main")).join(" ")).toMatch(says);
-      await takePicture(page, { name, height: size.height });
-      await checkPage(page);
-      await page.goto("/ops/orders");
-      await checkPage(page);
-      expect(await overflow(page, "#orders .wide")).toBe(0);
-    }
-    expect(await findBarriers(page)).toEqual([]);
-    expect(troubles).toEqual([]);
-    await close();
+    };
+    await visit(name, orderAddress({ sourceId: "live", reference }), { heights: [800, 800], check });
+  });
+
+  it("shows orders with such names in a list in which nothing is clipped", async () => {
+    const check = async (page: Page) => expect(await overflow(page, "#orders .wide")).toBe(0);
+    await visit("orders", "/ops/orders", { check });
   });
 });

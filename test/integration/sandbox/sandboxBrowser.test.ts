@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, BrowserContextOptions } from "playwright-core";
-import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
-import { findChromium } from "../../support/pages/chromium.ts";
+import {
+  findBarriers,
+  findChromium,
+  NO_BROWSER,
+  openBrowser,
+  openTab,
+  overflow,
+} from "../../support/pages/browser.ts";
 import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
 import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 

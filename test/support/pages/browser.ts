@@ -1,11 +1,31 @@
-import { readFileSync } from "node:fs";
+import { accessSync, constants, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import path from "node:path";
 import { chromium } from "playwright-core";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { findChromium } from "./chromium.ts";
 
 export const NO_BROWSER = "not run: no chromium found on the PATH";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Path of an installed Chromium or Chrome, or undefined. */
+export function findChromium(): string | undefined {
+  const folders = (process.env["PATH"] ?? "").split(path.delimiter);
+  const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+  const candidates = folders.flatMap((folder) => names.map((name) => path.join(folder, name)));
+  return candidates.find((file) => {
+    try {
+      accessSync(file, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+if (findChromium() === undefined) {
+  // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+  console.warn("NOT RUN: the tests in a browser. There is no chromium on the PATH.");
+}
 
 /** The installed Chromium; undefined where there is none. */
 export async function openBrowser(): Promise<Browser | undefined> {
