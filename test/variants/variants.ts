@@ -24,7 +24,7 @@ export const testFileOf = ({ by }: Variant): string => `test/${by}.test.ts`;
 export const VARIANTS: readonly Variant[] = [
   {
     flaw: "no dedupe: every delivery is an event of its own",
-    in: "receive/admit.ts",
+    in: "receive/receiver.ts",
     find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
     replace:
       "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
@@ -281,7 +281,7 @@ export const VARIANTS: readonly Variant[] = [
   },
   {
     flaw: "a signature over the parsed and rewritten body",
-    in: "receive/admit.ts",
+    in: "receive/receiver.ts",
     find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });",
     replace:
       "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });",
