@@ -1,25 +1,20 @@
 import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, realpath, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { ROOT, watchProgram } from "../../support/programs/program.ts";
+import type { RunningProgram } from "../../support/programs/program.ts";
 
-const ROOT = path.resolve(import.meta.dirname, "../../..");
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)
   process.stderr.write("NOT RUN: a checkout that only root may enter; this account is not root.\n");
 
 let locked: string;
-let child: ChildProcess | undefined;
-
+let demo: RunningProgram | undefined;
 afterEach(async () => {
-  if (child && child.exitCode === null && child.signalCode === null) {
-    child.kill("SIGINT");
-    await once(child, "exit");
-  }
+  await demo?.stop("SIGINT");
   await rm(locked, { recursive: true, force: true });
 });
 
@@ -43,20 +38,8 @@ async function makeCheckout(): Promise<string> {
 it.runIf(isRoot)("runs the demo in a checkout that only root can enter", async () => {
   const checkout = await makeCheckout();
   const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
-  child = spawn(process.execPath, ["dist/cli/main.js", "demo"], {
-    cwd: checkout,
-    env: { PATH: process.env["PATH"], PORT: String(port), SANDBOX_PORT: String(sandboxPort) },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  child.stderr!.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  const banner = new Promise<void>((resolve, reject) => {
-    child!.stdout!.on("data", (chunk: Buffer) => {
-      output += chunk.toString();
-      if (output.includes(`http://127.0.0.1:${port}/ops`)) resolve();
-    });
-    child!.once("exit", () => reject(new Error(`it ended:\n${output}`)));
-  });
-  await banner;
+  const env = { PATH: process.env["PATH"], PORT: String(port), SANDBOX_PORT: String(sandboxPort) };
+  demo = watchProgram(spawn(process.execPath, ["dist/cli/main.js", "demo"], { cwd: checkout, env }));
+  await demo.waitFor(new RegExp(`http://127.0.0.1:${port}/ops`));
   await expect.poll(async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
 });

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { ROOT, watchProgram } from "../../support/programs/program.ts";
 
-const ROOT = path.resolve(import.meta.dirname, "../../..");
 /** A .env file would point the demo at the developer's own database. */
 const hasSettings = existsSync(path.join(ROOT, ".env"));
 if (hasSettings) process.stderr.write("NOT RUN: `npm start` of a new checkout; there is a .env.\n");
@@ -30,22 +30,9 @@ it.skipIf(hasSettings)(
     const { PATH = "", HOME = "" } = process.env;
     const env = { PATH, HOME, DATA_DIR: dataDir, PORT: String(port), SANDBOX_PORT: String(sandboxPort) };
     // A separate process group: Ctrl-C in a terminal reaches npm, its shell and the program.
-    const npm = spawn("npm", ["start"], {
-      cwd: ROOT,
-      env,
-      detached: true,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    child = npm;
-    let output = "";
-    npm.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
-    npm.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
-    const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
-      npm.once("exit", (code, signal) => resolve(code ?? signal));
-    });
-    const endedTooEarly = ended.then((how) => {
-      throw new Error(`npm start ended by itself (${how}):\n${output}`);
-    });
+    const npm = watchProgram(spawn("npm", ["start"], { cwd: ROOT, env, detached: true }));
+    child = npm.child;
+    const endedTooEarly = npm.ended.then(() => Promise.reject(new Error(`it ended:\n${npm.output()}`)));
     endedTooEarly.catch(() => undefined);
 
     const countOrders = async () => {
@@ -60,10 +47,11 @@ it.skipIf(hasSettings)(
     await Promise.race([firstOrder, endedTooEarly]);
 
     const startedMs = performance.now();
-    process.kill(-npm.pid!, "SIGINT");
+    process.kill(-npm.child.pid!, "SIGINT");
     // npm exits with the shell's code for the signal, or by the signal; a shell shows 130 for both.
-    expect([130, "SIGINT"]).toContain(await ended);
+    const { code, signal } = await npm.ended;
+    expect([130, "SIGINT"]).toContain(code ?? signal);
     expect(performance.now() - startedMs).toBeLessThan(20_000);
-    expect(output).toContain(`http://127.0.0.1:${port}/ops`);
+    expect(npm.output()).toContain(`http://127.0.0.1:${port}/ops`);
   },
 );

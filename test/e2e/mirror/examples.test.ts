@@ -14,64 +14,14 @@ import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
-
-interface ExampleEnding {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-interface RunningExample {
-  /** Resolves when stdout matches; rejects with all output when the program ends before. */
-  waitFor(pattern: RegExp): Promise<void>;
-  readonly ended: Promise<ExampleEnding>;
-  stop(): Promise<ExampleEnding>;
-}
-
-/** Runs a program of `examples/` with these variables and those needed to find programs. */
-function startExample(
-  command: string,
-  args: readonly string[],
-  { cwd, env }: { cwd: string; env: Readonly<Record<string, string>> },
-): RunningExample {
-  const { PATH = "", HOME = "" } = process.env;
-  const child = spawn(command, args, { cwd, env: { PATH, HOME, ...env } });
-  let stdout = "";
-  let stderr = "";
-  const checks = new Set<() => void>();
-  child.stdout.on("data", (chunk: Buffer) => {
-    stdout += chunk.toString();
-    for (const check of checks) check();
-  });
-  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = new Promise<ExampleEnding>((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (code) => resolve({ code, stdout, stderr }));
-  });
-  return {
-    waitFor: (pattern) =>
-      new Promise((resolve, reject) => {
-        const check = () => {
-          if (pattern.test(stdout)) resolve();
-        };
-        checks.add(check);
-        check();
-        ended.then(() => reject(new Error(`it ended: ${stdout}${stderr}`)), reject);
-      }),
-    ended,
-    stop() {
-      child.kill("SIGTERM");
-      return ended;
-    },
-  };
-}
+import { stopPrograms, watchProgram } from "../../support/programs/program.ts";
+import type { RunningProgram } from "../../support/programs/program.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";
 
 const { database } = await openTestDatabase();
 let server: TestServer;
-const running: RunningExample[] = [];
 
 const makeRouters = () =>
   [
@@ -85,9 +35,7 @@ const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-examples-"));
 beforeEach(async () => {
   await database.pool.query(emptying("orders history changes poll_state"));
 });
-afterEach(async () => {
-  for (const example of running.splice(0)) await example.stop();
-});
+afterEach(stopPrograms);
 afterAll(async () => {
   await server.close();
   await rm(folder, { recursive: true });
@@ -100,11 +48,11 @@ async function see(...orders: OrderSketch[]): Promise<void> {
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
 }
 
-function run(command: string, args: readonly string[], env: Record<string, string> = {}): RunningExample {
-  const settings = { MIRROR_URL: server.url, MIRROR_TOKEN: TOKEN, ...env };
-  const example = startExample(command, args, { cwd: folder, env: settings });
-  running.push(example);
-  return example;
+/** Runs a program of `examples/` with these variables and those needed to find programs. */
+function run(command: string, args: readonly string[], more: Record<string, string> = {}): RunningProgram {
+  const { PATH = "", HOME = "" } = process.env;
+  const env = { PATH, HOME, MIRROR_URL: server.url, MIRROR_TOKEN: TOKEN, ...more };
+  return watchProgram(spawn(command, args, { cwd: folder, env }));
 }
 const node = (file: string, ...args: string[]) => [path.join(EXAMPLES, file), ...args];
 
@@ -177,7 +125,7 @@ it("the file per day waits for the mirror to have everything of it, and appears 
 it("the stream in a shell prints each change, and continues where it ended", async () => {
   await see({ reference: "A", updatedAt: at(1) });
   const follow = () => run("sh", [path.join(EXAMPLES, "curl/follow.sh"), "position"]);
-  const restart = async (reader: RunningExample) => {
+  const restart = async (reader: RunningProgram) => {
     await server.close();
     server = await serveAt(Number(new URL(server.url).port), ...makeRouters());
     return (await reader.ended).stdout.trim().split("\n");

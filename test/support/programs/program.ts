@@ -66,6 +66,11 @@ export function startProgram(
     stdio: ["ignore", stdoutFile ?? "pipe", stderrFile ?? "pipe"],
   });
   for (const file of [stdoutFile, stderrFile]) if (file !== undefined) closeSync(file);
+  return watchProgram(child);
+}
+
+/** Follows a program that was started otherwise. */
+export function watchProgram(child: ChildProcess): RunningProgram {
   let stdout = "";
   let stderr = "";
   const listeners = new Set<() => void>();
