@@ -191,7 +191,7 @@ type Sessions = ReturnType<typeof makeSessions>;
  * host know. The table holds an HMAC of its token under the passwords: the table alone opens nothing, and a new password
  * ends all sessions.
  *
- * express-session was rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
+ * express-session was tried and rejected: it has one cookie name, so none with `__Host-` over https and another over http; it
  * counts a page that updates itself as use; it judges expiry by each process's clock; and its store writes no audit log
  * in the statement of the login.
  */

@@ -1,6 +1,3 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { json } from "node:stream/consumers";
 import { Command } from "commander";
 import { vi } from "vitest";
 import { register as addStatusCommand } from "../../../src/cli/commands/status.ts";
@@ -10,7 +7,6 @@ import type { AlertMessage } from "../../../src/health/alerter.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { openQueues } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
-import { makeSender } from "../../../src/roles/health.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { ENVIRONMENT } from "../../../src/runtime/config/processEnvironment.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -20,7 +16,6 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { checkScheme } from "../../../src/signature/scheme.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";
-import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
 type Said = readonly string[];
@@ -40,9 +35,9 @@ export async function openSurfaces(env: Record<string, string>) {
   const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics };
   const health = openHealth({ ...deps, ...(await openQueues(deps)) });
   const { url, close } = await openServedMirror({ config, databaseUrl, clock });
-  const alerts = await receiveAlerts();
+  const alerts: AlertMessage[] = [];
   const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
-  const send = makeSender({ url: alerts.url, secret: WEBHOOK_SECRET }, systemClock);
+  const send = async (message: AlertMessage) => void alerts.push(message);
   const alert = makeAlerter({ pool, send, logger: silentLogger });
   const readText = async (path: string) => (await fetch(url + path)).text();
 
@@ -69,7 +64,7 @@ export async function openSurfaces(env: Record<string, string>) {
     async tell() {
       heldBackMs += 10_000;
       await alert(await health.read());
-      return alerts.received.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
+      return alerts.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
     },
     /** The whole text of the page as a person reads it. */
     async readPage() {
@@ -80,7 +75,6 @@ export async function openSurfaces(env: Record<string, string>) {
       await close();
       await shutdown.run("the test is over");
       await pool.end();
-      alerts.close();
     },
   };
 }
@@ -141,17 +135,4 @@ async function readDoctor(env: Record<string, string>): Promise<Said> {
       condition === undefined ? [] : [`${severity[level]} ${condition}`],
     ),
   );
-}
-
-async function receiveAlerts() {
-  const received: AlertMessage[] = [];
-  const server = createServer((request, response) => {
-    void json(request).then((message) => {
-      received.push(message as AlertMessage);
-      response.end();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  return { received, url, close: () => server.close() };
 }
