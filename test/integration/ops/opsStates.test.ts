@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser, Page } from "playwright-core";
 import {
+  COLOUR_RULES,
   findBarriers,
   findChromium,
   NO_BROWSER,
@@ -173,6 +174,8 @@ describe.skipIf(findChromium() === undefined)(`the overview in nine states (else
       expect({ name, size, faults }).toEqual({ name, size, faults: [0] });
     }
     expect(await findBarriers(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await findBarriers(page, COLOUR_RULES)).toEqual([]);
     expect(troubles).toEqual([]);
     await close();
   }
