@@ -1,6 +1,5 @@
 import { mkdtemp, readFile, rm, stat, chmod, writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
@@ -19,6 +18,7 @@ import {
 import { sendRaw } from "../../support/http/rawHttp.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 import { logIn } from "../../support/http/logIn.ts";
+import { listenHere } from "../../support/http/serve.ts";
 
 let database: TestDatabase;
 let folder: string;
@@ -60,9 +60,8 @@ async function startForwarder(): Promise<string> {
     client.on("error", () => server.destroy()).pipe(server);
     server.on("error", () => client.destroy()).pipe(client);
   });
-  await new Promise<void>((resolve) => forwarder.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void forwarder.close());
-  return `http://127.0.0.1:${(forwarder.address() as AddressInfo).port}`;
+  return (await listenHere(forwarder)).url;
 }
 
 describe("a first start without passwords and tokens", () => {

@@ -1,11 +1,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, expect, it, vi } from "vitest";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { listenHere } from "../../support/http/serve.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -40,8 +40,7 @@ const receiver = createServer((request, response) => {
     answered.set(status, (answered.get(status) ?? 0) + 1);
   });
 });
-await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/orders`;
+const { url, close } = await listenHere(receiver);
 const file = path.join(dataDir, "outgoing.json");
 await writeFile(file, JSON.stringify([{ name: "erp", url, secret: SECRET, sources: ["live", "test"] }]));
 const env = {
@@ -53,8 +52,7 @@ const env = {
 };
 afterEach(stopPrograms);
 afterAll(async () => {
-  receiver.closeAllConnections();
-  await new Promise((resolve) => receiver.close(resolve));
+  await close();
   await rm(dataDir, { recursive: true, force: true });
 });
 

@@ -1,6 +1,5 @@
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -34,6 +33,7 @@ import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mi
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import { listenHere } from "../../support/http/serve.ts";
 
 const RETRY_SECONDS = [0.05, 0.05, 0.05];
 const WAIT = { timeout: 30_000, interval: 20 };
@@ -118,8 +118,7 @@ async function open(options: Options = {}) {
       answer(response, data);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = await listenHere(server);
   const sign = makeStandardSigner([WEBHOOK_SECRET]);
   const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 2_000 });
   const wanted = { endpointId, types: null, statuses: null, ...options.wanted };

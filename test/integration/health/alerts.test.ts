@@ -1,5 +1,4 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeEach, expect, it } from "vitest";
@@ -15,6 +14,7 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { listenHere } from "../../support/http/serve.ts";
 
 const { database } = await openTestDatabase();
 let answer = 200;
@@ -28,11 +28,8 @@ const server = createServer((req, res) => {
   });
 });
 
-await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts`;
-afterAll(async () => {
-  server.close();
-});
+const { url, close } = await listenHere(server);
+afterAll(close);
 beforeEach(async () => {
   received = [];
   answer = 200;

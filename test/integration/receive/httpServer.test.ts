@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { connect } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -10,6 +10,7 @@ import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
 import { logInto } from "../../support/run/logInto.ts";
+import { listenHere } from "../../support/http/serve.ts";
 
 const lines: string[] = [];
 const logger = logInto((line) => lines.push(line), "debug");
@@ -27,12 +28,9 @@ async function connectTo(port: number): Promise<Socket> {
 async function start(listener: RequestListener, limits: Partial<ServerLimits> = {}): Promise<number> {
   lines.length = 0;
   const server = makeHttpServer(listener, { limits, clock: systemClock, logger });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return (server.address() as AddressInfo).port;
+  const { port, close } = await listenHere(server);
+  onTestFinished(close);
+  return port;
 }
 
 describe("a connection", () => {

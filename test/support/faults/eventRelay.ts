@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { listenHere } from "../http/serve.ts";
 
 const TIMEOUT_MS = 8_000;
 
@@ -31,14 +31,11 @@ export async function startEventRelay(receiverUrl: string) {
       response.writeHead(status ?? 502).end();
     })().catch(() => response.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { url, close } = await listenHere(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/live`,
+    url: `${url}/webhooks/live`,
     acknowledged,
     counts,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }

@@ -1,12 +1,20 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { Server as HttpServer } from "node:http";
+import type { AddressInfo, Server } from "node:net";
 import express from "express";
 import type { RequestHandler } from "express";
 
-export interface TestServer {
-  /** Base address without a slash at the end. */
-  readonly url: string;
-  close(): Promise<void>;
+export type TestServer = Awaited<ReturnType<typeof listenHere>>;
+
+/** Lets a server listen on a port of 127.0.0.1, a free one unless it is given; `url` has no slash at the end. */
+export async function listenHere(server: Server, asked = 0) {
+  await new Promise<void>((resolve) => server.listen(asked, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    if ("closeAllConnections" in server) (server as HttpServer).closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { port, url: `http://127.0.0.1:${port}`, close };
 }
 
 /** Serves the routers on a free port of 127.0.0.1. */
@@ -15,13 +23,6 @@ export function serve(...routers: RequestHandler[]): Promise<TestServer> {
 }
 
 /** Serves the routers on a port of 127.0.0.1; 0: a free one. */
-export async function serveAt(asked: number, ...routers: RequestHandler[]): Promise<TestServer> {
-  const server = createServer(express().use(...routers));
-  await new Promise<void>((resolve) => server.listen(asked, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  const close = async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  };
-  return { url: `http://127.0.0.1:${port}`, close };
+export function serveAt(asked: number, ...routers: RequestHandler[]): Promise<TestServer> {
+  return listenHere(createServer(express().use(...routers)), asked);
 }

@@ -1,6 +1,6 @@
 import { createServer, request as sendRequest } from "node:http";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listenHere } from "../http/serve.ts";
 
 /** The provider's answer, before it was spoilt. */
 export interface GoodAnswer {
@@ -36,10 +36,9 @@ export async function startBadGateway(providerUrl: string) {
     onward.on("error", () => response.destroy());
     request.pipe(onward);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await listenHere(server);
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     /** Answers that were spoilt since the last call of `spoil`. */
     get spoilt() {
       return spoilt;
@@ -49,10 +48,7 @@ export async function startBadGateway(providerUrl: string) {
       how = next;
       spoilt = 0;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 

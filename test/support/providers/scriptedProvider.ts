@@ -1,11 +1,11 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ProviderClient, ProviderClientDeps } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { listenHere } from "../http/serve.ts";
 
 export interface ReceivedRequest {
   readonly method: string;
@@ -38,21 +38,17 @@ export async function startScriptedProvider() {
       step?.(response, received);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await listenHere(server);
   return {
     /** Base address without a slash at the end. */
-    url: `http://127.0.0.1:${port}`,
+    url,
     requests,
     /** Answers the next requests by these steps, in this sequence, the last one for ever. */
     script(...next: readonly Step[]) {
       steps = next;
       requests.length = 0;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 

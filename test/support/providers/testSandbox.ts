@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../servers/database.ts";
+import { listenHere } from "../http/serve.ts";
 
 export const LIVE = "dos_live_sandbox";
 export const TEST = "dos_test_sandbox";
@@ -140,10 +140,7 @@ export async function receiveEvents(): Promise<EventReceiver> {
     url: "",
     received,
     answer: () => 200,
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close: () => listening.close(),
   };
   const server = createServer((request, response) => {
     void readAll(request).then((body) => {
@@ -157,10 +154,9 @@ export async function receiveEvents(): Promise<EventReceiver> {
       response.writeHead(receiver.answer(place)).end();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const listening = await listenHere(server);
   onTestFinished(() => receiver.close());
-  return Object.assign(receiver, { url: `http://127.0.0.1:${port}/hook` });
+  return Object.assign(receiver, { url: `${listening.url}/hook` });
 }
 
 async function readAll(request: IncomingMessage): Promise<Buffer> {

@@ -1,5 +1,4 @@
 import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
-import type { AddressInfo } from "node:net";
 import express from "express";
 import type { RequestHandler } from "express";
 import { makePool } from "../../../src/database/database.ts";
@@ -16,6 +15,7 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { logInto } from "../run/logInto.ts";
+import { listenHere } from "../http/serve.ts";
 
 const secretOf = (seed: number) => `whsec_${hash("sha256", `secret ${seed}`, "base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
@@ -89,9 +89,9 @@ export async function startReceiving(options: {
   const { parser } = options;
   const listener = parser ? express().use(parser, (req, res) => receiver(req, res)) : receiver;
   const server = makeHttpServer(listener, { limits: options.serverLimits ?? {}, clock: systemClock, logger });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port, close } = await listenHere(server);
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     server,
     receiver,
     notified,
@@ -99,8 +99,7 @@ export async function startReceiving(options: {
     stores,
     lines,
     async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await close();
       await pool.end();
     },
   };
