@@ -1,5 +1,4 @@
-import type { Browser } from "playwright-core";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
@@ -81,32 +80,29 @@ async function fillWithEvil(): Promise<string[]> {
   ];
 }
 
-describe("text from a recipient, a provider or a visitor", () => {
-  it("is shown as text on every page, never as markup", async () => {
-    let shown = 0;
-    for (const page of pages) {
-      const text = await (await fetch(url + page)).text();
-      expect([page, text.match(/<img[^>]*onerror|<script>globalThis/gi)]).toEqual([page, null]);
-      expect([page, text.match(/(?:href|src|action)="\s*javascript:/gi)]).toEqual([page, null]);
-      if (text.includes("&lt;script&gt;globalThis")) shown += 1;
-    }
-    // Otherwise the pages might simply show nothing.
-    expect(shown).toBeGreaterThan(5);
-  });
+it("text from a recipient, a provider or a visitor is shown as text on every page, never as markup", async () => {
+  let shown = 0;
+  for (const page of pages) {
+    const text = await (await fetch(url + page)).text();
+    expect([page, text.match(/<img[^>]*onerror|<script>globalThis/gi)]).toEqual([page, null]);
+    expect([page, text.match(/(?:href|src|action)="\s*javascript:/gi)]).toEqual([page, null]);
+    if (text.includes("&lt;script&gt;globalThis")) shown += 1;
+  }
+  // Otherwise the pages might simply show nothing.
+  expect(shown).toBeGreaterThan(5);
+});
 
-  it("executes nothing in a browser on any page, and makes no request to another host", async ({ skip }) => {
-    const browser: Browser | undefined = await openBrowser();
-    if (browser === undefined) return skip(NO_BROWSER);
-    try {
-      const { page, troubles } = await openTab(browser, url);
-      page.on("dialog", (dialog) => void troubles.push(dialog.message()));
-      for (const address of [...pages, "/ops/queue-health"]) {
-        await page.goto(address, { waitUntil: "load" });
-        expect([address, await page.evaluate("globalThis.owned ?? null")]).toEqual([address, null]);
-      }
-      expect(troubles.filter((trouble) => /owned|inline|request to/.test(trouble))).toEqual([]);
-    } finally {
-      await browser.close();
-    }
-  });
+it("such text executes nothing in a browser on any page, and makes no request to another host", async ({
+  skip,
+}) => {
+  const browser = await openBrowser();
+  if (browser === undefined) return skip(NO_BROWSER);
+  const { page, troubles } = await openTab(browser, url);
+  page.on("dialog", (dialog) => void troubles.push(dialog.message()));
+  for (const address of [...pages, "/ops/queue-health"]) {
+    await page.goto(address, { waitUntil: "load" });
+    expect([address, await page.evaluate("globalThis.owned ?? null")]).toEqual([address, null]);
+  }
+  await browser.close();
+  expect(troubles.filter((trouble) => /owned|inline|request to/.test(trouble))).toEqual([]);
 });

@@ -18,17 +18,8 @@ const total = (buckets: readonly Bucket[], of: (bucket: Bucket) => number) =>
 await addSource(database.pool, "live");
 await addSource(database.pool, "test");
 await run(`
-    insert into mirror.changes (source_id, reference, revision, history_id, status, previous_status, via, event_type, version, verdict, changed_at)
-    select case when n > 100 then 'test' else 'live' end, 'R' || n, 1, n, 'assigned', case when n = 101 then 'assigned' else 'created' end,
-      'webhook', 'order.assigned', ((extract(epoch from now()) - n) * 1000000000)::bigint, 'applied', now()
-    from generate_series(1, 102) n;
-    insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) values ('live', 'P', 1, 1, 'created', 'poll', 1, 'applied');
     update mirror.sources set event_grace = '0', created_at = now() - interval '30 days';
     ${lost(5, "1 second")}
-    update mirror.history set version = mirror.nanos_of(now()) - 200000000000;
-    insert into mirror.history (source_id, reference, via, verdict, version, status)
-      select source_id, reference, 'webhook', 'duplicate', version, status from mirror.history
-      where via = 'poll' and reference in ('R1', 'R2');
     ${announced(50, { upTo: 1, hoursAgo: 0 })} ${announced(45, { upTo: 5, hoursAgo: 0 })}
     ${announced(4, { outcome: "late", upTo: 60, hoursAgo: 0 })}
     ${announced(1, { outcome: "late", upTo: 2_147_483_647, hoursAgo: 0 })}

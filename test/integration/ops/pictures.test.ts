@@ -31,14 +31,6 @@ const ORDERS = 30;
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-/** A change of an order: minute `at` before the end, or the read that finds it. */
-interface Change {
-  readonly n: number;
-  readonly step: number;
-  readonly atMs: number;
-  readonly isLost: boolean;
-}
-
 /**
  * An hour of a small shop that ends at `end`, always the same: thirty orders, of which one event was lost and found by a
  * read, and windows that prove the last day.
@@ -58,8 +50,8 @@ async function fillShop(
   }
   const { applyEvents, applyReads } = makeLiveApply(pool);
   const latest = new Map<number, ReturnType<typeof sketch>>();
-  for (const change of listChanges(endMs)) {
-    const { n, step, atMs, isLost } = change;
+  for (const { isLost, ...change } of listChanges(endMs)) {
+    const { n, step, atMs } = change;
     const order = sketch(change, endMs);
     latest.set(n, order);
     if (isLost) {
@@ -79,16 +71,13 @@ async function fillShop(
   await proveDay(pool);
 }
 
-/** All changes of the hour, in their sequence. */
-function listChanges(endMs: number): Change[] {
-  const changes: Change[] = [];
-  for (let n = 1; n <= ORDERS; n += 1) {
-    for (let step = 0; step < STEPS.length; step += 1) {
-      const atMs = findChange(n, step, endMs);
-      if (atMs < endMs - 5_000) changes.push({ n, step, atMs, isLost: n === 12 && step === 1 });
-    }
-  }
-  return changes.toSorted((one, other) => one.atMs - other.atMs);
+/** All changes of the hour, in their sequence; a lost one is found by a read. */
+function listChanges(endMs: number) {
+  const orders = Array.from({ length: ORDERS }, (_, index) => index + 1);
+  const changes = orders.flatMap((n) =>
+    STEPS.map((_, step) => ({ n, step, atMs: findChange(n, step, endMs), isLost: n === 12 && step === 1 })),
+  );
+  return changes.filter(({ atMs }) => atMs < endMs - 5_000).toSorted((one, other) => one.atMs - other.atMs);
 }
 
 /** When an order takes a step. */
@@ -97,7 +86,7 @@ function findChange(n: number, step: number, endMs: number): number {
   return createdMs + step * (9 + (n % 4)) * MINUTE_MS + step * 7_100;
 }
 
-function sketch({ n, step, atMs }: Change, endMs: number) {
+function sketch({ n, step, atMs }: { n: number; step: number; atMs: number }, endMs: number) {
   const createdMs = endMs - (64 - 2 * n) * MINUTE_MS;
   const at = (minutes: number) => iso(createdMs + minutes * MINUTE_MS);
   const branch = BRANCHES[n % BRANCHES.length] ?? "Centre";
