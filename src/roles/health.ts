@@ -1,6 +1,5 @@
 import { UnavailableError } from "../domain/errors.ts";
 import { instantFromMillis } from "../domain/order/instant.ts";
-import { acquireLease } from "../database/leases.sql.ts";
 import { makeAlerter } from "../health/alerter.ts";
 import type { AlertMessage } from "../health/alerter.ts";
 import type { QueueFacts } from "../health/condition.ts";
@@ -10,10 +9,9 @@ import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { HOLDER, openPool } from "./role.ts";
+import { openPool, takeTurns } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
@@ -55,8 +53,6 @@ export async function readQueueFacts(
   };
 }
 
-const LOOK_INTERVAL_MS = 10_000;
-/** Nobody renews or gives back the lease, so one process does the work, once in this time. */
 const TURN_MS = 30_000;
 const SEND_TIMEOUT_MS = 5_000;
 type AlertWebhook = NonNullable<Config["alertWebhook"]>;
@@ -68,23 +64,12 @@ const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 
  * the others notice a dead poller or worker.
  */
 export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
-  const { config, clock, logger, shutdown } = deps;
+  const { config, clock, logger } = deps;
   if (config.alertWebhook === null) return;
   const pool = openPool(deps, ALERTING_POOL);
   const { health = openHealth(deps) } = deps;
   const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
-
-  const loop = makeLoop({
-    async run() {
-      const lease = await acquireLease(pool, { name: "alerting", holder: HOLDER, ttlMs: TURN_MS });
-      if (lease !== undefined) await alert(await health.read());
-    },
-    everyMs: LOOK_INTERVAL_MS,
-    onError: (error) => logger.warn({ err: error }, "alerting failed; it is tried again"),
-    clock,
-  });
-  shutdown.onShutdown("alerting", loop.stop);
-  loop.start();
+  takeTurns(deps, { name: "alerting", pool, turnMs: TURN_MS }, async () => alert(await health.read()));
 }
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */

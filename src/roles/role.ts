@@ -8,11 +8,14 @@ import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
+import { acquireLease } from "../database/leases.sql.ts";
+import type { Lease } from "../database/leases.sql.ts";
 import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { trimAddress } from "../runtime/config/sources.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
@@ -112,6 +115,27 @@ export function makeBudgets(
     budgets.set(owner, budget);
     return budget;
   };
+}
+
+const TURN_LOOK_MS = 10_000;
+
+/** Has `work` done by one of all processes, once in `turnMs`: nobody gives the lease back. What fails is tried again in a later turn. */
+export function takeTurns(
+  { clock, logger, shutdown }: RoleDeps,
+  { name, pool, turnMs }: { readonly name: string; readonly pool: Pool; readonly turnMs: number },
+  work: (turn: { readonly lease: Lease; readonly signal: AbortSignal }) => Promise<void>,
+): void {
+  const loop = makeLoop({
+    async run(signal) {
+      const lease = await acquireLease(pool, { name, holder: HOLDER, ttlMs: turnMs });
+      if (lease !== undefined) await work({ lease, signal });
+    },
+    everyMs: TURN_LOOK_MS,
+    onError: (error) => logger.warn({ err: error, turn: name }, "what one process does in turn failed"),
+    clock,
+  });
+  shutdown.onShutdown(name, loop.stop);
+  loop.start();
 }
 
 /** The queues of a process. */

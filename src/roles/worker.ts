@@ -2,7 +2,7 @@ import { makeGroupApply } from "../apply/groupApply.ts";
 import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import { acquireLease, renewLease } from "../database/leases.sql.ts";
+import { renewLease } from "../database/leases.sql.ts";
 import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
 import { openOutgoing, openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
@@ -24,11 +24,10 @@ import type { RetentionRule } from "../retention/retention.sql.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import { meterJob } from "./metering.ts";
-import { composeApply, HOLDER, openApplyPool, openPool, recordConfiguredSources } from "./role.ts";
+import { composeApply, openApplyPool, openPool, recordConfiguredSources, takeTurns } from "./role.ts";
 import type { Queues, RoleDeps } from "./role.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
@@ -88,11 +87,7 @@ async function startOutgoing(deps: RoleDeps): Promise<void> {
   }
 }
 
-const LOOK_INTERVAL_MS = 10_000;
-/**
- * The lease is never released: one worker per interval removes old rows. A pass renews it with each step, so the next
- * pass starts this long after its end.
- */
+/** A pass renews the lease with each step, so the next pass starts this long after its end. */
 const TURN_MS = 3_600_000;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
@@ -110,42 +105,32 @@ const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_00
 
 /** Removes what is older than configured. */
 function startRetention(deps: RoleDeps): void {
-  const { config, clock, logger, shutdown } = deps;
+  const { config, clock, logger } = deps;
   const pool = openPool(deps, RETENTION_POOL);
-  const rules = listRules(config);
-
-  async function takeTurns(signal: AbortSignal): Promise<void> {
-    const lease = await acquireLease(pool, { name: "retention", holder: HOLDER, ttlMs: TURN_MS });
-    if (lease === undefined) return;
+  takeTurns(deps, { name: "retention", pool, turnMs: TURN_MS }, async ({ lease, signal }) => {
     const renew = () => renewLease(pool, lease, { ttlMs: TURN_MS });
-    for (const { keptFor, ...rule } of rules)
-      await removeOld(
-        { pool, clock, logger, signal, renew },
-        { ...rule, cutoff: resolveSince(keptFor, clock.now()) },
-      );
-  }
-  const loop = makeLoop({
-    run: takeTurns,
-    everyMs: LOOK_INTERVAL_MS,
-    onError: (error) => logger.warn({ err: error }, "retention failed; it is tried again"),
-    clock,
+    for (const { keptFor, ...rule } of listRules(config)) {
+      const turn = { pool, clock, logger, signal, renew };
+      if (keptFor !== null) await removeOld(turn, { ...rule, cutoff: resolveSince(keptFor, clock.now()) });
+    }
   });
-  shutdown.onShutdown("retention", loop.stop);
-  loop.start();
 }
 
-interface Rule {
+interface Removal {
   readonly what: string;
-  readonly keptFor: string;
   readonly rule: RetentionRule;
+  readonly cutoff: Instant;
+  /** Rows of one step. */
+  readonly limit?: number;
   readonly stepsMax?: number;
 }
+type Rule = Omit<Removal, "cutoff" | "limit"> & { readonly keptFor: string | null };
 
 /** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
   const stepsMax = AGAIN_STEPS_MAX;
   const unnamed = { what: "input about no order", keptFor: eventsKeptFor ?? UNNAMED_KEPT_FOR };
-  const all = [
+  return [
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
@@ -158,16 +143,6 @@ function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): R
     { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax },
     { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
   ];
-  return all.flatMap(({ keptFor, ...rest }) => (keptFor === null ? [] : [{ ...rest, keptFor }]));
-}
-
-interface Removal {
-  readonly what: string;
-  readonly rule: RetentionRule;
-  readonly cutoff: Instant;
-  /** Rows of one step. */
-  readonly limit?: number;
-  readonly stepsMax?: number;
 }
 
 /**
