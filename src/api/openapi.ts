@@ -14,8 +14,7 @@ import {
 import { envelopeSchema } from "../wire/envelope.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
-import { ENDPOINTS, INCOMING, OUTGOING } from "./openapiEndpoints.ts";
-import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
+import { ENDPOINTS, INCOMING, OUTGOING, type ApiAnswer, type ApiEndpoint } from "./openapiEndpoints.ts";
 
 type JsonSchema = Record<string, unknown>;
 

@@ -1,5 +1,4 @@
-import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
-import type { OutgoingType } from "../domain/order/outgoing.ts";
+import { OUTGOING_TYPES, type OutgoingType } from "../domain/order/outgoing.ts";
 import type { z } from "zod";
 import { feedParametersSchema } from "../changes/changeRoutes.ts";
 import { completeSchema } from "../orders/freshness.ts";

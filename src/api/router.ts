@@ -4,13 +4,11 @@
  * A client of the provider needs another address and key, and nothing else. `writeThrough.ts` forwards writes,
  * `openapiEndpoints.ts` describes every address and `openapi.ts` makes the document of it. Start at `makeReportRouter`.
  */
-import { Router } from "express";
-import type { NextFunction, Request, Response } from "express";
+import { Router, type NextFunction, type Request, type Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeAuthenticate, makeAuthorizeWrite } from "../http/authenticate.ts";
-import type { Authenticate } from "../http/authenticate.ts";
+import { makeAuthenticate, makeAuthorizeWrite, type Authenticate } from "../http/authenticate.ts";
 import { makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
 import { makeListChanges } from "../changes/changeRoutes.ts";
@@ -19,11 +17,9 @@ import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeExportOrders } from "../orders/exportRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
-import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
-import type { Middleware, RoutedRequest } from "../http/respond.ts";
+import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "../http/respond.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
-import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
-import type { WriteThroughDeps } from "./writeThrough.ts";
+import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
   readonly pool: Pool;

@@ -3,16 +3,14 @@ import type { ServerResponse } from "node:http";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
-import type { RawAnswer } from "../provider/errors.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { readWith } from "../http/respond.ts";
-import type { Route } from "../http/respond.ts";
+import { readWith, type Route } from "../http/respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
-import { ProviderError } from "../provider/errors.ts";
+import { ProviderError, type RawAnswer } from "../provider/errors.ts";
 import { UNSENDABLE } from "../provider/exchange.ts";
 
 export interface WriteThroughDeps {

@@ -1,14 +1,17 @@
 import { unlessAway } from "../database/databaseErrors.ts";
-import { addSeconds } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
-import { CLOCK_TRUST_SECONDS, observeEvent, observeRead } from "../domain/order/observation.ts";
-import type { Observation, ReadTime, Via } from "../domain/order/observation.ts";
+import { addSeconds, type Instant } from "../domain/order/instant.ts";
+import {
+  CLOCK_TRUST_SECONDS,
+  observeEvent,
+  observeRead,
+  type Observation,
+  type ReadTime,
+  type Via,
+} from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, SourceEvent, UnreadableOrder } from "../domain/source/orderSource.ts";
-import { readPendingEvents } from "./applyBatch.sql.ts";
-import type { PendingEvent } from "./applyBatch.sql.ts";
-import { applySubjects } from "./applySubjects.ts";
-import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
+import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
+import { applySubjects, type Alongside, type ApplyDeps, type Decision } from "./applySubjects.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
 
 /** The content of one answer of the provider. */

@@ -2,8 +2,15 @@ import type { Pool, Queryable } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
 import { ERASED_BODY, ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
-import { GIVEN_LENGTHS, GIVEN_ROWS, GIVEN_SEQS, packRows, ROW_COLUMNS } from "./batchRow.sql.ts";
-import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
+import {
+  GIVEN_LENGTHS,
+  GIVEN_ROWS,
+  GIVEN_SEQS,
+  packRows,
+  ROW_COLUMNS,
+  type BatchDecision,
+  type BatchRow,
+} from "./batchRow.sql.ts";
 
 /** The columns that an observation sets on an order, its key first. */
 const OVERWRITTEN = ["horizon", "version", "settled", "observed_at", "rank", "hash", "updated_at"].concat(

@@ -1,7 +1,6 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
-import { toBatchRows } from "./batchRow.sql.ts";
-import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
+import { toBatchRows, type BatchDecision, type BatchRow, type Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { atBeginning, atSavepoint, inTransaction, onConnection } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState, unlessAway } from "../database/databaseErrors.ts";

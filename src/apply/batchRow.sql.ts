@@ -1,9 +1,6 @@
-import { fold, orderIdentity } from "../domain/order/observation.ts";
-import type { Observation, Via } from "../domain/order/observation.ts";
-import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
-import type { OrderColumn } from "../domain/order/orderColumns.ts";
-import { packArray, typeName } from "../database/binaryArrays.ts";
-import type { ElementType } from "../database/binaryArrays.ts";
+import { fold, orderIdentity, type Observation, type Via } from "../domain/order/observation.ts";
+import { ORDER_COLUMN_LIST, type OrderColumn } from "../domain/order/orderColumns.ts";
+import { packArray, typeName, type ElementType } from "../database/binaryArrays.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Subject } from "./subject.ts";
 

@@ -1,6 +1,5 @@
 import type { Pool } from "../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError } from "../database/leases.sql.ts";
-import type { Lease } from "../database/leases.sql.ts";
+import { HELD, leaseValues, makeLeaseLostError, type Lease } from "../database/leases.sql.ts";
 
 /** Some branches of the source and of another organization, in words. */
 export interface BothOrganizations {

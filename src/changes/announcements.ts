@@ -1,7 +1,5 @@
-import { isChange } from "../apply/applySubjects.ts";
-import type { Decision } from "../apply/applySubjects.ts";
-import { withClient } from "../database/database.ts";
-import type { Pool } from "../database/database.ts";
+import { isChange, type Decision } from "../apply/applySubjects.ts";
+import { withClient, type Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";

@@ -1,13 +1,11 @@
 import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Loop } from "../runtime/lifecycle/loop.ts";
+import { makeLoop, type Loop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { readFeed, readFeedTail } from "./feedReader.ts";
+import { readFeed, readFeedTail, type FeedEntry, type FeedSection } from "./feedReader.ts";
 import type { FeedCursor, Completeness, WrittenCursor } from "./changeFeed.sql.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import type { FeedEntry, FeedSection } from "./feedReader.ts";
 
 /** How often the table is read while there are readers: for announcements that were lost. @internal */
 export const LOOK_MS = 400;

@@ -1,8 +1,13 @@
 import { z } from "zod";
 import { changedFields } from "./changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
-import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import {
+  CHANGE_VERDICTS,
+  type Change,
+  type Completeness,
+  type FeedCursor,
+  type WrittenCursor,
+} from "./changeFeed.sql.ts";
 import { orderSchema } from "../wire/order.ts";
 
 /** A change as written by writeChange. */

@@ -3,14 +3,12 @@ import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { showCompleteness, writeFeedCursor, readFeedCursor } from "./changeJson.ts";
-import type { FeedCursor } from "./changeFeed.sql.ts";
 import { FEED_SLICE, readFeed, readFeedTail } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { sendJsonParts } from "../http/respond.ts";
-import type { Route, RoutedRequest } from "../http/respond.ts";
+import { sendJsonParts, type Route, type RoutedRequest } from "../http/respond.ts";
 import { z } from "zod";
 import { refuseParameter } from "../wire/refusal.ts";
-import { FEED_BEGINNING } from "./changeFeed.sql.ts";
+import { FEED_BEGINNING, type FeedCursor } from "./changeFeed.sql.ts";
 import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
 
 const LIMIT_MAX = 500;

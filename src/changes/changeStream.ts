@@ -10,11 +10,9 @@ import { parseFeedQuery, findStart } from "./changeRoutes.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor, showCompleteness } from "./changeJson.ts";
 import type { Completeness, WrittenCursor } from "./changeFeed.sql.ts";
-import { readFeed } from "./feedReader.ts";
-import type { FeedEntry } from "./feedReader.ts";
+import { readFeed, type FeedEntry } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { setHeaders } from "../http/respond.ts";
-import type { Route } from "../http/respond.ts";
+import { setHeaders, type Route } from "../http/respond.ts";
 
 /** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;

@@ -1,7 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Decision } from "../apply/applySubjects.ts";
-import { queryInstants } from "../database/database.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 
 /** A decision as the history keeps it; `previousStatus` is null where nothing changed, too. */
 export interface DecisionRow extends Omit<Decision, "storedVersion"> {

@@ -1,6 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { readChanges, readFeedEnd, readFeedFence, beginFeedEpoch } from "./changeFeed.sql.ts";
-import type { Change, Completeness, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
+import {
+  readChanges,
+  readFeedEnd,
+  readFeedFence,
+  beginFeedEpoch,
+  type Change,
+  type Completeness,
+  type FeedCursor,
+  type WrittenCursor,
+} from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { writeChange, writeFeedCursor } from "./changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";

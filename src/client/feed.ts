@@ -1,16 +1,19 @@
 import { z } from "zod";
-import { createParser } from "eventsource-parser";
-import type { EventSourceMessage } from "eventsource-parser";
-import { NO_PROGRESS, get, looseOrder, readPages } from "./reads.ts";
-import type { Connection, Order } from "./reads.ts";
-import { BODY_BYTES_MAX, makeUnreadable, parseAnswer, toUnavailable } from "../provider/exchange.ts";
-import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { NO_PROGRESS, get, looseOrder, readPages, type Connection, type Order } from "./reads.ts";
+import {
+  BODY_BYTES_MAX,
+  makeUnreadable,
+  parseAnswer,
+  toUnavailable,
+  type ProviderAnswer,
+  type ProviderRequest,
+} from "../provider/exchange.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import type { SourceFailure } from "../domain/source/errors.ts";
 import { ProviderError } from "../provider/errors.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { addSeconds, parseInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { addSeconds, parseInstant, type Instant } from "../domain/order/instant.ts";
 import type { SendRequest } from "../provider/transport.ts";
 
 /** A change of one order, or its state when the reading began. */

@@ -2,8 +2,16 @@ import { ProviderError } from "../provider/errors.ts";
 import type { ProviderRequest, ProviderAnswer } from "../provider/exchange.ts";
 import { backoffMs } from "../provider/transport.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { Shown, readFeedEnd, readFeedPages, readSnapshot, streamChanges } from "./feed.ts";
-import type { Change, FedChange, OnComplete } from "./feed.ts";
+import {
+  Shown,
+  readFeedEnd,
+  readFeedPages,
+  readSnapshot,
+  streamChanges,
+  type Change,
+  type FedChange,
+  type OnComplete,
+} from "./feed.ts";
 import type { Connection } from "./reads.ts";
 import type { CursorStore } from "./cursorStores.sql.ts";
 

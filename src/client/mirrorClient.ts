@@ -1,10 +1,20 @@
-import type { ProviderAnswer } from "../provider/exchange.ts";
-import { parseAnswer } from "../provider/exchange.ts";
-import { connect, get, listOrders, looseOrder, readFreshness, writeParameters } from "./reads.ts";
-import type { ConnectionOptions, Freshness, Order, OrderList, OrdersQuery, Time } from "./reads.ts";
+import { parseAnswer, type ProviderAnswer } from "../provider/exchange.ts";
+import {
+  connect,
+  get,
+  listOrders,
+  looseOrder,
+  readFreshness,
+  writeParameters,
+  type ConnectionOptions,
+  type Freshness,
+  type Order,
+  type OrderList,
+  type OrdersQuery,
+  type Time,
+} from "./reads.ts";
 import type { Change } from "./feed.ts";
-import { followChanges } from "./follow.ts";
-import type { ChangesOptions } from "./follow.ts";
+import { followChanges, type ChangesOptions } from "./follow.ts";
 
 // The client promises that a reader of a mirror misses nothing: a list hides no order that changes meanwhile, and a loop over the
 // changes brings each once and in sequence, over restarts of both sides. It sends by the provider client's transport, so errors

@@ -3,10 +3,15 @@ import { tryParseJson } from "../domain/parseJson.ts";
 import { ProviderError } from "../provider/errors.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { makeExchange, makePrepare, makeUnreadable, parseAnswer } from "../provider/exchange.ts";
-import type { ProviderAnswer, ProviderRequest } from "../provider/exchange.ts";
-import { DEADLINE_MS, makeRetrying, makeTransport } from "../provider/transport.ts";
-import type { SendRequest } from "../provider/transport.ts";
+import {
+  makeExchange,
+  makePrepare,
+  makeUnreadable,
+  parseAnswer,
+  type ProviderAnswer,
+  type ProviderRequest,
+} from "../provider/exchange.ts";
+import { DEADLINE_MS, makeRetrying, makeTransport, type SendRequest } from "../provider/transport.ts";
 import { UNLIMITED } from "../provider/budget.ts";
 import { makeProviderClock } from "../provider/providerClock.ts";
 import { millisFromInstant, parseInstant } from "../domain/order/instant.ts";

@@ -1,9 +1,8 @@
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { SignatureRefusal } from "../signature/verifier.ts";
 import { loadScheme } from "../signature/scheme.ts";
-import { loadVerifier } from "../signature/verifier.ts";
+import { loadVerifier, type SignatureRefusal } from "../signature/verifier.ts";
 import type { Change } from "./feed.ts";
 
 /** An outgoing webhook of the mirror. `id` is the same in each repetition. */

@@ -1,5 +1,4 @@
-import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
-import type { OrderMirrorError } from "../domain/errors.ts";
+import { ConfigurationError, UnavailableError, type OrderMirrorError } from "../domain/errors.ts";
 import { sqlState } from "./databaseErrors.ts";
 
 // Sentences for whoever starts a process or runs a command. What receives, applies and polls does without them.

@@ -6,8 +6,7 @@ import { createHash, createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { withClient } from "./database.ts";
-import type { Pool } from "./database.ts";
+import { withClient, type Pool } from "./database.ts";
 import type { Step } from "./migrations.ts";
 
 const ROLES_FILE = fileURLToPath(new URL("../../config/postgres-roles.sql", import.meta.url));

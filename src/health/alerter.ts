@@ -1,10 +1,14 @@
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { markAlertNotified, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
-import type { AlertKey, StoredAlert } from "./alerts.sql.ts";
+import {
+  markAlertNotified,
+  recordAlerts,
+  removeEndedAlert,
+  type AlertKey,
+  type StoredAlert,
+} from "./alerts.sql.ts";
 import type { Condition } from "./condition.ts";
-import { CONDITIONS } from "./judge.ts";
-import type { Holding, Judgement } from "./judge.ts";
+import { CONDITIONS, type Holding, type Judgement } from "./judge.ts";
 
 /** The message sent to the alert webhook. */
 export interface AlertMessage {

@@ -1,8 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "./endpoints.sql.ts";
 import type { FeedWriter } from "./readHealth.sql.ts";
-import { COUNT_MAX } from "./standing.sql.ts";
-import type { Standing } from "./standing.sql.ts";
+import { COUNT_MAX, type Standing } from "./standing.sql.ts";
 
 export interface QueueFacts {
   readonly name: string;

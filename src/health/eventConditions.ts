@@ -1,7 +1,10 @@
-import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
-import type { WebhookHealth } from "../domain/order/lostEvents.ts";
-import { describeCount, perSource, SOURCE_PAGE } from "./condition.ts";
-import type { Condition } from "./condition.ts";
+import {
+  judgeWebhooks,
+  lossRate,
+  STOPPED_AFTER_LOST,
+  type WebhookHealth,
+} from "../domain/order/lostEvents.ts";
+import { describeCount, perSource, SOURCE_PAGE, type Condition } from "./condition.ts";
 import type { Standing } from "./standing.sql.ts";
 import { commandOn } from "../domain/shellWord.ts";
 

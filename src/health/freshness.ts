@@ -1,5 +1,4 @@
-import type { Instant } from "../domain/order/instant.ts";
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import type { Standing } from "./standing.sql.ts";
 

@@ -4,8 +4,7 @@ import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
 import type { Facts, QueueFacts } from "./condition.ts";
-import { judge } from "./judge.ts";
-import type { FirstSeen, Judgement } from "./judge.ts";
+import { judge, type FirstSeen, type Judgement } from "./judge.ts";
 import { probeWrite, readOldestFeedWriter } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 

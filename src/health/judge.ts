@@ -1,5 +1,4 @@
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import type { Condition, Facts } from "./condition.ts";
 import { EVENT_CONDITIONS } from "./eventConditions.ts";
 import { POLL_CONDITIONS } from "./pollConditions.ts";

@@ -1,8 +1,13 @@
-import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { formatInstant, NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { describeCount, perSource, SOURCE_PAGE } from "./condition.ts";
-import type { Condition, JudgedCondition, Judging } from "./condition.ts";
+import {
+  describeCount,
+  perSource,
+  SOURCE_PAGE,
+  type Condition,
+  type JudgedCondition,
+  type Judging,
+} from "./condition.ts";
 import type { Standing } from "./standing.sql.ts";
 
 const HOUR_SECONDS = 3_600;

@@ -1,7 +1,5 @@
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
-import { perEndpoint } from "./condition.ts";
-import type { Condition } from "./condition.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import { perEndpoint, type Condition } from "./condition.ts";
 
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
 

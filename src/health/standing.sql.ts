@@ -1,8 +1,7 @@
 import type { Mode } from "../domain/source/orderSource.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { queryInstants } from "../database/database.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 
 /** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
 export const COUNT_MAX = 100_000;

@@ -1,7 +1,5 @@
-import { formatInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { formatInstant, type Instant } from "../domain/order/instant.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 
 /** What the form of an action sends besides its visible fields. */
 export type Sent = Readonly<Record<string, string>>;

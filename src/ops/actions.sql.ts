@@ -1,5 +1,4 @@
-import { Router } from "express";
-import type { Response } from "express";
+import { Router, type Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Holding } from "../health/judge.ts";
 import { readStandings } from "../health/standing.sql.ts";
@@ -7,15 +6,11 @@ import { renderAction } from "../html/parts.ts";
 import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
-import { CHOSEN, filterValues } from "../quarantine/replay.sql.ts";
-import type { QuarantineFilter } from "../quarantine/replay.sql.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { CHOSEN, filterValues, type QuarantineFilter } from "../quarantine/replay.sql.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 import { setPaused } from "../sources/sources.sql.ts";
-import { SOURCE, sentence, text, time } from "./lists/list.sql.ts";
-import type { List } from "./lists/list.sql.ts";
-import { mayAct, parseForm, readFormField, viewerOf } from "./page.ts";
-import type { Role, Viewer } from "./page.ts";
+import { SOURCE, sentence, text, time, type List } from "./lists/list.sql.ts";
+import { mayAct, parseForm, readFormField, viewerOf, type Role, type Viewer } from "./page.ts";
 import { describeCount, describeWord, linkOrder } from "./phrases.ts";
 
 // What people do: the audit log, and the actions that need one press. Each action is recorded before it is carried out,

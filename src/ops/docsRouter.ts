@@ -1,8 +1,7 @@
 import { createRequire } from "node:module";
 import path from "node:path";
 import compression from "compression";
-import { Router } from "express";
-import type { RequestHandler } from "express";
+import { Router, type RequestHandler } from "express";
 import { readAsset } from "../html/style.ts";
 import { writePolicy } from "./page.ts";
 

@@ -1,9 +1,7 @@
 import type { JobType, Queue } from "bullmq";
-import { Router } from "express";
-import type { Express, RequestHandler } from "express";
+import { Router, type Express, type RequestHandler } from "express";
 import { z } from "zod";
-import { queryInstants } from "../database/database.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { UnavailableError } from "../domain/errors.ts";
 import {
@@ -15,8 +13,7 @@ import {
   renderName,
   renderTable,
 } from "../html/parts.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { beginAction, endAction } from "./actions.sql.ts";
 import { redactDocument } from "./orders/snapshotDiff.ts";

@@ -1,8 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
-import { Router } from "express";
-import type { CookieOptions, Request, RequestHandler, Response } from "express";
+import { Router, type CookieOptions, type Request, type RequestHandler, type Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { SignOn } from "../runtime/config/config.ts";
 import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
@@ -11,8 +10,18 @@ import { isLocalRequest, isSameOrigin } from "../runtime/http/loopback.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
-import { enter, mayAct, parseForm, readField, readFormField, refuse, sendPage, viewerOf } from "./page.ts";
-import type { Role, Viewer } from "./page.ts";
+import {
+  enter,
+  mayAct,
+  parseForm,
+  readField,
+  readFormField,
+  refuse,
+  sendPage,
+  viewerOf,
+  type Role,
+  type Viewer,
+} from "./page.ts";
 
 /** Each role's password; null: the role does not exist. */
 type PasswordByRole = Readonly<Record<Role, string | null>>;

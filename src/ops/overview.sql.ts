@@ -2,8 +2,7 @@ import { Router } from "express";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { RateRule } from "../domain/window/rate.ts";
 import type { Pool } from "../database/database.ts";
-import { describeCount as countNouns, SOURCE_PAGE } from "../health/condition.ts";
-import type { Area } from "../health/condition.ts";
+import { describeCount as countNouns, SOURCE_PAGE, type Area } from "../health/condition.ts";
 import { describeWebhooks } from "../health/eventConditions.ts";
 import { isUpToDate, judgeFreshness } from "../health/freshness.ts";
 import type { Health, HealthReader } from "../health/health.ts";
@@ -18,12 +17,10 @@ import {
   renderTime,
   renderWarning,
 } from "../html/parts.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { sendPage, viewerOf } from "./page.ts";
-import type { Mood, Page, Viewer } from "./page.ts";
+import { sendPage, viewerOf, type Mood, type Page, type Viewer } from "./page.ts";
 import {
   describeAge,
   describeBoundedCount,

@@ -1,10 +1,8 @@
 import { createHash } from "node:crypto";
-import { Router, urlencoded } from "express";
-import type { Request, RequestHandler, Response } from "express";
+import { Router, urlencoded, type Request, type RequestHandler, type Response } from "express";
 import { formatInstant } from "../domain/order/instant.ts";
 import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { describeBoundedCount } from "./phrases.ts";
 

@@ -1,10 +1,7 @@
 import { judgeFreshness } from "../health/freshness.ts";
-import { COUNT_MAX } from "../health/standing.sql.ts";
-import type { Standing } from "../health/standing.sql.ts";
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
+import { COUNT_MAX, type Standing } from "../health/standing.sql.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import { html, type Html } from "../runtime/http/html.ts";
 import { renderMinute, renderName, renderTime, renderWarning } from "../html/parts.ts";
 
 /** Digits grouped. */

@@ -1,8 +1,7 @@
 import { Router } from "express";
 import type { Pool } from "../database/database.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import { readStandings } from "../health/standing.sql.ts";
-import type { Standing } from "../health/standing.sql.ts";
+import { readStandings, type Standing } from "../health/standing.sql.ts";
 import {
   numberColumn,
   renderAlert,
@@ -11,13 +10,10 @@ import {
   renderMinute,
   renderTable,
 } from "../html/parts.ts";
-import { html } from "../runtime/http/html.ts";
-import type { Html } from "../runtime/http/html.ts";
-import { readSource } from "../sources/sources.sql.ts";
-import type { StoredSource } from "../sources/sources.sql.ts";
+import { html, type Html } from "../runtime/http/html.ts";
+import { readSource, type StoredSource } from "../sources/sources.sql.ts";
 import { renderRemedyButton } from "./actions.sql.ts";
-import { readField, refuse, sendPage, viewerOf } from "./page.ts";
-import type { Page, Viewer } from "./page.ts";
+import { readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "./page.ts";
 import {
   describeBoundedCount,
   describeCount,

@@ -1,10 +1,15 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import type { Pool } from "../database/database.ts";
-import { readOrderRows, readOrderTexts, EXPORT_COLUMNS } from "./orderExport.sql.ts";
+import {
+  readOrderRows,
+  readOrderTexts,
+  EXPORT_COLUMNS,
+  type CellType,
+  type ExportCell,
+} from "./orderExport.sql.ts";
 import type { OrderFilter } from "./orderFilter.sql.ts";
 import { stringify } from "csv-stringify/sync";
-import type { CellType, ExportCell } from "./orderExport.sql.ts";
 
 export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];

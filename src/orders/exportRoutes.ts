@@ -3,18 +3,15 @@ import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { callerOf } from "../http/authenticate.ts";
-import type { Authenticate } from "../http/authenticate.ts";
+import { callerOf, type Authenticate } from "../http/authenticate.ts";
 import { resolveFilter, parseOrderFilter } from "./orderQuery.ts";
-import { exportOrders } from "./exportOrders.ts";
-import type { ExportFormat } from "./exportOrders.ts";
+import { exportOrders, type ExportFormat } from "./exportOrders.ts";
 import { awaitComplete, completeSchema, untilClosed, stampFreshness } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { readOrUnavailable, setHeaders } from "../http/respond.ts";
-import type { Route } from "../http/respond.ts";
+import { readOrUnavailable, setHeaders, type Route } from "../http/respond.ts";
 
 /** Fewer than there are connections, so that exports that one token does not read leave room for others. */
 const EXPORTS_PER_TOKEN_MAX = 2;

@@ -1,12 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { z } from "zod";
-import { formatInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { formatInstant, type Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { explainIncomplete, selectFreshness } from "./orderReads.sql.ts";
-import type { Freshness } from "./orderReads.sql.ts";
+import { explainIncomplete, selectFreshness, type Freshness } from "./orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 

@@ -1,8 +1,7 @@
 import { beginSnapshot, readInBatches } from "../database/transaction.ts";
 import type { Pool } from "../database/database.ts";
 import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
-import { writeOrderFilter } from "./orderFilter.sql.ts";
-import type { OrderFilter } from "./orderFilter.sql.ts";
+import { writeOrderFilter, type OrderFilter } from "./orderFilter.sql.ts";
 
 /** `bigint`: an integer of 64 bits. */
 export type CellType = "text" | "boolean" | "time" | "number" | "bigint";

@@ -1,5 +1,4 @@
-import { ceilTo, formatInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { ceilTo, formatInstant, type Instant } from "../domain/order/instant.ts";
 
 /**
  * Selects orders of a source. Conditions are combined with AND; `Since` and `From` are inclusive, `Until` is exclusive.

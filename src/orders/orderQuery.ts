@@ -1,8 +1,12 @@
 import { z } from "zod";
-import type { BranchName } from "./branches.sql.ts";
 import type { OrderFilter } from "./orderFilter.sql.ts";
-import { ORDER_SORTS, hasStatus } from "./orderReads.sql.ts";
-import type { OrdersQuery, OrderPosition, OrderSort } from "./orderReads.sql.ts";
+import {
+  ORDER_SORTS,
+  hasStatus,
+  type OrdersQuery,
+  type OrderPosition,
+  type OrderSort,
+} from "./orderReads.sql.ts";
 import {
   assertWholePeriod,
   listFilterSchema,
@@ -13,7 +17,7 @@ import {
   refuseStatus,
 } from "../wire/listParameters.ts";
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
-import { findBranch } from "./branches.sql.ts";
+import { findBranch, type BranchName } from "./branches.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 import { tryParseJson } from "../domain/parseJson.ts";

@@ -1,8 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/database.ts";
-import type { Pool, Queryable } from "../database/database.ts";
-import { toTimestamp, writeOrderFilter } from "./orderFilter.sql.ts";
-import type { Bind, OrderFilter } from "./orderFilter.sql.ts";
+import { toInstant, type Pool, type Queryable } from "../database/database.ts";
+import { toTimestamp, writeOrderFilter, type Bind, type OrderFilter } from "./orderFilter.sql.ts";
 
 export const ORDER_SORTS = ["updatedAt", "pickupTime", "firstSeenAt"] as const;
 export type OrderSort = (typeof ORDER_SORTS)[number];

@@ -6,8 +6,7 @@
  * `makeListOrders`.
  */
 import type { Pool } from "../database/database.ts";
-import { selectOrder, selectOrders } from "./orderReads.sql.ts";
-import type { OrdersQuery, ListedOrder } from "./orderReads.sql.ts";
+import { selectOrder, selectOrders, type OrdersQuery, type ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { resolveFilter, parseOrderQuery, writeCursor } from "./orderQuery.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
@@ -22,8 +21,7 @@ import {
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
-import { withoutRequestId, readOrUnavailable, sendJson } from "../http/respond.ts";
-import type { Route } from "../http/respond.ts";
+import { withoutRequestId, readOrUnavailable, sendJson, type Route } from "../http/respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "./branches.sql.ts";
 

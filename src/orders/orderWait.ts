@@ -1,5 +1,4 @@
-import { findArrived } from "./orderReads.sql.ts";
-import type { Awaited } from "./orderReads.sql.ts";
+import { findArrived, type Awaited } from "./orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";

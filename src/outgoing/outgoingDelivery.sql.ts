@@ -1,12 +1,10 @@
-import { changeColumns, toChange } from "../changes/changeFeed.sql.ts";
-import type { ChangeRow } from "../changes/changeFeed.sql.ts";
+import { changeColumns, toChange, type ChangeRow } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { showAnswer, writeMessage } from "./outgoingMessage.ts";
-import { judgeAnswer } from "./outgoingSend.ts";
-import type { AttemptResult, SendMessage } from "./outgoingSend.ts";
+import { judgeAnswer, type AttemptResult, type SendMessage } from "./outgoingSend.ts";
 
 /** One of the business's own endpoints, as far as sending matters. */
 export interface OutgoingEndpoint extends Pick<

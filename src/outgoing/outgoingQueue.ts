@@ -1,22 +1,20 @@
 import type { Job } from "bullmq";
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { openBackend } from "../queue/backend.ts";
-import type { QueueBackend, QueuePlace } from "../queue/backend.ts";
+import { openBackend, type QueueBackend, type QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeDeliver, RETRY_SECONDS, retryDelayMs } from "./outgoingDelivery.sql.ts";
-import type { OutgoingEndpoint } from "./outgoingDelivery.sql.ts";
+import { makeDeliver, RETRY_SECONDS, retryDelayMs, type OutgoingEndpoint } from "./outgoingDelivery.sql.ts";
 import {
   enqueueAgain,
   noteEnqueued,
   planDeliveries,
   readQueueStanding,
   readToEnqueue,
+  type Wanted,
 } from "./outgoingPlan.sql.ts";
-import type { Wanted } from "./outgoingPlan.sql.ts";
 
 /*
  * Webhooks to one of the business's own endpoints, in a queue of BullMQ of its own: attempts, backoff, rate, pause and

@@ -1,5 +1,4 @@
-import { recordBranches } from "../apply/recordBranches.sql.ts";
-import type { BothOrganizations } from "../apply/recordBranches.sql.ts";
+import { recordBranches, type BothOrganizations } from "../apply/recordBranches.sql.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
 import type { PollDeps } from "./pollDeps.ts";

@@ -1,8 +1,13 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../database/leases.sql.ts";
-import type { Lease } from "../database/leases.sql.ts";
+import {
+  HELD,
+  leaseValues,
+  makeLeaseLostError,
+  writeUnderLease,
+  type Lease,
+} from "../database/leases.sql.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { insertUnlisted } from "./refetches.sql.ts";
 

@@ -10,13 +10,32 @@ import { makeSourceTasks } from "./leaderTasks.ts";
 import type { Term } from "./leadership.ts";
 import { finishRequests } from "./periodRequests.sql.ts";
 import type { PollDeps } from "./pollDeps.ts";
-import { beginCycle, beginPolling, endCycle, readPollState } from "./pollState.sql.ts";
-import type { CycleBegin, CycleFailure, CycleState } from "./pollState.sql.ts";
+import {
+  beginCycle,
+  beginPolling,
+  endCycle,
+  readPollState,
+  type CycleBegin,
+  type CycleFailure,
+  type CycleState,
+} from "./pollState.sql.ts";
 import { readOrders } from "./singleReads.ts";
-import { makeHeadSweep, makePeriodSweep, makeProofSweep } from "./sweeps.ts";
-import type { HeadSweep, ProofSweep, SweepView } from "./sweeps.ts";
-import { makeListPage, WalkTooLargeError, WindowReader } from "./windows.ts";
-import type { Job, ReadCounts, Step } from "./windows.ts";
+import {
+  makeHeadSweep,
+  makePeriodSweep,
+  makeProofSweep,
+  type HeadSweep,
+  type ProofSweep,
+  type SweepView,
+} from "./sweeps.ts";
+import {
+  makeListPage,
+  WalkTooLargeError,
+  WindowReader,
+  type Job,
+  type ReadCounts,
+  type Step,
+} from "./windows.ts";
 
 /*
  * What a leader does in each interval:

@@ -1,6 +1,11 @@
 import type { Pool } from "../database/database.ts";
-import { acquireLease, makeLeaseLostError, releaseLease, renewLease } from "../database/leases.sql.ts";
-import type { Lease } from "../database/leases.sql.ts";
+import {
+  acquireLease,
+  makeLeaseLostError,
+  releaseLease,
+  renewLease,
+  type Lease,
+} from "../database/leases.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";

@@ -1,7 +1,5 @@
-import { toInstant } from "../database/database.ts";
-import type { Pool, Queryable } from "../database/database.ts";
-import { writeUnderLease } from "../database/leases.sql.ts";
-import type { Lease } from "../database/leases.sql.ts";
+import { toInstant, type Pool, type Queryable } from "../database/database.ts";
+import { writeUnderLease, type Lease } from "../database/leases.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
 

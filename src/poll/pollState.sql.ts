@@ -1,8 +1,13 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import type { Pool } from "../database/database.ts";
-import { HELD, leaseValues, makeLeaseLostError, writeUnderLease } from "../database/leases.sql.ts";
-import type { Lease } from "../database/leases.sql.ts";
+import {
+  HELD,
+  leaseValues,
+  makeLeaseLostError,
+  writeUnderLease,
+  type Lease,
+} from "../database/leases.sql.ts";
 import { POLLED_AS } from "../sources/sources.sql.ts";
 
 /** The polling state of a source. Instants are the provider's time. */

@@ -1,5 +1,4 @@
-import { schedule } from "node-cron";
-import type { ScheduledTask } from "node-cron";
+import { schedule, type ScheduledTask } from "node-cron";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError, isDatabaseAway } from "../database/databaseErrors.ts";
 import { failureOf } from "../domain/source/errors.ts";
@@ -8,10 +7,8 @@ import { readPause } from "../sources/sources.sql.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
 import { withSignals } from "../runtime/lifecycle/abort.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import { countNothing, makeCycle } from "./cycle.ts";
-import type { CycleCounts } from "./cycle.ts";
-import { makeLeadership } from "./leadership.ts";
-import type { Leadership } from "./leadership.ts";
+import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";
+import { makeLeadership, type Leadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
 
 /*

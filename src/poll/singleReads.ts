@@ -1,16 +1,20 @@
 import { applyAbsence } from "../apply/absence.sql.ts";
-import { isChange } from "../apply/applySubjects.ts";
-import type { Decision } from "../apply/applySubjects.ts";
-import { addSeconds, millisFromInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { isChange, type Decision } from "../apply/applySubjects.ts";
+import { addSeconds, millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import { horizonOf } from "../domain/order/observation.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import type { OrderRead } from "../domain/source/orderSource.ts";
 import { describeMessage } from "../runtime/telemetry/errorFields.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
-import { completeRefetch, noteRefetchFailure, postponeRefetch, takeRefetches } from "./refetches.sql.ts";
-import type { Finding, Refetch } from "./refetches.sql.ts";
+import {
+  completeRefetch,
+  noteRefetchFailure,
+  postponeRefetch,
+  takeRefetches,
+  type Finding,
+  type Refetch,
+} from "./refetches.sql.ts";
 
 /** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const READS_MAX = 50;

@@ -1,9 +1,13 @@
 import type { Decision } from "../apply/applySubjects.ts";
-import { addSeconds, floorTo, formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import {
+  addSeconds,
+  floorTo,
+  formatInstant,
+  NANOS_PER_SECOND,
+  type Instant,
+} from "../domain/order/instant.ts";
 import { gaps } from "../domain/window/coverage.ts";
-import { BOUND_GRANULE, lastPart, provableUntil } from "../domain/window/window.ts";
-import type { Window } from "../domain/window/window.ts";
+import { BOUND_GRANULE, lastPart, provableUntil, type Window } from "../domain/window/window.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Job } from "./windows.ts";
 import type { Term } from "./leadership.ts";
@@ -13,10 +17,10 @@ import {
   readOpenRequests,
   requestUnlisted,
   startRequest,
+  type PeriodRequest,
+  type RequestStep,
 } from "./periodRequests.sql.ts";
-import type { PeriodRequest, RequestStep } from "./periodRequests.sql.ts";
-import { commitHead, readGaps, readKnownBefore } from "./coverage.sql.ts";
-import type { Progress } from "./coverage.sql.ts";
+import { commitHead, readGaps, readKnownBefore, type Progress } from "./coverage.sql.ts";
 import type { CycleState } from "./pollState.sql.ts";
 
 /*

@@ -1,9 +1,7 @@
 import { PriorityQueue } from "p-queue";
 import { addSeconds, formatInstant } from "../domain/order/instant.ts";
-import { PRIORITIES } from "../domain/source/orderSource.ts";
-import type { Priority } from "../domain/source/orderSource.ts";
-import { SHARE_DEFAULT, takeShare } from "../domain/window/rate.ts";
-import type { RateRule } from "../domain/window/rate.ts";
+import { PRIORITIES, type Priority } from "../domain/source/orderSource.ts";
+import { SHARE_DEFAULT, takeShare, type RateRule } from "../domain/window/rate.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { ProviderError } from "./errors.ts";
 import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";

@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { formatInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { formatInstant, type Instant } from "../domain/order/instant.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type {
   OrderSource,
@@ -19,19 +18,20 @@ import {
 } from "../wire/api.ts";
 import type * as api from "../wire/api.ts";
 import type { listParametersSchema } from "../wire/listParameters.ts";
-import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
-import type { WireOrder } from "../wire/order.ts";
-import { readListed, readPage } from "../wire/page.ts";
-import type { RawPage } from "../wire/page.ts";
+import { orderResponseSchema, readOrderResponse, type WireOrder } from "../wire/order.ts";
+import { readListed, readPage, type RawPage } from "../wire/page.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
 import { makeBudget, SPEC_LIMITS } from "./budget.ts";
-import { makeUnreadable, parseAnswer } from "./exchange.ts";
-import type { ProviderAnswer, ProviderRequest } from "./exchange.ts";
-import { makeProviderClock } from "./providerClock.ts";
-import type { ProviderClock } from "./providerClock.ts";
+import { makeUnreadable, parseAnswer, type ProviderAnswer, type ProviderRequest } from "./exchange.ts";
+import { makeProviderClock, type ProviderClock } from "./providerClock.ts";
 import type { RateAnswer } from "./rateHeaders.ts";
-import { makeRetrying, makeTransport } from "./transport.ts";
-import type { RequestOptions, SendRequest, TransportDeps } from "./transport.ts";
+import {
+  makeRetrying,
+  makeTransport,
+  type RequestOptions,
+  type SendRequest,
+  type TransportDeps,
+} from "./transport.ts";
 
 /*
  * The typed client of the provider: every endpoint of the spec. `createClient` is for programs that use this package

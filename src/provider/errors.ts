@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Retry } from "../domain/errors.ts";
-import { SourceError } from "../domain/source/errors.ts";
-import type { SourceFailure } from "../domain/source/errors.ts";
+import { SourceError, type SourceFailure } from "../domain/source/errors.ts";
 
 /** An unchanged answer, for forwarding. */
 export interface RawAnswer {

@@ -1,19 +1,16 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
-import { parseHttpDate } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { parseHttpDate, type Instant } from "../domain/order/instant.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { VERSION } from "../runtime/version.ts";
 import { describeMistakes } from "../wire/order.ts";
-import { policiesOf } from "./budget.ts";
-import type { Permit, PolicyName } from "./budget.ts";
+import { policiesOf, type Permit, type PolicyName } from "./budget.ts";
 import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";
 import type { ProviderClock } from "./providerClock.ts";
-import { parseRetryAfter, readRateHeaders } from "./rateHeaders.ts";
-import type { RateAnswer } from "./rateHeaders.ts";
+import { parseRetryAfter, readRateHeaders, type RateAnswer } from "./rateHeaders.ts";
 
 // One HTTP request and its answer: the address and the key, the bounds of the body, and the error of every failure.
 

@@ -1,5 +1,4 @@
-import { addSeconds, NANOS_PER_SECOND, parseHttpDate } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { addSeconds, NANOS_PER_SECOND, parseHttpDate, type Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 

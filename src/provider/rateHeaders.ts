@@ -1,6 +1,5 @@
 import { parseList, Token } from "structured-headers";
-import { millisFromInstant, parseHttpDate } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { millisFromInstant, parseHttpDate, type Instant } from "../domain/order/instant.ts";
 
 /** An entry of the field `RateLimit`: `remaining` requests until `resetMs` from now (null: not given). */
 export interface RemainingEntry {

@@ -4,12 +4,16 @@ import { withDeadline } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Budget, PolicyName } from "./budget.ts";
-import { ProviderError } from "./errors.ts";
-import type { RawAnswer } from "./errors.ts";
-import { describeEndpoint, makeExchange, makePrepare } from "./exchange.ts";
-import type { ProviderAnswer, ProviderRequest, Target } from "./exchange.ts";
-import { makeProviderClock } from "./providerClock.ts";
-import type { ProviderClock } from "./providerClock.ts";
+import { ProviderError, type RawAnswer } from "./errors.ts";
+import {
+  describeEndpoint,
+  makeExchange,
+  makePrepare,
+  type ProviderAnswer,
+  type ProviderRequest,
+  type Target,
+} from "./exchange.ts";
+import { makeProviderClock, type ProviderClock } from "./providerClock.ts";
 
 // Sends requests: each waits for its turn in the budget, ends at its deadline, and is sent again only where that is safe.
 

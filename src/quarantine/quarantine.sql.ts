@@ -1,6 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { queryInstants } from "../database/database.ts";
-import type { Pool } from "../database/database.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 
 export const QUARANTINE_STATES = ["open", "dismissed"] as const;
 export type QuarantineState = (typeof QUARANTINE_STATES)[number];

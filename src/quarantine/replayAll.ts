@@ -1,6 +1,5 @@
 import type { Pool } from "../database/database.ts";
-import { replayQuarantined } from "./replay.sql.ts";
-import type { QuarantineFilter } from "./replay.sql.ts";
+import { replayQuarantined, type QuarantineFilter } from "./replay.sql.ts";
 
 const ROWS_PER_STATEMENT = 500;
 

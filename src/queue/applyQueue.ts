@@ -8,8 +8,7 @@ import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { openBackend } from "./backend.ts";
-import type { JobProcessor, QueuePlace } from "./backend.ts";
+import { openBackend, type JobProcessor, type QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 
 // The queue of events to apply. After each commit of the inbox it gets one job with the positions of the commit, at once.

@@ -13,23 +13,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { makeRolesStep } from "../database/logins.ts";
-import { assertMigrated, migrate } from "../database/migrations.ts";
-import type { Step } from "../database/migrations.ts";
+import { assertMigrated, migrate, type Step } from "../database/migrations.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { makeConfigOf } from "../runtime/config/config.ts";
-import type { Config } from "../runtime/config/config.ts";
+import { makeConfigOf, type Config } from "../runtime/config/config.ts";
 import type { VariableName } from "../runtime/config/variables.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { makeShutdown } from "../runtime/lifecycle/shutdown.ts";
-import { forwardLog, silentLogger } from "../runtime/telemetry/logger.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { forwardLog, silentLogger, type Logger } from "../runtime/telemetry/logger.ts";
 import { makeMetrics } from "../runtime/telemetry/metrics.ts";
 import { VERSION } from "../runtime/version.ts";
 import { checkScheme } from "../signature/scheme.ts";
 import { openHealth, startAlerting } from "./health.ts";
-import { openQueues } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
+import { openQueues, type RoleDeps } from "./role.ts";
 import type { WebHandlers } from "./web.ts";
 
 /** One organization in one mode at the provider. */

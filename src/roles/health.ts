@@ -1,18 +1,15 @@
 import { UnavailableError } from "../domain/errors.ts";
 import { instantFromMillis } from "../domain/order/instant.ts";
-import { makeAlerter } from "../health/alerter.ts";
-import type { AlertMessage } from "../health/alerter.ts";
+import { makeAlerter, type AlertMessage } from "../health/alerter.ts";
 import type { QueueFacts } from "../health/condition.ts";
-import { makeHealthReader } from "../health/health.ts";
-import type { HealthReader } from "../health/health.ts";
+import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { openPool, takeTurns } from "./role.ts";
-import type { Queues, RoleDeps } from "./role.ts";
+import { openPool, takeTurns, type Queues, type RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 

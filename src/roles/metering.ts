@@ -1,6 +1,5 @@
 import type { Decision } from "../apply/applySubjects.ts";
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
 import type { Health, HealthReader } from "../health/health.ts";
 import type { Standing } from "../health/standing.sql.ts";

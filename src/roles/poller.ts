@@ -1,8 +1,7 @@
 import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
-import { makePoller } from "../poll/poller.ts";
+import { makePoller, type Poller } from "../poll/poller.ts";
 import type { PollDeps } from "../poll/pollDeps.ts";
-import type { Poller } from "../poll/poller.ts";
 import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
@@ -18,8 +17,8 @@ import {
   modesOf,
   openApplyPool,
   recordConfiguredSources,
+  type RoleDeps,
 } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {

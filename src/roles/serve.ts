@@ -1,11 +1,9 @@
 import type { RequestListener } from "node:http";
 import helmet from "helmet";
-import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
-import type { Middleware } from "../http/respond.ts";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../http/respond.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
-import { listen } from "../runtime/http/httpServer.ts";
-import type { ListeningServer } from "../runtime/http/httpServer.ts";
+import { listen, type ListeningServer } from "../runtime/http/httpServer.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Handler, Mirror } from "./createMirror.ts";

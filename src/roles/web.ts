@@ -5,43 +5,42 @@ import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
 import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
-import { openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
-import type { OutgoingJob } from "../outgoing/outgoingQueue.ts";
+import { openOutgoingQueue, type OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
 import { makeHealthRouter, makeMetricsRouter } from "../ops/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS, WRITER_SHARES } from "../provider/budget.ts";
-import { makeForward } from "../provider/transport.ts";
-import type { Forward } from "../provider/transport.ts";
+import { makeForward, type Forward } from "../provider/transport.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
-import { makeReceiver } from "../receive/receiver.ts";
-import type { Receiver } from "../receive/receiver.ts";
+import { makeReceiver, type Receiver } from "../receive/receiver.ts";
 import { captureRefused } from "../receive/refusedRequests.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
-import { makeChangeHub } from "../changes/changeHub.ts";
-import type { ChangeHub } from "../changes/changeHub.ts";
+import { makeChangeHub, type ChangeHub } from "../changes/changeHub.ts";
 import { describeApi } from "../api/openapi.ts";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
-import { makeOrderWait } from "../orders/orderWait.ts";
-import type { OrderWait } from "../orders/orderWait.ts";
-import { makeReportRouter } from "../api/router.ts";
-import type { ReportDeps } from "../api/router.ts";
+import { makeOrderWait, type OrderWait } from "../orders/orderWait.ts";
+import { makeReportRouter, type ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
-import { loadVerifier } from "../signature/verifier.ts";
-import type { Verifier } from "../signature/verifier.ts";
+import { loadVerifier, type Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
-import { openCallCounts } from "./calls.sql.ts";
-import type { CountCall } from "./calls.sql.ts";
+import { openCallCounts, type CountCall } from "./calls.sql.ts";
 import { meterAnswers, meterHealth, meterQueue, meterWebhooks } from "./metering.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
-import { assertOwnKey, composeApply, makeBudgets, openPool, recordConfiguredSources } from "./role.ts";
-import type { Queues, RoleDeps } from "./role.ts";
+import {
+  assertOwnKey,
+  composeApply,
+  makeBudgets,
+  openPool,
+  recordConfiguredSources,
+  type Queues,
+  type RoleDeps,
+} from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
 

@@ -19,16 +19,23 @@ import {
   removeUnnamedEvents,
   removeUnnamedEventsThatStayed,
   removeUnnamedReads,
+  type RetentionRule,
 } from "../retention/retention.sql.ts";
-import type { RetentionRule } from "../retention/retention.sql.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import { meterJob } from "./metering.ts";
-import { composeApply, openApplyPool, openPool, recordConfiguredSources, takeTurns } from "./role.ts";
-import type { Queues, RoleDeps } from "./role.ts";
+import {
+  composeApply,
+  openApplyPool,
+  openPool,
+  recordConfiguredSources,
+  takeTurns,
+  type Queues,
+  type RoleDeps,
+} from "./role.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {

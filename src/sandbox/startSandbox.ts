@@ -9,33 +9,32 @@
 import { createServer } from "node:http";
 import express from "express";
 import PQueue from "p-queue";
-import { millisFromInstant } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import { listenOn, localUrl } from "../runtime/http/httpServer.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { systemClock, type Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import { silentLogger } from "../runtime/telemetry/logger.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { silentLogger, type Logger } from "../runtime/telemetry/logger.ts";
 import { addApi, answerUnreadable, makeJournal } from "./api/app.ts";
-import { makeRateLimiter } from "./api/rateLimits.ts";
-import type { WindowKind } from "./api/rateLimits.ts";
-import { addControls } from "./control/control.ts";
-import type { ControlDeps } from "./control/control.ts";
+import { makeRateLimiter, type WindowKind } from "./api/rateLimits.ts";
+import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
-import { makeFaultSwitches } from "./control/faults.ts";
-import type { Faults, FaultsPatch } from "./control/faults.ts";
+import { makeFaultSwitches, type Faults, type FaultsPatch } from "./control/faults.ts";
 import { renderPage } from "./control/page.ts";
-import { makeDeliverer, setWebhook } from "./events/events.ts";
-import type { Deliverer } from "./events/events.ts";
+import { makeDeliverer, setWebhook, type Deliverer } from "./events/events.ts";
 import { readDueTimes } from "./events/events.sql.ts";
 import { putLateChanges } from "./api/orders.sql.ts";
 import { makeDirectory, seedDirectory } from "./world/directory.ts";
-import { makeTraffic, moveDueOrders, setFleetSpeed } from "./world/fleet.ts";
-import type { Traffic } from "./world/fleet.ts";
+import { makeTraffic, moveDueOrders, setFleetSpeed, type Traffic } from "./world/fleet.ts";
 import { makePromises } from "./world/routing.ts";
-import { addMillis, decide, makeRealClock, makeVirtualClock, VIRTUAL_START } from "./world/state.ts";
-import type { Decisions, SandboxState } from "./world/state.ts";
+import {
+  addMillis,
+  decide,
+  makeRealClock,
+  makeVirtualClock,
+  VIRTUAL_START,
+  type Decisions,
+  type SandboxState,
+} from "./world/state.ts";
 import {
   createWorld,
   holdWorld,
@@ -43,8 +42,10 @@ import {
   makeWriter,
   readWorld,
   saveClock,
+  type Pool,
+  type World,
+  type Write,
 } from "./world/world.sql.ts";
-import type { Pool, World, Write } from "./world/world.sql.ts";
 
 export interface SandboxOptions {
   readonly databaseUrl: string;

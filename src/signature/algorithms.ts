@@ -1,5 +1,4 @@
-import { createHmac, sign, timingSafeEqual, verify } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { createHmac, sign, timingSafeEqual, verify, type KeyObject } from "node:crypto";
 
 /** Text is signed byte by byte (Latin-1), as Node passes headers. */
 export type Chunk = string | Buffer;

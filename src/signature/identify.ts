@@ -7,14 +7,25 @@
  * result reports it.
  */
 import { ConfigurationError } from "../domain/errors.ts";
-import { ALGORITHM_NAMES, decodeStrictly, ENCODINGS, findAlgorithm } from "./algorithms.ts";
-import type { Encoding } from "./algorithms.ts";
-import { PRESETS } from "./scheme.ts";
-import { loadScheme, parseScheme, SECRET_FORMATS, TIMESTAMP_UNITS } from "./scheme.ts";
-import type { Scheme, SecretFormat } from "./scheme.ts";
+import { ALGORITHM_NAMES, decodeStrictly, ENCODINGS, findAlgorithm, type Encoding } from "./algorithms.ts";
+import {
+  PRESETS,
+  loadScheme,
+  parseScheme,
+  SECRET_FORMATS,
+  TIMESTAMP_UNITS,
+  type Scheme,
+  type SecretFormat,
+} from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
-import { loadVerifier, makeReader, needsUrl, parseSeconds, unquote } from "./verifier.ts";
-import type { SignatureRefusal } from "./verifier.ts";
+import {
+  loadVerifier,
+  makeReader,
+  needsUrl,
+  parseSeconds,
+  unquote,
+  type SignatureRefusal,
+} from "./verifier.ts";
 
 /** One request of the provider as received; the bytes of the body must be the ones that were signed. */
 export interface CapturedRequest {

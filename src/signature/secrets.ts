@@ -1,7 +1,12 @@
-import { createPrivateKey, createPublicKey, createSecretKey } from "node:crypto";
-import type { KeyObject, PrivateKeyInput, PublicKeyInput } from "node:crypto";
-import { decodeBase64Key, decodeStrictly, findAlgorithm } from "./algorithms.ts";
-import type { Algorithm } from "./algorithms.ts";
+import {
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  type KeyObject,
+  type PrivateKeyInput,
+  type PublicKeyInput,
+} from "node:crypto";
+import { decodeBase64Key, decodeStrictly, findAlgorithm, type Algorithm } from "./algorithms.ts";
 import type { Scheme, SecretFormat } from "./scheme.ts";
 
 /** Shorter secrets are accepted, because senders issue them, but they can be guessed: 16 bytes are 128 bits. */

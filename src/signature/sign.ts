@@ -1,7 +1,6 @@
 import { ConfigurationError } from "../domain/errors.ts";
 import { findAlgorithm } from "./algorithms.ts";
-import { loadScheme } from "./scheme.ts";
-import type { Scheme } from "./scheme.ts";
+import { loadScheme, type Scheme } from "./scheme.ts";
 import { readSigningKey } from "./secrets.ts";
 import { fillTemplate, parseTemplate } from "./template.ts";
 import { formatTimestamp, sourceOf, splitUrl } from "./verifier.ts";

@@ -1,6 +1,5 @@
 import { hash as hashOf } from "node:crypto";
-import { ENCODINGS } from "./algorithms.ts";
-import type { Chunk, Encoding } from "./algorithms.ts";
+import { ENCODINGS, type Chunk, type Encoding } from "./algorithms.ts";
 
 /** The event's id and the time of signing; the configured address, whole and from its path. */
 const NAMES = ["id", "timestamp", "url", "path"] as const;

@@ -9,12 +9,18 @@
 import type { KeyObject } from "node:crypto";
 import { ConfigurationError } from "../domain/errors.ts";
 import { formatInstant, instantFromMillis, parseHttpDate, tryParseInstant } from "../domain/order/instant.ts";
-import { decodeStrictly, findAlgorithm } from "./algorithms.ts";
-import type { Algorithm, Chunk } from "./algorithms.ts";
+import { decodeStrictly, findAlgorithm, type Algorithm, type Chunk } from "./algorithms.ts";
 import type { Scheme, TimestampUnit } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
-import { endsAtBody, fillTemplate, findDelimiter, hasName, parseTemplate } from "./template.ts";
-import type { TemplatePart, ValueName } from "./template.ts";
+import {
+  endsAtBody,
+  fillTemplate,
+  findDelimiter,
+  hasName,
+  parseTemplate,
+  type TemplatePart,
+  type ValueName,
+} from "./template.ts";
 
 /** The parts of a request that matter to its signature. */
 export interface SignedRequest {

@@ -1,6 +1,5 @@
 import { tryParseInstant } from "../domain/order/instant.ts";
-import { membersOf } from "./order.ts";
-import type { Members } from "./order.ts";
+import { membersOf, type Members } from "./order.ts";
 
 /** A value of JSON that has no parts. */
 type Plain = string | number | boolean | null;

@@ -5,8 +5,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { ROUNDS } from "./effort.ts";
-import { formatValue, median } from "./measure.ts";
-import type { Figure } from "./measure.ts";
+import { formatValue, median, type Figure } from "./measure.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const run = promisify(execFile);

@@ -14,8 +14,7 @@ import { compareVersions, tabulate } from "./compareVersions.ts";
 import { amount } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
-import { FIGURE_HEAD, writeFigure } from "./measure.ts";
-import type { Figure } from "./measure.ts";
+import { FIGURE_HEAD, writeFigure, type Figure } from "./measure.ts";
 import { benchStream } from "./sections/stream.ts";
 
 const SECTIONS: Readonly<Record<string, Bench>> = {

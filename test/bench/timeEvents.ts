@@ -1,9 +1,7 @@
-import type { Child } from "./children.ts";
 import type { LoadAnswer, LoadOrder } from "./processes/load.ts";
-import { quantile } from "./measure.ts";
-import type { Sample } from "./measure.ts";
+import { quantile, type Sample } from "./measure.ts";
 import type { RoundAnswer } from "./processes/roleProcess.ts";
-import { webhookAddress } from "./children.ts";
+import { webhookAddress, type Child } from "./children.ts";
 
 const CONNECTIONS = 64;
 

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { mountSmallDisk } from "../support/servers/smallDisk.ts";
 

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { noteFigures, seed } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../support/faults/random.ts";
 import { sendEvent } from "../support/signing/webhooks.ts";

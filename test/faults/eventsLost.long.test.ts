@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultProvider } from "../support/providers/faultProvider.ts";
-import type { FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 
 const BUSY_MS = 30_000;
 

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 
 /** Every write to it fails as on a full disk. */
 const FULL = "/dev/full";

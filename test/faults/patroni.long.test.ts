@@ -1,6 +1,5 @@
 import path from "node:path";
-import { execFileSync, spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { chownSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,8 +7,11 @@ import pg from "pg";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { withDatabase } from "../support/servers/createDatabase.ts";
-import { RESUMES_WITHIN_MS, startFailoverTrial } from "../support/faults/failoverTrial.ts";
-import type { FailoverTrial } from "../support/faults/failoverTrial.ts";
+import {
+  RESUMES_WITHIN_MS,
+  startFailoverTrial,
+  type FailoverTrial,
+} from "../support/faults/failoverTrial.ts";
 import { runProgram } from "../support/programs/program.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import {

@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
 import type { FaultProxy, HoldPoint } from "../support/faults/faultProxy.ts";
-import { startFaultProvider } from "../support/providers/faultProvider.ts";
-import type { FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 
 const ORDERS = 300;
 /** How often it passes the step before it is killed there. */

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
 
 const ROUNDS = isShort ? 1 : 5;

@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { isShort, noteFigures } from "../support/faults/extent.ts";
-import { startFaultProvider } from "../support/providers/faultProvider.ts";
-import type { FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 
 const AWAY_MS = isShort ? 5_000 : 20_000;
 const PATIENCE = { timeout: 60_000, interval: 100 };

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { noteFigures, randomSeconds, seed } from "../support/faults/extent.ts";
-import { startEventRelay } from "../support/faults/eventRelay.ts";
-import type { EventRelay } from "../support/faults/eventRelay.ts";
-import { startFaultProvider } from "../support/providers/faultProvider.ts";
-import type { FaultProvider } from "../support/providers/faultProvider.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld, Role } from "../support/faults/faultWorld.ts";
+import { startEventRelay, type EventRelay } from "../support/faults/eventRelay.ts";
+import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
+import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isShort, noteFigures } from "../support/faults/extent.ts";
 import type { FaultProxy, HoldPoint } from "../support/faults/faultProxy.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 
 const ROUNDS = isShort ? 1 : 5;

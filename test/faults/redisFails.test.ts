@@ -2,8 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { isShort, noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 
 const ROUNDS = isShort ? 1 : 5;

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { noteFigures } from "../support/faults/extent.ts";
-import { startFaultWorld } from "../support/faults/faultWorld.ts";
-import type { FaultWorld, Role } from "../support/faults/faultWorld.ts";
+import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/faultWorld.ts";
 
 const ROUNDS = 5;
 const PATIENCE = { timeout: 60_000, interval: 20 };

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { isShort } from "../support/faults/extent.ts";
-import { RESUMES_WITHIN_MS, startFailoverTrial } from "../support/faults/failoverTrial.ts";
-import type { FailoverTrial } from "../support/faults/failoverTrial.ts";
-import { startFaultProxy } from "../support/faults/faultProxy.ts";
-import type { FaultProxy } from "../support/faults/faultProxy.ts";
+import {
+  RESUMES_WITHIN_MS,
+  startFailoverTrial,
+  type FailoverTrial,
+} from "../support/faults/failoverTrial.ts";
+import { startFaultProxy, type FaultProxy } from "../support/faults/faultProxy.ts";
 import { portOf, through } from "../support/faults/faultWorld.ts";
-import { startOwnPostgres } from "../support/servers/ownPostgres.ts";
-import type { OwnPostgres } from "../support/servers/ownPostgres.ts";
+import { startOwnPostgres, type OwnPostgres } from "../support/servers/ownPostgres.ts";
 import { promote, startStandby, waitForStandby } from "../support/servers/replica.ts";
 
 const ROUNDS = isShort ? 1 : 5;

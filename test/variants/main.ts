@@ -7,8 +7,7 @@ import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { editsOf, testFileOf, VARIANTS } from "./variants.ts";
-import type { Variant } from "./variants.ts";
+import { editsOf, testFileOf, VARIANTS, type Variant } from "./variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const COPIED = [

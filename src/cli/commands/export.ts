@@ -2,18 +2,21 @@ import path from "node:path";
 import type { Writable } from "node:stream";
 import { open, rename, rm } from "node:fs/promises";
 import { finished } from "node:stream/promises";
-import { Option } from "commander";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { withPool } from "../../database/database.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
-import { EXPORT_FORMATS, exportOrders } from "../../orders/exportOrders.ts";
-import type { ExportFormat } from "../../orders/exportOrders.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.ts";
+import { formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { audited, chooseSource, parseWhen, runUntilInterrupted, withMirror } from "../input/session.ts";
-import type { Mirror } from "../input/session.ts";
+import {
+  audited,
+  chooseSource,
+  parseWhen,
+  runUntilInterrupted,
+  withMirror,
+  type Mirror,
+} from "../input/session.ts";
 import { formatSpan, openOutput, printJson, printNotice } from "../output/terminal.ts";
 import { describeFullDisk, isFullDisk } from "../../runtime/dataFolder.ts";
 

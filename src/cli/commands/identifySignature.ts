@@ -5,8 +5,13 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { refusedFolder } from "../../receive/refusedRequests.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { webhookUrl } from "../../runtime/config/sources.ts";
-import { identifyScheme, verifiesAll } from "../../signature/identify.ts";
-import type { CapturedRequest, Identification, SchemeMatch } from "../../signature/identify.ts";
+import {
+  identifyScheme,
+  verifiesAll,
+  type CapturedRequest,
+  type Identification,
+  type SchemeMatch,
+} from "../../signature/identify.ts";
 import { readConfig } from "../input/session.ts";
 import { ProblemsFoundError, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 

@@ -2,18 +2,24 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
-import { findOrders, readTimeline } from "../../ops/orders/order.sql.ts";
-import type { FoundOrder, TimelineEntry } from "../../ops/orders/order.sql.ts";
+import { findOrders, readTimeline, type FoundOrder, type TimelineEntry } from "../../ops/orders/order.sql.ts";
 import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { refusedFolder, removeRefusedRequests } from "../../receive/refusedRequests.ts";
 import { eraseOrder, previewErasure, readOtherSources } from "../../retention/erasure.sql.ts";
-import { audited, chooseSource, isAgreed, parseCount, withMirror } from "../input/session.ts";
-import type { Mirror } from "../input/session.ts";
-import { ProblemsFoundError, alignColumns, makePaint, writeTimes } from "../output/terminal.ts";
-import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
+import { audited, chooseSource, isAgreed, parseCount, withMirror, type Mirror } from "../input/session.ts";
+import {
+  ProblemsFoundError,
+  alignColumns,
+  makePaint,
+  writeTimes,
+  printJson,
+  printLine,
+  printNotice,
+  printTable,
+} from "../output/terminal.ts";
 
 const LISTED_DEFAULT = 50;
 const LISTED_MAX = 10_000;

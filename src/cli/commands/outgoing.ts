@@ -3,8 +3,11 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readFeedPositionAt, replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
-import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
-import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import {
+  describeEndpoint,
+  readOutgoingEndpoints,
+  type OutgoingEndpoint,
+} from "../../health/endpoints.sql.ts";
 import { audited, isAgreed, parseWhen, withMirror } from "../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 

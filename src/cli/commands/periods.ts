@@ -1,20 +1,38 @@
 import type { Command } from "commander";
-import { ceilTo, floorTo, formatInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import { BOUND_GRANULE } from "../../domain/window/window.ts";
-import type { Window } from "../../domain/window/window.ts";
+import { ceilTo, floorTo, formatInstant, type Instant } from "../../domain/order/instant.ts";
+import { BOUND_GRANULE, type Window } from "../../domain/window/window.ts";
 import { commandOn } from "../../domain/shellWord.ts";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { cancelRequest, readRequest, requestPeriod } from "../../poll/periodRequests.sql.ts";
-import type { PeriodRequest, RequestKind } from "../../poll/periodRequests.sql.ts";
+import {
+  cancelRequest,
+  readRequest,
+  requestPeriod,
+  type PeriodRequest,
+  type RequestKind,
+} from "../../poll/periodRequests.sql.ts";
 import { withPool } from "../../database/database.ts";
 import { makeCommandPoller } from "../../roles/poller.ts";
 import { silentLogger } from "../../runtime/telemetry/logger.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { audited, chooseSource, parseWhen, runUntilInterrupted, withMirror } from "../input/session.ts";
-import type { Mirror } from "../input/session.ts";
-import { ProblemsFoundError, countOf, formatSpan, makeProgressLine, writeTimes } from "../output/terminal.ts";
-import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
+import {
+  audited,
+  chooseSource,
+  parseWhen,
+  runUntilInterrupted,
+  withMirror,
+  type Mirror,
+} from "../input/session.ts";
+import {
+  ProblemsFoundError,
+  countOf,
+  formatSpan,
+  makeProgressLine,
+  writeTimes,
+  printJson,
+  printLine,
+  printNotice,
+  printTable,
+} from "../output/terminal.ts";
 
 interface Options {
   readonly from: Instant;

@@ -1,12 +1,14 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { countQuarantined } from "../../quarantine/replay.sql.ts";
-import type { QuarantineCount, QuarantineFilter } from "../../quarantine/replay.sql.ts";
+import {
+  countQuarantined,
+  type QuarantineCount,
+  type QuarantineFilter,
+} from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
-import { audited, isAgreed, withMirror } from "../input/session.ts";
-import type { Mirror } from "../input/session.ts";
+import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {

@@ -1,20 +1,25 @@
 import type { Command } from "commander";
-import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { formatInstant, millisFromInstant, type Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
 import type { QueueFacts } from "../../health/condition.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { isUpToDate } from "../../health/freshness.ts";
-import { readHealthOnce } from "../../health/health.ts";
-import type { Health } from "../../health/health.ts";
+import { readHealthOnce, type Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import { countMirroredOrders } from "../doctor/serverFacts.sql.ts";
-import { withMirror } from "../input/session.ts";
-import type { Mirror } from "../input/session.ts";
-import { countOf, formatSpan, makePaint, writeTimes } from "../output/terminal.ts";
-import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
-import type { Paint } from "../output/terminal.ts";
+import { withMirror, type Mirror } from "../input/session.ts";
+import {
+  countOf,
+  formatSpan,
+  makePaint,
+  writeTimes,
+  printJson,
+  printLine,
+  printNotice,
+  printTable,
+  type Paint,
+} from "../output/terminal.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { readQueueFacts } from "../../roles/health.ts";

@@ -1,11 +1,15 @@
 import type { Command } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
-import { readDecisionsAfter, readLastDecisions, readNewestDecision } from "../../changes/changeTail.sql.ts";
-import type { DecisionFilter, DecisionRow } from "../../changes/changeTail.sql.ts";
+import {
+  readDecisionsAfter,
+  readLastDecisions,
+  readNewestDecision,
+  type DecisionFilter,
+  type DecisionRow,
+} from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { findOrders } from "../../ops/orders/order.sql.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { systemClock, type Clock } from "../../runtime/lifecycle/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
 import { chooseSource, parseCount, runUntilInterrupted, withMirror } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";

@@ -12,18 +12,15 @@ import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/processEnvironment.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { enterDemoFolder } from "./demoFolder.ts";
-import type { DemoHold } from "./demoFolder.ts";
+import { enterDemoFolder, type DemoHold } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
-import { runService, startMirror } from "../input/service.ts";
-import type { Service } from "../input/service.ts";
+import { runService, startMirror, type Service } from "../input/service.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
-import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
-import type { StoredSource } from "../../sources/sources.sql.ts";
+import { findSourcesOfOthers, type StoredSource } from "../../sources/sources.sql.ts";
 
 /** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */
 const LOST_SHARE = 0.1;

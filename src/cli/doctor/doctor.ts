@@ -1,19 +1,33 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findAddressProblem, trimAddress } from "../../runtime/config/sources.ts";
-import { examine, ok, toRemark, warning } from "./check.ts";
-import type { Check, CheckFinding, Level, Patient, Remark } from "./check.ts";
+import {
+  examine,
+  ok,
+  toRemark,
+  warning,
+  type Check,
+  type CheckFinding,
+  type Level,
+  type Patient,
+  type Remark,
+} from "./check.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
-import { ProblemsFoundError, countOf, makePaint } from "../output/terminal.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import {
+  ProblemsFoundError,
+  countOf,
+  makePaint,
+  printJson,
+  printLine,
+  printNotice,
+} from "../output/terminal.ts";
 import { readConfig } from "../input/session.ts";
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { withPool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { describeConfig } from "../../runtime/config/config.ts";
-import type { Config } from "../../runtime/config/config.ts";
+import { describeConfig, type Config } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";

@@ -2,15 +2,13 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "./serverFacts.sql.ts";
 import { makeBudget } from "../../provider/budget.ts";
-import { makeProviderClient } from "../../provider/client.ts";
-import type { ProviderClient } from "../../provider/client.ts";
+import { makeProviderClient, type ProviderClient } from "../../provider/client.ts";
 import { ProviderError } from "../../provider/errors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import { assertOwnKey } from "../../roles/role.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES, isOnThisMachine } from "../../runtime/config/sources.ts";
-import { ok, problem, warning } from "./check.ts";
-import type { Check, Patient, Remark } from "./check.ts";
+import { ok, problem, warning, type Check, type Patient, type Remark } from "./check.ts";
 import { readBytes } from "../../provider/exchange.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
 

@@ -1,9 +1,7 @@
 import { listLostSettings, readLogin } from "../../database/logins.ts";
 import { examineSchema } from "../../database/migrations.ts";
-import { readReaderRole, readServerFacts } from "./serverFacts.sql.ts";
-import type { ServerFacts } from "./serverFacts.sql.ts";
-import { ok, problem, warning } from "./check.ts";
-import type { Check, Patient, Remark } from "./check.ts";
+import { readReaderRole, readServerFacts, type ServerFacts } from "./serverFacts.sql.ts";
+import { ok, problem, warning, type Check, type Patient, type Remark } from "./check.ts";
 
 /** Postgres itself: version and durability. */
 export const postgresCheck: Check = {

@@ -1,27 +1,27 @@
 import type { Command } from "commander";
-import { composeMirror, migrateAll } from "../../roles/createMirror.ts";
-import type { MirrorDeps, Parts } from "../../roles/createMirror.ts";
+import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "../../roles/createMirror.ts";
 import { openDatabase } from "../../roles/openDatabase.ts";
-import { answerOnly, serve } from "../../roles/serve.ts";
-import type { WebAddress } from "../../roles/serve.ts";
-import { provideCredentials } from "../../runtime/config/credentials.ts";
-import type { MadeCredentials } from "../../runtime/config/credentials.ts";
+import { answerOnly, serve, type WebAddress } from "../../roles/serve.ts";
+import { provideCredentials, type MadeCredentials } from "../../runtime/config/credentials.ts";
 import { checkAddress } from "../../runtime/http/checkAddress.ts";
 import { listen } from "../../runtime/http/httpServer.ts";
-import { ALL_GROUPS, listNeededGroups, readLogin, tellMissingGroups } from "../../database/logins.ts";
-import type { Group } from "../../database/logins.ts";
+import {
+  ALL_GROUPS,
+  listNeededGroups,
+  readLogin,
+  tellMissingGroups,
+  type Group,
+} from "../../database/logins.ts";
 import { assertMigrated } from "../../database/migrations.ts";
 import { withPool } from "../../database/database.ts";
 import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { requireSources } from "../../runtime/config/config.ts";
-import type { Config } from "../../runtime/config/config.ts";
+import { requireSources, type Config } from "../../runtime/config/config.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/config/variables.ts";
-import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
-import type { Shutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { makeShutdown, type Shutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { readConfig } from "./session.ts";
 import { alignColumns, printNotice } from "../output/terminal.ts";
 

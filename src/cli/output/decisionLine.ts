@@ -1,9 +1,7 @@
 import type { Decision } from "../../apply/applySubjects.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
-import { formatSpan } from "./terminal.ts";
-import type { Paint } from "./terminal.ts";
+import { formatSpan, type Paint } from "./terminal.ts";
 
 const VIA_WIDTH = 8;
 const REFERENCE_WIDTH = 12;

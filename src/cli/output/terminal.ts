@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { Transform } from "node:stream";
-import type { Writable } from "node:stream";
+import { Transform, type Writable } from "node:stream";
 import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";

@@ -1,7 +1,5 @@
-import { addSeconds } from "./instant.ts";
-import type { Instant } from "./instant.ts";
-import { lifeCycleRank } from "./order.ts";
-import type { Snapshot } from "./order.ts";
+import { addSeconds, type Instant } from "./instant.ts";
+import { lifeCycleRank, type Snapshot } from "./order.ts";
 
 export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
 export type Via = (typeof VIAS)[number];

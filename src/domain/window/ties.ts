@@ -1,5 +1,4 @@
-import { addSeen, NOTHING_SEEN } from "./seenKeys.ts";
-import type { SeenKeys } from "./seenKeys.ts";
+import { addSeen, NOTHING_SEEN, type SeenKeys } from "./seenKeys.ts";
 import type { Window } from "./window.ts";
 
 /**

@@ -1,13 +1,8 @@
-import { floorTo } from "../order/instant.ts";
-import type { Instant } from "../order/instant.ts";
-import { FIRST_SCAN, receiveScan } from "./scan.ts";
-import type { Scan, WalkRow } from "./scan.ts";
-import { addSeen, NOTHING_SEEN } from "./seenKeys.ts";
-import type { SeenKeys } from "./seenKeys.ts";
-import { receiveTies, startTies } from "./ties.ts";
-import type { TieReading } from "./ties.ts";
-import { BOUND_GRANULE, halve, widen } from "./window.ts";
-import type { Window } from "./window.ts";
+import { floorTo, type Instant } from "../order/instant.ts";
+import { FIRST_SCAN, receiveScan, type Scan, type WalkRow } from "./scan.ts";
+import { addSeen, NOTHING_SEEN, type SeenKeys } from "./seenKeys.ts";
+import { receiveTies, startTies, type TieReading } from "./ties.ts";
+import { BOUND_GRANULE, halve, widen, type Window } from "./window.ts";
 
 /**
  * Reads all orders of a window page by page (spec, "GET /v1/orders"), as data: call `nextRequest`, pass the answer to

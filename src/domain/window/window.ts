@@ -1,5 +1,4 @@
-import { addSeconds, floorTo, NANOS_PER_SECOND } from "../order/instant.ts";
-import type { Instant } from "../order/instant.ts";
+import { addSeconds, floorTo, NANOS_PER_SECOND, type Instant } from "../order/instant.ts";
 
 /** The half-open interval [since, until) of `updatedAt`. */
 export interface Window {

@@ -1,15 +1,21 @@
 import type { RequestHandler } from "express";
-import { queryInstants } from "../../database/database.ts";
-import type { Pool } from "../../database/database.ts";
+import { queryInstants, type Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { renderInstant, renderTable } from "../../html/parts.ts";
-import type { KindOfColumn } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { readField, refuse, renderChoice, renderPaging, sendPage, viewerOf } from "../page.ts";
-import type { Page, Section, Viewer } from "../page.ts";
+import {
+  readField,
+  refuse,
+  renderChoice,
+  renderPaging,
+  sendPage,
+  viewerOf,
+  type Page,
+  type Section,
+  type Viewer,
+} from "../page.ts";
 import { describeCount, describeDelay, linkOrder, renderSentence } from "../phrases.ts";
 
 // A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so

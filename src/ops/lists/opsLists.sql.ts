@@ -1,9 +1,11 @@
 import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
-import { instantFromMillis, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import { describeEndpoint, readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
-import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import { instantFromMillis, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import {
+  describeEndpoint,
+  readOutgoingEndpoints,
+  type OutgoingEndpoint,
+} from "../../health/endpoints.sql.ts";
 import {
   numberColumn,
   renderGood,
@@ -13,10 +15,8 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { sendPage, viewerOf } from "../page.ts";
-import type { Viewer } from "../page.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
+import { sendPage, viewerOf, type Viewer } from "../page.ts";
 import {
   describeAge,
   describeCount,
@@ -26,8 +26,18 @@ import {
   sourceAddress,
 } from "../phrases.ts";
 import { renderRemedyButton } from "../actions.sql.ts";
-import { count, delay, ORDER, period, sentence, serveList, SOURCE, text, time } from "./list.sql.ts";
-import type { List } from "./list.sql.ts";
+import {
+  count,
+  delay,
+  ORDER,
+  period,
+  sentence,
+  serveList,
+  SOURCE,
+  text,
+  time,
+  type List,
+} from "./list.sql.ts";
 
 const LOST_DELAY = "extract(epoch from found_at) - version / 1000000000.0";
 

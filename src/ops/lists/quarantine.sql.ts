@@ -1,22 +1,35 @@
-import { Router } from "express";
-import type { Request } from "express";
+import { Router, type Request } from "express";
 import type { Pool } from "../../database/database.ts";
-import { renderAction, renderFacts, renderFields, renderHidden, renderInstant } from "../../html/parts.ts";
-import type { Sent } from "../../html/parts.ts";
-import { QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
-import type { QuarantinedInput } from "../../quarantine/quarantine.sql.ts";
-import { countQuarantined } from "../../quarantine/replay.sql.ts";
-import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
+import {
+  renderAction,
+  renderFacts,
+  renderFields,
+  renderHidden,
+  renderInstant,
+  type Sent,
+} from "../../html/parts.ts";
+import {
+  QUARANTINE_STATES,
+  readQuarantined,
+  type QuarantinedInput,
+} from "../../quarantine/quarantine.sql.ts";
+import { countQuarantined, type QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
-import { mayAct, parseForm, readFormField, refuse, sendPage, viewerOf } from "../page.ts";
-import type { Page, Viewer } from "../page.ts";
+import {
+  mayAct,
+  parseForm,
+  readFormField,
+  refuse,
+  sendPage,
+  viewerOf,
+  type Page,
+  type Viewer,
+} from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { carryOut, dismissQuarantined } from "../actions.sql.ts";
-import { ORDER, SOURCE, sentence, serveList, text, time } from "./list.sql.ts";
-import type { List, ListPage } from "./list.sql.ts";
+import { ORDER, SOURCE, sentence, serveList, text, time, type List, type ListPage } from "./list.sql.ts";
 
 const NUMBER = /^\d{1,18}$/;
 const BECAUSE_LENGTH_MAX = 500;

@@ -1,9 +1,6 @@
-import { DECISION_COLUMNS } from "../../changes/changeTail.sql.ts";
-import type { DecisionRow } from "../../changes/changeTail.sql.ts";
-import { queryInstants } from "../../database/database.ts";
-import type { Pool } from "../../database/database.ts";
-import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { DECISION_COLUMNS, type DecisionRow } from "../../changes/changeTail.sql.ts";
+import { queryInstants, type Pool } from "../../database/database.ts";
+import { formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import type { Via } from "../../domain/order/observation.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Facts } from "../../health/condition.ts";
@@ -17,11 +14,9 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
 import { describeSpan, describeWord, orderAddress } from "../phrases.ts";
-import { LATE_SECONDS, ORDER_COLUMNS } from "./orderList.sql.ts";
-import type { ListedOrder, ListSort } from "./orderList.sql.ts";
+import { LATE_SECONDS, ORDER_COLUMNS, type ListedOrder, type ListSort } from "./orderList.sql.ts";
 
 // One order: what is known of it, and how its delivery is shown, as a row of the list or of its file, and at the head of
 // its own page.

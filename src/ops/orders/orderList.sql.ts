@@ -1,10 +1,7 @@
-import { NANOS_PER_SECOND, tryParseInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { NANOS_PER_SECOND, tryParseInstant, type Instant } from "../../domain/order/instant.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
-import type { Queryable } from "../../database/database.ts";
-import { queryInstants } from "../../database/database.ts";
-import { toTimestamp, writeFieldFilter } from "../../orders/orderFilter.sql.ts";
-import type { Bind, OrderFilter } from "../../orders/orderFilter.sql.ts";
+import { queryInstants, type Queryable } from "../../database/database.ts";
+import { toTimestamp, writeFieldFilter, type Bind, type OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { readField } from "../page.ts";
 
 /** An order is late from this delay on. */

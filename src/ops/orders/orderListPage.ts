@@ -5,12 +5,10 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderTable } from "../../html/parts.ts";
 import { writeCsvTable } from "../../orders/exportOrders.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
-import { readField, refuse, renderChoice, renderPaging, sendPage } from "../page.ts";
-import type { Page } from "../page.ts";
+import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
 import {
   describeCount,
   describeWord,
@@ -19,8 +17,7 @@ import {
   orderAddress,
   renderFreshness,
 } from "../phrases.ts";
-import { ORDER_LIST_COLUMNS, readMoment } from "./order.sql.ts";
-import type { Column, Moment } from "./order.sql.ts";
+import { ORDER_LIST_COLUMNS, readMoment, type Column, type Moment } from "./order.sql.ts";
 import {
   countListedOrders,
   parseOrderList,
@@ -33,14 +30,12 @@ import {
   toFieldFilter,
   WITHIN,
   writeOrderList,
-} from "./orderList.sql.ts";
-import type {
-  FilterWords,
-  ListedOrder,
-  ListSort,
-  OrderListQuery,
-  OrderMark,
-  SearchHit,
+  type FilterWords,
+  type ListedOrder,
+  type ListSort,
+  type OrderListQuery,
+  type OrderMark,
+  type SearchHit,
 } from "./orderList.sql.ts";
 
 const SHOWN = ORDER_LIST_COLUMNS.filter(({ card }) => card !== undefined);

@@ -1,15 +1,12 @@
-import { Router } from "express";
-import type { Request } from "express";
+import { Router, type Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderAction, renderAlert, renderFields, renderInstant, renderName } from "../../html/parts.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
 import { carryOut } from "../actions.sql.ts";
-import { mayAct, readField, refuse, sendPage, viewerOf } from "../page.ts";
-import type { Page, Viewer } from "../page.ts";
+import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
 import { describeAge, describeDelay, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
 import {
   readDelivery,
@@ -17,10 +14,13 @@ import {
   readOrderSurroundings,
   readTimeline,
   renderDelivery,
+  type Delivery,
+  type Moment,
+  type OrderSurroundings,
+  type TimelineEntry,
+  type UnannouncedChange,
 } from "./order.sql.ts";
-import type { Delivery, Moment, OrderSurroundings, TimelineEntry, UnannouncedChange } from "./order.sql.ts";
-import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
-import type { FieldChange } from "./snapshotDiff.ts";
+import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.ts";
 
 const ENTRIES_MAX = 200;
 

@@ -1,9 +1,7 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
-import { ENV_FILE, readEnvironment } from "./environment.ts";
-import type { FoundText } from "./environment.ts";
-import { checkOutgoing, webhookSchema } from "./outgoingFile.ts";
-import type { OutgoingWebhook } from "./outgoingFile.ts";
+import { ENV_FILE, readEnvironment, type FoundText } from "./environment.ts";
+import { checkOutgoing, webhookSchema, type OutgoingWebhook } from "./outgoingFile.ts";
 import {
   KEY_VARIABLES,
   listSourceProblems,
@@ -14,10 +12,11 @@ import {
   readVariableSources,
   SECRETS_VARIABLES,
   sourceSchema,
+  type CheckScheme,
+  type NamedSource,
+  type SourceConfig,
 } from "./sources.ts";
-import type { CheckScheme, NamedSource, SourceConfig } from "./sources.ts";
-import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
-import type { Values, VariableName } from "./variables.ts";
+import { describeVariable, VARIABLE_NAMES, type Values, type VariableName } from "./variables.ts";
 
 /*
  * The configuration: texts of variables (environment.ts, or the options of a mirror in another program), parsed by the

@@ -1,6 +1,10 @@
 import { ConfigurationError } from "../../domain/errors.ts";
-import { instantFromMillis, millisFromInstant, tryParseInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import {
+  instantFromMillis,
+  millisFromInstant,
+  tryParseInstant,
+  type Instant,
+} from "../../domain/order/instant.ts";
 
 /** A calendar duration; each part is a whole number, 0 if absent. */
 export interface Duration {

@@ -2,8 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { hideLogin } from "../../domain/hideLogin.ts";
-import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
-import type { VariableName } from "./variables.ts";
+import { describeVariable, VARIABLE_NAMES, type VariableName } from "./variables.ts";
 
 export interface FoundText {
   readonly text: string;

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
-import { listName, makeSecretReader } from "./sources.ts";
-import type { CheckScheme, Listed } from "./sources.ts";
+import { listName, makeSecretReader, type CheckScheme, type Listed } from "./sources.ts";
 import { isUnprotected, list, webAddress } from "./variables.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */

@@ -6,8 +6,7 @@ import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { namesThisMachine } from "../http/loopback.ts";
 import { describeReadError, readSecretFile } from "./environment.ts";
-import { holdsLogin, isUnprotected, list } from "./variables.ts";
-import type { Values } from "./variables.ts";
+import { holdsLogin, isUnprotected, list, type Values } from "./variables.ts";
 
 export const MODES: readonly Mode[] = ["live", "test"];
 

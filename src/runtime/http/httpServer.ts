@@ -1,5 +1,10 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Clock } from "../lifecycle/clock.ts";

@@ -1,5 +1,4 @@
-import { systemClock } from "./clock.ts";
-import type { Clock } from "./clock.ts";
+import { systemClock, type Clock } from "./clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 export type Shutdown = ReturnType<typeof makeShutdown>;

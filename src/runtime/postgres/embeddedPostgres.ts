@@ -5,8 +5,7 @@ import path from "node:path";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { describeFailure, findFix, openDataFolder } from "../dataFolder.ts";
 import { systemClock } from "../lifecycle/clock.ts";
-import { makeLoop } from "../lifecycle/loop.ts";
-import type { Loop } from "../lifecycle/loop.ts";
+import { makeLoop, type Loop } from "../lifecycle/loop.ts";
 import {
   identifyProcess,
   isIdentityAlive,
@@ -22,8 +21,9 @@ import {
   loadServerPrograms,
   nameOfCurrent,
   runServerProgram,
+  type ServerPrograms,
+  type ServerUser,
 } from "./serverPrograms.ts";
-import type { ServerPrograms, ServerUser } from "./serverPrograms.ts";
 
 const SUPERUSER = "postgres";
 /** Within the data folder. */

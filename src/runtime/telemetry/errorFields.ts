@@ -1,5 +1,4 @@
-import { OrderMirrorError } from "../../domain/errors.ts";
-import type { Retry } from "../../domain/errors.ts";
+import { OrderMirrorError, type Retry } from "../../domain/errors.ts";
 
 /** The loggable parts of an error: none can hold a payload. */
 export interface ErrorFields {

@@ -1,7 +1,6 @@
 import type { Attributes, Meter, Observable } from "@opentelemetry/api";
 import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
-import { MeterProvider } from "@opentelemetry/sdk-metrics";
-import type { DataPoint, MetricData } from "@opentelemetry/sdk-metrics";
+import { MeterProvider, type DataPoint, type MetricData } from "@opentelemetry/sdk-metrics";
 import { COUNTERS, HISTOGRAMS, OBSERVED_COUNTERS, OBSERVED_GAUGES } from "./metricCatalogue.ts";
 
 type CounterName = keyof typeof COUNTERS;

@@ -1,10 +1,13 @@
-import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/api.ts";
-import type { CreateOrderRequest, UpdateOrderRequest } from "../../wire/api.ts";
+import {
+  addressSchema,
+  createOrderSchema,
+  updateOrderSchema,
+  type CreateOrderRequest,
+  type UpdateOrderRequest,
+} from "../../wire/api.ts";
 import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
-import { addOrders, findForChange, moveOrders, patchOrder } from "./orderBook.ts";
-import type { OrderPatch } from "./orderBook.ts";
-import { isTaken, readOrder, readOrders } from "./orders.sql.ts";
-import type { OrderName, SandboxOrderFilter } from "./orders.sql.ts";
+import { addOrders, findForChange, moveOrders, patchOrder, type OrderPatch } from "./orderBook.ts";
+import { isTaken, readOrder, readOrders, type OrderName, type SandboxOrderFilter } from "./orders.sql.ts";
 import {
   routeOrder,
   ADDRESS_MESSAGES,
@@ -12,10 +15,8 @@ import {
   searchAddress,
   TEXT_LENGTH_MAX,
 } from "../world/routing.ts";
-import { formatTime, nextStatus, showOrder } from "./orderRow.ts";
-import type { OrderRow, Status } from "./orderRow.ts";
-import { refused } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { formatTime, nextStatus, showOrder, type OrderRow, type Status } from "./orderRow.ts";
+import { refused, type SandboxState } from "../world/state.ts";
 import {
   ORDER_STATUSES,
   assertWholePeriod,

@@ -7,18 +7,14 @@
  */
 import { randomBytes } from "node:crypto";
 import { STATUS_CODES } from "node:http";
-import express from "express";
-import type { Express, Request, Response } from "express";
+import express, { type Express, type Request, type Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../../wire/endpoints.ts";
-import type { EndpointName } from "../../wire/endpoints.ts";
+import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget, type EndpointName } from "../../wire/endpoints.ts";
 import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
 import { chance } from "../world/chance.ts";
-import { modeOf } from "../world/directory.ts";
-import type { Caller } from "../world/directory.ts";
-import { MARK, refused, shownTime } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { modeOf, type Caller } from "../world/directory.ts";
+import { MARK, refused, shownTime, type SandboxState } from "../world/state.ts";
 import {
   advanceOrder,
   cancelOrder,
@@ -29,10 +25,9 @@ import {
   quoteOrder,
   updateOrder,
   validateAddress,
+  type Answerer,
 } from "./answers.ts";
-import type { Answerer } from "./answers.ts";
-import { untouchedHeaders } from "./rateLimits.ts";
-import type { Policy, RateLimiter } from "./rateLimits.ts";
+import { untouchedHeaders, type Policy, type RateLimiter } from "./rateLimits.ts";
 
 export interface ApiDeps {
   readonly state: SandboxState;

@@ -1,13 +1,16 @@
 import { chance } from "../world/chance.ts";
-import { addMillis, shownTime } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { addMillis, shownTime, type SandboxState } from "../world/state.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { emitEvents } from "../events/events.ts";
-import type { DeliveryPlan } from "../events/events.ts";
-import { insertLateChange, putOrders, readLateNumbers, readOrder, takeOrderNumbers } from "./orders.sql.ts";
-import type { OrderName } from "./orders.sql.ts";
-import { cutTo } from "./orderRow.ts";
-import type { OrderRow, Status } from "./orderRow.ts";
+import { emitEvents, type DeliveryPlan } from "../events/events.ts";
+import {
+  insertLateChange,
+  putOrders,
+  readLateNumbers,
+  readOrder,
+  takeOrderNumbers,
+  type OrderName,
+} from "./orders.sql.ts";
+import { cutTo, type OrderRow, type Status } from "./orderRow.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { Trip } from "../world/routing.ts";

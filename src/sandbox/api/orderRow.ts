@@ -1,5 +1,4 @@
-import { floorTo, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { floorTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { Granularity } from "../control/faults.ts";
 import type { WireOrder } from "../../wire/order.ts";

@@ -1,7 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { makeCode } from "../world/chance.ts";
-import { writeJson } from "../world/world.sql.ts";
-import type { Connection } from "../world/world.sql.ts";
+import { writeJson, type Connection } from "../world/world.sql.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import type { z } from "zod";
 import type { listParametersSchema } from "../../wire/listParameters.ts";

@@ -6,22 +6,19 @@
  * that it works without JavaScript. Requests that a browser marks as cross-site are refused: any page could otherwise
  * control the sandbox.
  */
-import express from "express";
-import type { Express, NextFunction, Request, Response } from "express";
+import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
-import { isLocalRequest } from "../../runtime/http/loopback.ts";
-import { isSameOrigin } from "../../runtime/http/loopback.ts";
+import { isLocalRequest, isSameOrigin } from "../../runtime/http/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";
 import type { RateLimiter } from "../api/rateLimits.ts";
 import type { TaskLoop } from "../startSandbox.ts";
 import type { Traffic } from "../world/fleet.ts";
-import { MARK, refused } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { MARK, refused, type SandboxState } from "../world/state.ts";
 import { writeJson } from "../world/world.sql.ts";
 
 export interface ControlDeps {

@@ -4,18 +4,20 @@ import { showOrder } from "../api/orderRow.ts";
 import { readOrdersAfter } from "../api/orders.sql.ts";
 import { resendEvent, setWebhook } from "../events/events.ts";
 import { putEndpoint, readEndpoints, readEvents } from "../events/events.sql.ts";
-import { PLANS, seedDirectory, SUBSCRIPTIONS } from "../world/directory.ts";
-import type { Branch, DirectoryContent } from "../world/directory.ts";
+import {
+  PLANS,
+  seedDirectory,
+  SUBSCRIPTIONS,
+  type Branch,
+  type DirectoryContent,
+} from "../world/directory.ts";
 import { makeOrders, seedOrders, setFleetSpeed } from "../world/fleet.ts";
-import { refused } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { refused, type SandboxState } from "../world/state.ts";
 import { createWorld } from "../world/world.sql.ts";
-import { control, fields } from "./control.ts";
-import type { Control, ControlDeps } from "./control.ts";
+import { control, fields, type Control, type ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
 import { readOverview } from "./page.ts";
-import { runScenario, runSteps, scenarioSchema } from "./scenarios.ts";
-import type { ScenarioStep } from "./scenarios.ts";
+import { runScenario, runSteps, scenarioSchema, type ScenarioStep } from "./scenarios.ts";
 
 const SEEDED_COUNT_MAX = 1_000_000;
 const PAST_SECONDS = 30 * 86_400;

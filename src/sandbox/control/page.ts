@@ -7,17 +7,13 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html } from "../../runtime/http/html.ts";
-import type { Html } from "../../runtime/http/html.ts";
-import { nextStatus } from "../api/orderRow.ts";
-import type { OrderRow } from "../api/orderRow.ts";
+import { html, type Html } from "../../runtime/http/html.ts";
+import { nextStatus, type OrderRow } from "../api/orderRow.ts";
 import { readFigures, readOrders } from "../api/orders.sql.ts";
-import { readEndpoints, readEvents } from "../events/events.sql.ts";
-import type { EventView } from "../events/events.sql.ts";
+import { readEndpoints, readEvents, type EventView } from "../events/events.sql.ts";
 import { modeOf } from "../world/directory.ts";
 import type { ControlDeps } from "./control.ts";
-import { faultsSchema, listChanged, NO_FAULTS } from "./faults.ts";
-import type { Faults } from "./faults.ts";
+import { faultsSchema, listChanged, NO_FAULTS, type Faults } from "./faults.ts";
 import { SCENARIOS } from "./scenarios.ts";
 
 /** The content of the control page and of GET /_sandbox/state. */

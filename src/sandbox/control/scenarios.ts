@@ -1,14 +1,12 @@
 import { z } from "zod";
 import { assertCancellable, mustAdvance } from "../api/answers.ts";
-import { moveOrders, patchOrder } from "../api/orderBook.ts";
-import type { ChangePlan } from "../api/orderBook.ts";
+import { moveOrders, patchOrder, type ChangePlan } from "../api/orderBook.ts";
 import type { OrderRow } from "../api/orderRow.ts";
 import { readAnyOrder } from "../api/orders.sql.ts";
 import { resendEvent } from "../events/events.ts";
 import { findAnnounced, readEvents } from "../events/events.sql.ts";
 import { makeOrders } from "../world/fleet.ts";
-import { refused } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { refused, type SandboxState } from "../world/state.ts";
 import type { Connection } from "../world/world.sql.ts";
 
 /** One step of a scenario on its order. */

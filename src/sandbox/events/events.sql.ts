@@ -1,6 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import { writeJson } from "../world/world.sql.ts";
-import type { Connection } from "../world/world.sql.ts";
+import { writeJson, type Connection } from "../world/world.sql.ts";
 
 /** The fate of an event: sent, lost on purpose, or not sent because there is no plan or no endpoint. */
 export type SentAs = "event" | "lost" | "no_plan" | "no_endpoint";

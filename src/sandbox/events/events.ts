@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../domain/errors.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
+import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
 import {
@@ -11,22 +11,17 @@ import {
   insertDeliveries,
   insertSandboxEvents,
   takeEventNumbers,
+  type AttemptResult,
+  type DueSandboxDelivery,
+  type EventRow,
+  type NewDelivery,
+  type WebhookEndpoint,
 } from "./events.sql.ts";
-import type {
-  AttemptResult,
-  DueSandboxDelivery,
-  EventRow,
-  NewDelivery,
-  WebhookEndpoint,
-} from "./events.sql.ts";
-import { addMillis, MARK, refused, shownTime } from "../world/state.ts";
-import type { SandboxState } from "../world/state.ts";
+import { addMillis, MARK, refused, shownTime, type SandboxState } from "../world/state.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
 import { chance, makeCode } from "../world/chance.ts";
-import { showOrder, formatTime } from "../api/orderRow.ts";
-import type { OrderRow } from "../api/orderRow.ts";
+import { showOrder, formatTime, type OrderRow } from "../api/orderRow.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/world.sql.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */

@@ -1,9 +1,7 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { makeUuid } from "./chance.ts";
-import { geocode } from "./gazetteer.ts";
-import type { Coordinates } from "./gazetteer.ts";
-import type { Connection } from "./world.sql.ts";
-import { readContent, saveContent } from "./world.sql.ts";
+import { geocode, type Coordinates } from "./gazetteer.ts";
+import { readContent, saveContent, type Connection } from "./world.sql.ts";
 import { refused } from "./state.ts";
 
 /** What the provider's dashboard sets; stored as one document. */

@@ -1,7 +1,6 @@
 import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import { chance, choose, makeCode } from "./chance.ts";
-import { moveOrders, addOrders } from "../api/orderBook.ts";
-import type { NewOrder } from "../api/orderBook.ts";
+import { moveOrders, addOrders, type NewOrder } from "../api/orderBook.ts";
 import {
   countSandboxOrders,
   putOrders,
@@ -9,20 +8,18 @@ import {
   rescheduleMoves,
   takeOrderNumbers,
 } from "../api/orders.sql.ts";
-import { nextStatus } from "../api/orderRow.ts";
-import type { OrderRow, Status, Origin } from "../api/orderRow.ts";
+import { nextStatus, type OrderRow, type Status, type Origin } from "../api/orderRow.ts";
 import {
   addSeconds,
   floorTo,
   instantFromMillis,
   NANOS_PER_MILLI,
   NANOS_PER_SECOND,
+  type Instant,
 } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import { GAZETTEER } from "./gazetteer.ts";
 import { planTrip } from "./routing.ts";
-import { addMillis } from "./state.ts";
-import type { SandboxState } from "./state.ts";
+import { addMillis, type SandboxState } from "./state.ts";
 import type { Branch } from "./directory.ts";
 
 const MOVES_PER_BATCH_MAX = 200;

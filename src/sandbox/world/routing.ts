@@ -1,13 +1,10 @@
-import { addSeconds, ceilTo, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { addSeconds, ceilTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
 import { chance } from "./chance.ts";
 import type { Branch, Shift, Zone } from "./directory.ts";
-import { geocode, searchKey } from "./gazetteer.ts";
-import type { AddressReason, Coordinates, Geocoded } from "./gazetteer.ts";
-import { refused, shownTime } from "./state.ts";
-import type { SandboxState } from "./state.ts";
+import { geocode, searchKey, type AddressReason, type Coordinates, type Geocoded } from "./gazetteer.ts";
+import { refused, shownTime, type SandboxState } from "./state.ts";
 import { insertSearch } from "./world.sql.ts";
 
 /** Assumed: the spec shows no maximum length for any field. */

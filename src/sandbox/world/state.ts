@@ -1,5 +1,4 @@
-import { instantFromMillis, NANOS_PER_MILLI } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
+import { instantFromMillis, NANOS_PER_MILLI, type Instant } from "../../domain/order/instant.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";

@@ -1,8 +1,6 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { quantile } from "../measure.ts";
-import { makeRequests } from "../requests.ts";
-import type { RequestsOrder } from "../requests.ts";
+import { makeRequests, type RequestsOrder } from "../requests.ts";
 
 /** The resolution of timers. Between two events at a slower pace there is one wake-up, not one per millisecond. */
 const TICK_MS = 1;

@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 
 /** Follows /v1/changes/stream with many readers, in a separate process so that they do not use the server's time. */
 export type StreamOrder = OpenOrder | CountOrder;

@@ -1,15 +1,18 @@
-import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
+import {
+  toBatchRows,
+  GIVEN_ROWS,
+  packRows,
+  ROW_COLUMNS,
+  type BatchRow,
+} from "../../../src/apply/batchRow.sql.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
-import { GIVEN_ROWS, packRows, ROW_COLUMNS } from "../../../src/apply/batchRow.sql.ts";
-import type { BatchRow } from "../../../src/apply/batchRow.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { observeRead } from "../../../src/domain/order/observation.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { Bench } from "../bench.ts";
 import { amount } from "../effort.ts";
-import { compare } from "../measure.ts";
-import type { Sample, Subject } from "../measure.ts";
+import { compare, type Sample, type Subject } from "../measure.ts";
 
 const ROWS = amount(10_000);
 const BATCH = 100;

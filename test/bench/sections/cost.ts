@@ -5,13 +5,10 @@ import path from "node:path";
 import { promisify } from "node:util";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startChild, startWithQueue, webhookAddress } from "../children.ts";
-import type { Child } from "../children.ts";
+import { startChild, startWithQueue, webhookAddress, type Child } from "../children.ts";
 import { amount } from "../effort.ts";
-import { startGenerator } from "../generator.ts";
-import type { Generate } from "../generator.ts";
-import { compare } from "../measure.ts";
-import type { Sample, Subject } from "../measure.ts";
+import { startGenerator, type Generate } from "../generator.ts";
+import { compare, type Sample, type Subject } from "../measure.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
 import { nextRound } from "../timeEvents.ts";
 

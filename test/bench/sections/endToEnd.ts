@@ -5,8 +5,7 @@ import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
 import { startLoad, startWithQueue } from "../children.ts";
 import { amount } from "../effort.ts";
-import { compare, quantile } from "../measure.ts";
-import type { Figure, Subject } from "../measure.ts";
+import { compare, quantile, type Figure, type Subject } from "../measure.ts";
 import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
 
 const WARM_UP_EVENTS = amount(30_000);

@@ -1,14 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import type { Bench } from "../bench.ts";
-import { startChild, startLoad, startWithQueue } from "../children.ts";
-import type { Child } from "../children.ts";
+import { startChild, startLoad, startWithQueue, type Child } from "../children.ts";
 import { amount } from "../effort.ts";
-import { compare, quantile } from "../measure.ts";
-import type { Figure, Sample } from "../measure.ts";
+import { compare, quantile, type Figure, type Sample } from "../measure.ts";
 import type { StreamAnswer } from "../processes/streamReaders.ts";
-import { sendAndAwait, timeEvents } from "../timeEvents.ts";
-import type { UnderLoad } from "../timeEvents.ts";
+import { sendAndAwait, timeEvents, type UnderLoad } from "../timeEvents.ts";
 
 const READERS = 200;
 /** One event per order: of several in one batch, readers see only the newest. */

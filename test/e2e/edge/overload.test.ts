@@ -3,12 +3,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import type { Ending } from "../../support/programs/program.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
+import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { startRole, stopPrograms, type Ending } from "../../support/programs/program.ts";
+import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 

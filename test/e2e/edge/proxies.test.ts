@@ -9,8 +9,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 

@@ -6,8 +6,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 
 const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");

@@ -1,13 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const hasPsql = spawnSync("psql", ["--version"]).error === undefined;

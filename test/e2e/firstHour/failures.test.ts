@@ -1,7 +1,6 @@
 import { createServer } from "node:http";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer as createTcpServer } from "node:net";
-import type { AddressInfo, Server } from "node:net";
+import { createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { ROOT, watchProgram } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import { ROOT, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)

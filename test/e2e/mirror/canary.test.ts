@@ -6,8 +6,13 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
-import { json, refusal, startScriptedProvider, text } from "../../support/providers/scriptedProvider.ts";
-import type { Step } from "../../support/providers/scriptedProvider.ts";
+import {
+  json,
+  refusal,
+  startScriptedProvider,
+  text,
+  type Step,
+} from "../../support/providers/scriptedProvider.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { logIn } from "../../support/http/logIn.ts";
 

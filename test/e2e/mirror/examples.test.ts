@@ -7,15 +7,12 @@ import { describeApi } from "../../../src/api/openapi.ts";
 import { makeDocsRouter } from "../../../src/ops/docsRouter.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { serve, serveAt } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
-import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";
+import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
-import { stopPrograms, watchProgram } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import { stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
 
 const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
 const TOKEN = "token-of-the-examples";

@@ -8,8 +8,11 @@ import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";
-import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
-import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
+import {
+  hasDebianPostgres,
+  startDebianPostgres,
+  type DebianPostgres,
+} from "../../support/servers/debianPostgres.ts";
 import { startFaultProvider } from "../../support/providers/faultProvider.ts";
 import { followFeed } from "../../support/mirror/feedFollower.ts";
 import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";

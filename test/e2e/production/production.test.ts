@@ -6,16 +6,16 @@ import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
-import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
+import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import {
+  hasDebianPostgres,
+  startDebianPostgres,
+  type DebianPostgres,
+} from "../../support/servers/debianPostgres.ts";
 import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { readProductionPage } from "../../support/servers/productionPage.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
+import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const run = promisify(execFile);

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
-import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import {
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+} from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { orderBody } from "../../support/providers/testSandbox.ts";

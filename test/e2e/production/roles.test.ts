@@ -4,12 +4,14 @@ import { tmpdir } from "node:os";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
-import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import {
+  runProgram,
+  startProgram,
+  stopPrograms,
+  type RunningProgram,
+} from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { orderBody, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";

@@ -4,11 +4,9 @@ import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
-import { startProgram, stopPrograms } from "../../support/programs/program.ts";
-import type { RunningProgram } from "../../support/programs/program.ts";
+import { startProgram, stopPrograms, type RunningProgram } from "../../support/programs/program.ts";
 
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)].map(
   (secret) => `whsec_${secret.toString("base64")}`,

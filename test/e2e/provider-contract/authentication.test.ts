@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, type ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Authentication". */
 let target: ContractTarget;

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
+import {
+  openTarget,
+  orderFor,
+  orderTo,
+  type ContractTarget,
+  type RawAnswer,
+} from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Errors": one row each. 429: limits.test.ts. */
 let target: ContractTarget;

@@ -1,5 +1,4 @@
-import { createServer } from "node:http";
-import type { Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
@@ -7,8 +6,12 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { envelopeSchema } from "../../../src/wire/envelope.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
-import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
+import {
+  openTarget,
+  orderFor,
+  type Caller,
+  type ContractTarget,
+} from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Events". Endpoints are added in the dashboard, so only a sandbox can be asked. */
 let target: ContractTarget;

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
-import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
-import type { Caller, ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
+import {
+  openTarget,
+  orderFor,
+  type Caller,
+  type ContractTarget,
+  type RawAnswer,
+} from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { countOrders, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget } from "../../support/contract/contractTarget.ts";
+import {
+  countOrders,
+  openTarget,
+  orderFor,
+  orderTo,
+  type ContractTarget,
+} from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
 let target: ContractTarget;

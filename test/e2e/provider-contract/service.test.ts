@@ -1,6 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
-import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
+import {
+  openTarget,
+  orderFor,
+  orderTo,
+  type Caller,
+  type ContractTarget,
+} from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "What the service does" 4 and 7 to 10, and "Limits", "Subscription effects". All of it is set in the

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, type ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "States and transitions", and "POST /v1/test/orders/{reference}/advance". */
 let target: ContractTarget;

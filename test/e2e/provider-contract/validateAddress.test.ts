@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { countOrders, openTarget, orderTo } from "../../support/contract/contractTarget.ts";
-import type { ContractTarget, World } from "../../support/contract/contractTarget.ts";
+import {
+  countOrders,
+  openTarget,
+  orderTo,
+  type ContractTarget,
+  type World,
+} from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/addresses/validate : check an address". */
 let target: ContractTarget;

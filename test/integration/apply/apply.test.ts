@@ -8,8 +8,7 @@ import {
   NANOS_PER_SECOND,
   parseInstant,
 } from "../../../src/domain/order/instant.ts";
-import { compareKeys, decide } from "../../../src/domain/order/observation.ts";
-import type { OrderKey } from "../../../src/domain/order/observation.ts";
+import { compareKeys, decide, type OrderKey } from "../../../src/domain/order/observation.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";

@@ -3,8 +3,7 @@ import { readEventsAt } from "../../../src/ops/events.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { listPlanNodes } from "../../support/mirror/planNodes.ts";
-import type { PlanNode } from "../../support/mirror/planNodes.ts";
+import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
 
 /**
  * How Postgres plans the statements of apply while the tables grow, as in a busy hour: on the worker's kind of

@@ -1,6 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";

@@ -1,6 +1,5 @@
 import { beforeEach, expect, it } from "vitest";
-import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
+import { acquireLease, LeaseLostError, releaseLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { makeLeaderTasks } from "../../../src/poll/leaderTasks.ts";
 import { WalkStalledError } from "../../../src/poll/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";

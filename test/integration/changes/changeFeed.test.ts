@@ -14,8 +14,8 @@ import {
   makeSnapshot,
   putIntoInbox,
   readAt,
+  type OrderSketch,
 } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

@@ -1,8 +1,13 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type pg from "pg";
-import { FEED_BEGINNING, readChanges, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import type { Change, FeedCursor } from "../../../src/changes/changeFeed.sql.ts";
+import {
+  FEED_BEGINNING,
+  readChanges,
+  readFeedFence,
+  type Change,
+  type FeedCursor,
+} from "../../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";

@@ -1,11 +1,9 @@
-import { createServer } from "node:http";
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
 import { recordAttempt } from "../../../src/outgoing/outgoingDelivery.sql.ts";
 import {
@@ -15,8 +13,8 @@ import {
   replayFrom,
   reviveDead,
   setEndpointPaused,
+  type Wanted,
 } from "../../../src/outgoing/outgoingPlan.sql.ts";
-import type { Wanted } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { openOutgoing, openOutgoingQueue, UNDER_WAY_MAX } from "../../../src/outgoing/outgoingQueue.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
@@ -29,8 +27,14 @@ import { asPool } from "../../support/servers/asPool.ts";
 import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import {
+  addSource,
+  at,
+  makeOrder,
+  makeSnapshot,
+  readAt,
+  type OrderSketch,
+} from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { listenHere } from "../../support/http/serve.ts";

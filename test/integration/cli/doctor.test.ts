@@ -1,8 +1,7 @@
 import pg from "pg";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
-import { examine } from "../../../src/cli/doctor/check.ts";
-import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
+import { examine, type Check, type CheckFinding, type Patient } from "../../../src/cli/doctor/check.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";

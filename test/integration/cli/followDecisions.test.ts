@@ -1,10 +1,12 @@
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import { followDecisions } from "../../../src/cli/commands/tail.ts";
-import { readNewestDecision, readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
-import type { DecisionFilter } from "../../../src/changes/changeTail.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import {
+  readNewestDecision,
+  readLastDecisions,
+  type DecisionFilter,
+} from "../../../src/changes/changeTail.sql.ts";
+import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 

@@ -1,8 +1,13 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
-import type { Change, ChangesOptions, FollowState, Order } from "../../../src/client/mirrorClient.ts";
+import {
+  createMirrorClient,
+  type Change,
+  type ChangesOptions,
+  type FollowState,
+  type Order,
+} from "../../../src/client/mirrorClient.ts";
 import { serve } from "../../support/http/serve.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;

@@ -10,19 +10,16 @@ import {
   fileStore,
   postgresStore,
   toDate,
-} from "../../../src/client/mirrorClient.ts";
-import type {
-  Change,
-  ChangesOptions,
-  CursorStore,
-  FollowState,
-  OrdersQuery,
+  type Change,
+  type ChangesOptions,
+  type CursorStore,
+  type FollowState,
+  type OrdersQuery,
 } from "../../../src/client/mirrorClient.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";

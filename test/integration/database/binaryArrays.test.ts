@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { packArray, packByteArray, typeName } from "../../../src/database/binaryArrays.ts";
-import type { ElementType } from "../../../src/database/binaryArrays.ts";
+import { packArray, packByteArray, typeName, type ElementType } from "../../../src/database/binaryArrays.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const INT64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };

@@ -1,5 +1,4 @@
-import { connect, createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { connect, createServer, type AddressInfo } from "node:net";
 import pg from "pg";
 import { afterAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";

@@ -3,11 +3,12 @@ import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { explainFailure } from "../../../src/cli/output/terminal.ts";
-import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import {
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+} from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
-import { mountSmallDisk } from "../../support/servers/smallDisk.ts";
-import type { SmallDisk } from "../../support/servers/smallDisk.ts";
+import { mountSmallDisk, type SmallDisk } from "../../support/servers/smallDisk.ts";
 
 const MEGABYTES = 160;
 const disk = mountSmallDisk(MEGABYTES);

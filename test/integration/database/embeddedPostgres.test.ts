@@ -8,10 +8,10 @@ import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, expect, inject, it, vi } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import type {
-  EmbeddedPostgres,
-  EmbeddedPostgresOptions,
+import {
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+  type EmbeddedPostgresOptions,
 } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { isPidAlive } from "../../../src/runtime/lifecycle/processLock.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";

@@ -6,8 +6,11 @@ import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { copyPrograms, findServerUser } from "../../../src/runtime/postgres/serverPrograms.ts";
-import type { ServerPrograms } from "../../../src/runtime/postgres/serverPrograms.ts";
+import {
+  copyPrograms,
+  findServerUser,
+  type ServerPrograms,
+} from "../../../src/runtime/postgres/serverPrograms.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)

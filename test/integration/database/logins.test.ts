@@ -7,8 +7,8 @@ import {
   prepareLogin,
   readLogin,
   tellMissingGroups,
+  type Group,
 } from "../../../src/database/logins.ts";
-import type { Group } from "../../../src/database/logins.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { TEMPLATE_DATABASE } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { examineSchema, migrate } from "../../../src/database/migrations.ts";
-import type { Migration } from "../../../src/database/migrations.ts";
+import { examineSchema, migrate, type Migration } from "../../../src/database/migrations.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";

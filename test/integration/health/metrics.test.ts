@@ -8,16 +8,14 @@ import {
 } from "../../../src/roles/metering.ts";
 import type { Call } from "../../../src/roles/calls.sql.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
 import { makeMetricsRouter } from "../../../src/ops/healthRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import * as catalogue from "../../../src/runtime/telemetry/metricCatalogue.ts";
-import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import type { Metrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { makeMetrics, type Metrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { serve } from "../../support/http/serve.ts";

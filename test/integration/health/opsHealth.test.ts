@@ -1,11 +1,8 @@
-import { createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
-import { makeHealthRouter } from "../../../src/ops/healthRouter.ts";
-import type { HealthRouterDeps } from "../../../src/ops/healthRouter.ts";
+import { makeHealthRouter, type HealthRouterDeps } from "../../../src/ops/healthRouter.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { withDatabase } from "../../support/servers/createDatabase.ts";

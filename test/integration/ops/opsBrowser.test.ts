@@ -8,8 +8,8 @@ import {
   openBrowser,
   openTab,
   overflow,
+  type Look,
 } from "../../support/pages/browser.ts";
-import type { Look } from "../../support/pages/browser.ts";
 import {
   brokenWords,
   deadControls,

@@ -1,13 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
-import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
+import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
+import { serve, type TestServer } from "../../support/http/serve.ts";
 
 const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
 

@@ -12,8 +12,7 @@ import {
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
 import { lost } from "../../support/mirror/webhookHours.ts";
 import { brokenWords, smallControls } from "../../support/pages/pageChecks.ts";
-import { openSurfaces } from "../../support/pages/surfaces.ts";
-import type { Surfaces } from "../../support/pages/surfaces.ts";
+import { openSurfaces, type Surfaces } from "../../support/pages/surfaces.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";

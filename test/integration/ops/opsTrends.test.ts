@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { parseRange, readTrend } from "../../../src/ops/sourcePage.sql.ts";
-import type { Bucket } from "../../../src/ops/sourcePage.sql.ts";
+import { parseRange, readTrend, type Bucket } from "../../../src/ops/sourcePage.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import { addSource } from "../../support/mirror/orders.ts";

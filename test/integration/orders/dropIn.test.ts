@@ -7,10 +7,8 @@ import { deliveryEvents } from "../../../src/wire/events.ts";
 import { readListed, readPage } from "../../../src/wire/page.ts";
 import { openContractMirror, passMinute } from "../../support/contract/contractMirror.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { DEVIATIONS } from "../../support/contract/deviations.ts";
-import type { ComparedAnswer } from "../../support/contract/deviations.ts";
-import { makeCorpus } from "../../support/contract/dropInCorpus.ts";
-import type { CorpusRequest } from "../../support/contract/dropInCorpus.ts";
+import { DEVIATIONS, type ComparedAnswer } from "../../support/contract/deviations.ts";
+import { makeCorpus, type CorpusRequest } from "../../support/contract/dropInCorpus.ts";
 import { readAt } from "../../support/mirror/orders.ts";
 import { LIVE, orderBody, speakTo, TEST } from "../../support/providers/testSandbox.ts";
 

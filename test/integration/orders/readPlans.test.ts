@@ -4,12 +4,18 @@ import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/c
 import type { Pool } from "../../../src/database/database.ts";
 import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../../src/orders/orderFilter.sql.ts";
-import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
-import type { OrderPosition, OrdersQuery, OrderSort } from "../../../src/orders/orderReads.sql.ts";
+import {
+  findArrived,
+  ORDER_SORTS,
+  selectOrder,
+  selectOrders,
+  type OrderPosition,
+  type OrdersQuery,
+  type OrderSort,
+} from "../../../src/orders/orderReads.sql.ts";
 import { filterSchema } from "../../../src/orders/orderQuery.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
-import { listPlanNodes } from "../../support/mirror/planNodes.ts";
-import type { PlanNode } from "../../support/mirror/planNodes.ts";
+import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
 
 /**
  * Checks that the read API's statements use an index and read few more rows than they return. The orders are

@@ -4,8 +4,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
-import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
+import { serve, type TestServer } from "../../support/http/serve.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const TOKENS = [

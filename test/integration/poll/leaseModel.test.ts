@@ -2,8 +2,13 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { inTransaction } from "../../../src/database/transaction.ts";
 import { commitHead } from "../../../src/poll/coverage.sql.ts";
-import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
+import {
+  acquireLease,
+  LeaseLostError,
+  releaseLease,
+  renewLease,
+  type Lease,
+} from "../../../src/database/leases.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 

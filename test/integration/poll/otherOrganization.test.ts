@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/poller.ts";

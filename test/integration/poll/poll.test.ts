@@ -4,15 +4,17 @@ import { makePool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
-import { PollerClosedError } from "../../../src/poll/poller.ts";
+import { PollerClosedError, type Poller } from "../../../src/poll/poller.ts";
 import { WalkStalledError } from "../../../src/poll/windows.ts";
-import type { Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { portOf, through } from "../../support/faults/faultWorld.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

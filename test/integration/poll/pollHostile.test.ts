@@ -3,8 +3,14 @@ import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts"
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { changePage, handOn, ofLists, startBadGateway } from "../../support/providers/badGateway.ts";
-import type { GoodAnswer, Spoil } from "../../support/providers/badGateway.ts";
+import {
+  changePage,
+  handOn,
+  ofLists,
+  startBadGateway,
+  type GoodAnswer,
+  type Spoil,
+} from "../../support/providers/badGateway.ts";
 import { LIVE, readLiveOrders } from "../../support/providers/testSandbox.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 

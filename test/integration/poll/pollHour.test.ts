@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
-import type { SentRequest } from "../../support/virtual/virtualTime.ts";
+import { mostInTenSeconds, startVirtualWorld, type SentRequest } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SECOND_NANOS = 10n ** 9n;

@@ -10,11 +10,10 @@ import {
   readGaps,
   readWalked,
   recordWalked,
+  WalkForgottenError,
+  type HeadWindow,
 } from "../../../src/poll/coverage.sql.ts";
-import type { HeadWindow } from "../../../src/poll/coverage.sql.ts";
-import { WalkForgottenError } from "../../../src/poll/coverage.sql.ts";
-import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
+import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/pollState.sql.ts";
 import {
   completeRefetch,

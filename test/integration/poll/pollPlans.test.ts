@@ -1,13 +1,11 @@
 import { beforeAll, expect, it } from "vitest";
 import { recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { acquireLease } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
+import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { makeSnapshot } from "../../support/mirror/orders.ts";
-import { listPlanNodes } from "../../support/mirror/planNodes.ts";
-import type { PlanNode } from "../../support/mirror/planNodes.ts";
+import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
 
 /**
  * What the poller's statements cost before any analyze: on its kind of connection, where a plan serves all values and the

@@ -4,8 +4,11 @@ import type { Pool } from "../../../src/database/database.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 
 /** Begins the cycle, commits the window without orders, ends the cycle. */

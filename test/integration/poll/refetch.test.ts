@@ -6,8 +6,11 @@ import type { Poller } from "../../../src/poll/poller.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { logInto } from "../../support/run/logInto.ts";
 

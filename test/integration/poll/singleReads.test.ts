@@ -15,8 +15,9 @@ import {
   refusal,
   startScriptedProvider,
   text,
+  type ScriptedProvider,
+  type Step,
 } from "../../support/providers/scriptedProvider.ts";
-import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, apply } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
@@ -8,8 +7,11 @@ import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, tell } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });

@@ -7,8 +7,7 @@ import { putIntoInbox } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import { LIVE, readLiveOrders, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
-import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
-import type { VirtualWorld } from "../../support/virtual/virtualTime.ts";
+import { startVirtualWorld, type VirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SLICE_MS = 10_000;

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
@@ -9,8 +8,11 @@ import type { SourceConfig } from "../../../src/runtime/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import {
+  makeMemoryProvider,
+  secondsAgo,
+  type MemoryProvider,
+} from "../../support/providers/memoryProvider.ts";
 import { serve } from "../../support/http/serve.ts";
 
 const FORMER = "https://api.former.example";

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { beforeEach, expect, it, vi } from "vitest";
-import { acquireLease } from "../../../src/database/leases.sql.ts";
-import type { Lease } from "../../../src/database/leases.sql.ts";
+import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";

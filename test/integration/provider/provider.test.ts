@@ -16,8 +16,8 @@ import {
   refusal,
   startScriptedProvider,
   text,
+  type Step,
 } from "../../support/providers/scriptedProvider.ts";
-import type { Step } from "../../support/providers/scriptedProvider.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const provider = await startScriptedProvider();

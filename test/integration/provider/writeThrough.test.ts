@@ -2,10 +2,8 @@ import { request as httpRequest } from "node:http";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import type { RateRule } from "../../../src/domain/window/rate.ts";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import type { Budget } from "../../../src/provider/budget.ts";
+import { makeBudget, type Budget, type PolicyName } from "../../../src/provider/budget.ts";
 import { makeForward } from "../../../src/provider/transport.ts";
-import type { PolicyName } from "../../../src/provider/budget.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -20,8 +18,7 @@ import {
   startScriptedProvider,
   text,
 } from "../../support/providers/scriptedProvider.ts";
-import { serve } from "../../support/http/serve.ts";
-import type { TestServer } from "../../support/http/serve.ts";
+import { serve, type TestServer } from "../../support/http/serve.ts";
 
 const WRITER = "token-that-may-write";
 const READER = "token-that-may-read";

@@ -1,14 +1,12 @@
 import { createServer } from "node:net";
 import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { readQueueFacts } from "../../../src/roles/health.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
+import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 import { logInto } from "../../support/run/logInto.ts";
 

@@ -2,8 +2,7 @@ import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
-import type { TestRedis } from "../../support/servers/redis.ts";
+import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };

@@ -16,8 +16,8 @@ import {
   signHeaders,
   startReceiving,
   TEST_SECRET,
+  type Receiving,
 } from "../../support/signing/receiving.ts";
-import type { Receiving } from "../../support/signing/receiving.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 // receive.test.ts tests what senders do; this file tests what only attackers do.

@@ -1,12 +1,10 @@
 import { once } from "node:events";
 import type { RequestListener } from "node:http";
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { makeHttpServer, SERVER_LIMITS } from "../../../src/runtime/http/httpServer.ts";
-import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
+import { makeHttpServer, SERVER_LIMITS, type ServerLimits } from "../../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
 import { logInto } from "../../support/run/logInto.ts";

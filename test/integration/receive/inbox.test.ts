@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { insertEvents, takeOverdue } from "../../../src/receive/inbox.sql.ts";
-import type { IncomingEvent } from "../../../src/receive/inbox.sql.ts";
+import { insertEvents, takeOverdue, type IncomingEvent } from "../../../src/receive/inbox.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

@@ -12,8 +12,8 @@ import {
   signHeaders,
   startReceiving,
   TEST_SECRET,
+  type Receiving,
 } from "../../support/signing/receiving.ts";
-import type { Receiving } from "../../support/signing/receiving.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const MEBIBYTE = 1_048_576;

@@ -4,8 +4,13 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { ask } from "../../support/http/ask.ts";
 import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
-import { makeBody, post, signHeaders, startReceiving } from "../../support/signing/receiving.ts";
-import type { Receiving } from "../../support/signing/receiving.ts";
+import {
+  makeBody,
+  post,
+  signHeaders,
+  startReceiving,
+  type Receiving,
+} from "../../support/signing/receiving.ts";
 import { refuseEvents } from "../../support/faults/refuseEvents.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 

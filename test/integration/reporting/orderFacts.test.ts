@@ -3,8 +3,7 @@ import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { at } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, tell: seeByEvent, show } = await openLiveMirror();

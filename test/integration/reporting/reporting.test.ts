@@ -5,8 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { addSource, at, makeOrder, readAt } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { addSource, at, makeOrder, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 
 const { database, pool, apply, tell, show } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");

@@ -1,8 +1,7 @@
 import { afterAll, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { addSource } from "../../support/mirror/orders.ts";
-import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { addSource, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeReader } from "../../support/mirror/reader.ts";
 import { readQuestions } from "../../support/mirror/reportingQueries.ts";
 

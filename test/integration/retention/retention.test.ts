@@ -9,8 +9,8 @@ import {
   removeUnnamedEvents,
   removeUnnamedEventsThatStayed,
   removeUnnamedReads,
+  type RetentionRule,
 } from "../../../src/retention/retention.sql.ts";
-import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";

@@ -8,8 +8,7 @@ import {
   openTab,
   overflow,
 } from "../../support/pages/browser.ts";
-import { makeTestSandbox } from "../../support/providers/testSandbox.ts";
-import type { TestSandbox } from "../../support/providers/testSandbox.ts";
+import { makeTestSandbox, type TestSandbox } from "../../support/providers/testSandbox.ts";
 
 const PATIENCE_MS = 30_000;
 const MIRROR = "http://127.0.0.1:9/ops/orders";

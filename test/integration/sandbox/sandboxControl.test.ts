@@ -1,8 +1,13 @@
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
 import { ask } from "../../support/http/ask.ts";
-import { makeTestSandbox, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
-import type { EventReceiver, TestSandbox } from "../../support/providers/testSandbox.ts";
+import {
+  makeTestSandbox,
+  receiveEvents,
+  SANDBOX_SECRET,
+  type EventReceiver,
+  type TestSandbox,
+} from "../../support/providers/testSandbox.ts";
 
 let world: TestSandbox;
 let started: Promise<TestSandbox> | undefined;

@@ -2,20 +2,20 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { envelopeSchema } from "../../../src/wire/envelope.ts";
 import { orderSchema } from "../../../src/wire/order.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
-import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import {
   LIVE,
   orderBody,
   receiveEvents,
   SANDBOX_SECRET,
   speakTo,
+  type EventReceiver,
+  type ReceivedEvent,
+  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
-import type { EventReceiver, ReceivedEvent, TestSandbox } from "../../support/providers/testSandbox.ts";
 
 let database: TestDatabase;
 let sandbox: Sandbox;

@@ -7,8 +7,10 @@ import {
   orderBody,
   receiveEvents,
   SANDBOX_SECRET,
+  type EventReceiver,
+  type ReceivedEvent,
+  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
-import type { EventReceiver, ReceivedEvent, TestSandbox } from "../../support/providers/testSandbox.ts";
 
 let world: TestSandbox;
 let live: EventReceiver;

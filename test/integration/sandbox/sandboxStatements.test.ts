@@ -6,8 +6,8 @@ import {
   orderBody,
   receiveEvents,
   SANDBOX_SECRET,
+  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
-import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
 
 /** Statements of the spec that the sandbox once violated. */

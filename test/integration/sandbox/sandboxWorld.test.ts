@@ -1,9 +1,12 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
-import { makeTestSandbox, orderBody, speakTo } from "../../support/providers/testSandbox.ts";
-import type { TestSandbox } from "../../support/providers/testSandbox.ts";
+import {
+  makeTestSandbox,
+  orderBody,
+  speakTo,
+  type TestSandbox,
+} from "../../support/providers/testSandbox.ts";
 
 const worlds: TestSandbox[] = [];
 afterEach(async () => {

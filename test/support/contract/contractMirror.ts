@@ -1,20 +1,17 @@
 import { expect, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
 import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import type { ProviderClient } from "../../../src/provider/client.ts";
+import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { loadConfig } from "../../../src/runtime/config/config.ts";
-import type { SourceConfig } from "../../../src/runtime/config/config.ts";
+import { loadConfig, type SourceConfig } from "../../../src/runtime/config/config.ts";
 import { keyOf } from "../../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { checkScheme } from "../../../src/signature/scheme.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";
-import { makeSandboxControl } from "../providers/sandboxControl.ts";
-import type { SandboxControl } from "../providers/sandboxControl.ts";
+import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
 const SOURCES = {
   live: { mode: "live", organization: "sandbox", apiKey: "dos_live_sandbox" },

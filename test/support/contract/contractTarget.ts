@@ -1,18 +1,13 @@
-import { addSeconds } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { addSeconds, type Instant } from "../../../src/domain/order/instant.ts";
 import { UNLIMITED } from "../../../src/provider/budget.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import type { ProviderClient } from "../../../src/provider/client.ts";
+import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import type { CreateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
 import { openContractMirror } from "./contractMirror.ts";
-import { makeTestDatabase } from "../servers/database.ts";
-import type { TestDatabase } from "../servers/database.ts";
-import { makeSandboxControl } from "../providers/sandboxControl.ts";
-import type { SandboxControl } from "../providers/sandboxControl.ts";
+import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
+import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
 /**
  * The provider that the contract suite tests.

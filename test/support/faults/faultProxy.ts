@@ -1,5 +1,4 @@
-import { connect, createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 
 /** `request` goes to the server, `answer` comes from it. */

@@ -1,7 +1,6 @@
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeEventLoad } from "./eventLoad.ts";
-import { startFaultProxy } from "./faultProxy.ts";
-import type { FaultProxy } from "./faultProxy.ts";
+import { startFaultProxy, type FaultProxy } from "./faultProxy.ts";
 import { makeMirrorAudit } from "./mirrorAudit.ts";
 import { startOwnPostgres } from "../servers/ownPostgres.ts";
 import { LIVE_ENV, startProgram, stopPrograms } from "../programs/program.ts";

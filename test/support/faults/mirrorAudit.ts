@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
 import { expect } from "vitest";
-import { compareKeys } from "../../../src/domain/order/observation.ts";
-import type { OrderKey } from "../../../src/domain/order/observation.ts";
+import { compareKeys, type OrderKey } from "../../../src/domain/order/observation.ts";
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
 

@@ -1,5 +1,4 @@
-import { connect } from "node:net";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { makeHead } from "./rawHttp.ts";
 
 // What strangers without a secret do to the port of a web process, or of a proxy in front of it.

@@ -1,8 +1,6 @@
-import { createServer } from "node:http";
-import type { Server as HttpServer } from "node:http";
+import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo, Server } from "node:net";
-import express from "express";
-import type { RequestHandler } from "express";
+import express, { type RequestHandler } from "express";
 
 export type TestServer = Awaited<ReturnType<typeof listenHere>>;
 

@@ -1,5 +1,4 @@
-import { toInstant } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { toInstant, type Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 

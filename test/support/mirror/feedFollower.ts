@@ -1,5 +1,4 @@
-import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
-import type { FollowState } from "../../../src/client/mirrorClient.ts";
+import { createMirrorClient, type FollowState } from "../../../src/client/mirrorClient.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 

@@ -1,12 +1,10 @@
-import { makeApply } from "../../../src/apply/apply.ts";
-import type { Apply } from "../../../src/apply/apply.ts";
+import { makeApply, type Apply } from "../../../src/apply/apply.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Via } from "../../../src/domain/order/observation.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { makeEventBody, makeSnapshot, putIntoInbox, readAt } from "./orders.ts";
-import type { OrderSketch } from "./orders.ts";
+import { makeEventBody, makeSnapshot, putIntoInbox, readAt, type OrderSketch } from "./orders.ts";
 
 /** Applies observations of the source `live`, or of another one in live mode. */
 export function makeLiveApply(pool: Pool, sourceId = "live"): Apply {

@@ -1,6 +1,5 @@
 import { afterAll } from "vitest";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { openApplyPool } from "../../../src/roles/role.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { makeLiveApply, makeObserver } from "./liveApply.ts";

@@ -1,6 +1,5 @@
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
-import { makePoller } from "../../../src/poll/poller.ts";
-import type { Poller } from "../../../src/poll/poller.ts";
+import { makePoller, type Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeLiveApply } from "./liveApply.ts";

@@ -1,6 +1,5 @@
 import type pg from "pg";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { ORDER_COLUMN_LIST } from "../../../src/domain/order/orderColumns.ts";
 import { observeRead } from "../../../src/domain/order/observation.ts";
 import { readAt } from "./orders.ts";

@@ -1,5 +1,4 @@
-import { composeMirror } from "../../../src/roles/createMirror.ts";
-import type { MirrorDeps, Parts } from "../../../src/roles/createMirror.ts";
+import { composeMirror, type MirrorDeps, type Parts } from "../../../src/roles/createMirror.ts";
 import { serve } from "../../../src/roles/serve.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 

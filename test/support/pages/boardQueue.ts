@@ -1,5 +1,10 @@
-import { createPostgresBackend, UnrecoverableError, withBackend } from "bullmq";
-import type { PostgresConnectionOptions, Queue as AnyQueue } from "bullmq";
+import {
+  createPostgresBackend,
+  UnrecoverableError,
+  withBackend,
+  type PostgresConnectionOptions,
+  type Queue as AnyQueue,
+} from "bullmq";
 import pg from "pg";
 import { expect } from "vitest";
 import { QUEUE_SCHEMA } from "../../../src/queue/postgresServer.ts";

@@ -1,6 +1,5 @@
 import { afterAll } from "vitest";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import type { OpsDeps } from "../../../src/ops/opsRouter.ts";
+import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { logIn } from "../http/logIn.ts";
 import { serve } from "../http/serve.ts";

@@ -1,5 +1,9 @@
-import { createServer, request as sendRequest } from "node:http";
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import {
+  createServer,
+  request as sendRequest,
+  type IncomingHttpHeaders,
+  type ServerResponse,
+} from "node:http";
 import { listenHere } from "../http/serve.ts";
 
 /** The provider's answer, before it was spoilt. */

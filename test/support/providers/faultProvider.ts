@@ -1,13 +1,10 @@
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
 import { findTestServer } from "../servers/database.ts";
-import { startFaultProxy } from "../faults/faultProxy.ts";
-import type { FaultProxy } from "../faults/faultProxy.ts";
+import { startFaultProxy, type FaultProxy } from "../faults/faultProxy.ts";
 import { through } from "../faults/faultWorld.ts";
-import { readLiveOrders, speakTo } from "./testSandbox.ts";
-import type { TestSandbox } from "./testSandbox.ts";
+import { readLiveOrders, speakTo, type TestSandbox } from "./testSandbox.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 /** The provider, on a database server without faults, behind a proxy that can fail. */

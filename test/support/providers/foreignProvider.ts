@@ -1,8 +1,12 @@
-import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, parseInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { makeOrder } from "../mirror/orders.ts";
-import { json, startScriptedProvider } from "./scriptedProvider.ts";
-import type { ReceivedRequest, ScriptedProvider, Step } from "./scriptedProvider.ts";
+import {
+  json,
+  startScriptedProvider,
+  type ReceivedRequest,
+  type ScriptedProvider,
+  type Step,
+} from "./scriptedProvider.ts";
 
 /**
  * An HTTP provider that differs from the sandbox: its list is sorted by creation, newest first, with at most 50 orders

@@ -1,5 +1,4 @@
-import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { formatInstant, parseInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";

@@ -1,6 +1,5 @@
 import fc from "fast-check";
-import { floorTo } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
+import { floorTo, type Instant } from "../../../src/domain/order/instant.ts";
 import { makeRandom, shuffle } from "../faults/random.ts";
 
 /** How this provider differs from an ideal one. Times in seconds of its own clock. */

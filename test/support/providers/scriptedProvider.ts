@@ -1,8 +1,10 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import { makeProviderClient } from "../../../src/provider/client.ts";
-import type { ProviderClient, ProviderClientDeps } from "../../../src/provider/client.ts";
+import {
+  makeProviderClient,
+  type ProviderClient,
+  type ProviderClientDeps,
+} from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { listenHere } from "../http/serve.ts";

@@ -1,8 +1,6 @@
-import { createServer } from "node:http";
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { onTestFinished } from "vitest";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { listenHere } from "../http/serve.ts";
 

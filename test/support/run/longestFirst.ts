@@ -1,5 +1,4 @@
-import { BaseSequencer } from "vitest/node";
-import type { TestSpecification } from "vitest/node";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take minutes. If they began last, all workers but one would wait at the end of a run. */
 const LONG = [

@@ -4,8 +4,7 @@ import path from "node:path";
 import pg from "pg";
 import { expect, vi } from "vitest";
 import { backUp } from "./backup.ts";
-import { openOwnPostgres, startOwnPostgres } from "./ownPostgres.ts";
-import type { OwnPostgres } from "./ownPostgres.ts";
+import { openOwnPostgres, startOwnPostgres, type OwnPostgres } from "./ownPostgres.ts";
 
 export type ReplicatedPostgres = Awaited<ReturnType<typeof startReplicatedPostgres>>;
 

@@ -1,10 +1,8 @@
-import { generateKeyPairSync } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { findAlgorithm } from "../../../src/signature/algorithms.ts";
 import type { CapturedRequest } from "../../../src/signature/identify.ts";
 import type { Scheme } from "../../../src/signature/scheme.ts";
-import { makeSigner } from "../../../src/signature/sign.ts";
-import type { Signable } from "../../../src/signature/sign.ts";
+import { makeSigner, type Signable } from "../../../src/signature/sign.ts";
 
 export const ENDPOINT_URL = "https://shop.example/webhooks/live";
 

@@ -1,10 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Make } from "../providers/scheduledProvider.ts";
-import { arbitraryMake, arbitraryStep, ScheduledRun } from "./scheduledRun.ts";
-import type { Step } from "./scheduledRun.ts";
-import { openLane } from "./scheduledWorld.ts";
-import type { Lane } from "./scheduledWorld.ts";
+import { arbitraryMake, arbitraryStep, ScheduledRun, type Step } from "./scheduledRun.ts";
+import { openLane, type Lane } from "./scheduledWorld.ts";
 
 /**
  * `PROOF_SCHEDULES` and `PROOF_SEED` choose the number of schedules and the first seed, from which the lanes count up. A

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Poller } from "../../../src/poll/poller.ts";
 import type { Make } from "../providers/scheduledProvider.ts";
-import { INTERVAL_SECONDS, MARGIN_SECONDS, nanos } from "./scheduledWorld.ts";
-import type { Look, ScheduledWorld } from "./scheduledWorld.ts";
+import { INTERVAL_SECONDS, MARGIN_SECONDS, nanos, type Look, type ScheduledWorld } from "./scheduledWorld.ts";
 
 /** Providers with every combination of choices. */
 export const arbitraryMake: fc.Arbitrary<Make> = fc.record({

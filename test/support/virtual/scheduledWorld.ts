@@ -1,17 +1,18 @@
 import pg from "pg";
 import { pino } from "pino";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
-import { formatInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makePoller } from "../../../src/poll/poller.ts";
-import type { Poller } from "../../../src/poll/poller.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
+import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
+import { makePoller, type Poller } from "../../../src/poll/poller.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLiveApply } from "../mirror/liveApply.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../mirror/orders.ts";
-import { makeScheduledProvider } from "../providers/scheduledProvider.ts";
-import type { Make, ScheduledProvider, Shown } from "../providers/scheduledProvider.ts";
+import {
+  makeScheduledProvider,
+  type Make,
+  type ScheduledProvider,
+  type Shown,
+} from "../providers/scheduledProvider.ts";
 import { makeClockVirtual } from "./virtualTime.ts";
 
 const START = 1_790_000_000n * 1_000_000_000n;

@@ -1,21 +1,17 @@
 import { onTestFinished, vi } from "vitest";
 import type { Apply } from "../../../src/apply/apply.ts";
-import { makePool } from "../../../src/database/database.ts";
-import type { Pool } from "../../../src/database/database.ts";
+import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makePoller } from "../../../src/poll/poller.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase } from "../servers/database.ts";
-import type { TestDatabase } from "../servers/database.ts";
+import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
 import { makeLiveApply } from "../mirror/liveApply.ts";
 import { addSource } from "../mirror/orders.ts";
-import { makeSimulatedClock } from "./simulatedClock.ts";
-import type { SimulatedClock } from "./simulatedClock.ts";
+import { makeSimulatedClock, type SimulatedClock } from "./simulatedClock.ts";
 import { LIVE, speakTo } from "../providers/testSandbox.ts";
 
 /** A request of a poller to the provider, at a virtual time. */

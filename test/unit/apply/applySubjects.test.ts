@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { applySubjects, BATCH_ROWS_MAX } from "../../../src/apply/applySubjects.ts";
-import type { Alongside, Decision } from "../../../src/apply/applySubjects.ts";
+import {
+  applySubjects,
+  BATCH_ROWS_MAX,
+  type Alongside,
+  type Decision,
+} from "../../../src/apply/applySubjects.ts";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import type { Pool } from "../../../src/database/database.ts";

@@ -1,8 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { verifyWebhook } from "../../../src/client/mirrorClient.ts";
-import type { WebhookRequest } from "../../../src/client/mirrorClient.ts";
+import { verifyWebhook, type WebhookRequest } from "../../../src/client/mirrorClient.ts";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
 

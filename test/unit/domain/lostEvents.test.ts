@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../../../src/domain/order/lostEvents.ts";
-import type { WebhookRecord } from "../../../src/domain/order/lostEvents.ts";
+import {
+  judgeWebhooks,
+  lossRate,
+  STOPPED_AFTER_LOST,
+  type WebhookRecord,
+} from "../../../src/domain/order/lostEvents.ts";
 
 const healthy: WebhookRecord = {
   configured: true,

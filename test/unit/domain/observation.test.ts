@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fold } from "../../../src/domain/order/observation.ts";
 import {
+  fold,
   compareKeys,
   decide as decideAt,
   observeEvent,
   observeRead,
+  type Observation,
+  type OrderKey,
 } from "../../../src/domain/order/observation.ts";
-import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";

@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
-import type { Walk, WalkPage } from "../../../src/domain/window/walk.ts";
+import {
+  nextRequest,
+  receivePage,
+  startWalk,
+  type Walk,
+  type WalkPage,
+} from "../../../src/domain/window/walk.ts";
 
 const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
 const LIMIT = 4;

@@ -2,10 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
-import { provableUntil } from "../../../src/domain/window/window.ts";
-import type { Window } from "../../../src/domain/window/window.ts";
-import { arbitraryBehaviour, NastyProvider, START } from "../../support/providers/nastyProvider.ts";
-import type { NastyBehaviour } from "../../support/providers/nastyProvider.ts";
+import { provableUntil, type Window } from "../../../src/domain/window/window.ts";
+import {
+  arbitraryBehaviour,
+  NastyProvider,
+  START,
+  type NastyBehaviour,
+} from "../../support/providers/nastyProvider.ts";
 
 const LIMIT = 200;
 const MARGIN_SECONDS = 5;

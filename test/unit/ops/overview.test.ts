@@ -4,12 +4,9 @@ import { printStatus } from "../../../src/cli/commands/status.ts";
 import type { Standing } from "../../../src/health/standing.sql.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
-import { PAGE_POLICY, renderPage } from "../../../src/ops/page.ts";
-import type { Viewer } from "../../../src/ops/page.ts";
-import { renderDelivery } from "../../../src/ops/orders/order.sql.ts";
-import { readMoment } from "../../../src/ops/orders/order.sql.ts";
-import { renderOverview } from "../../../src/ops/overview.sql.ts";
-import type { Overview } from "../../../src/ops/overview.sql.ts";
+import { PAGE_POLICY, renderPage, type Viewer } from "../../../src/ops/page.ts";
+import { renderDelivery, readMoment } from "../../../src/ops/orders/order.sql.ts";
+import { renderOverview, type Overview } from "../../../src/ops/overview.sql.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */

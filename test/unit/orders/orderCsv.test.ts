@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EXPORT_COLUMNS } from "../../../src/orders/orderExport.sql.ts";
-import type { ExportCell } from "../../../src/orders/orderExport.sql.ts";
+import { EXPORT_COLUMNS, type ExportCell } from "../../../src/orders/orderExport.sql.ts";
 import { writeCsvHeader, writeCsvRows } from "../../../src/orders/exportOrders.ts";
 
 const NAMES = Object.keys(EXPORT_COLUMNS);

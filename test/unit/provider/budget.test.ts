@@ -1,11 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import type { Budget, Permit, PolicyName, RateLesson } from "../../../src/provider/budget.ts";
-import { PRIORITIES } from "../../../src/domain/source/orderSource.ts";
-import type { Priority } from "../../../src/domain/source/orderSource.ts";
-import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
-import type { SimulatedClock } from "../../support/virtual/simulatedClock.ts";
+import {
+  makeBudget,
+  type Budget,
+  type Permit,
+  type PolicyName,
+  type RateLesson,
+} from "../../../src/provider/budget.ts";
+import { PRIORITIES, type Priority } from "../../../src/domain/source/orderSource.ts";
+import { makeSimulatedClock, type SimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const WINDOW_MS = 10_000;
 const HOUR_MS = 3_600_000;

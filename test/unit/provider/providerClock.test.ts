@@ -1,9 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { millisFromInstant, NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
-import type { Instant } from "../../../src/domain/order/instant.ts";
-import type { ProviderClock } from "../../../src/provider/providerClock.ts";
-import { makeProviderClock } from "../../../src/provider/providerClock.ts";
+import {
+  millisFromInstant,
+  NANOS_PER_SECOND,
+  parseInstant,
+  type Instant,
+} from "../../../src/domain/order/instant.ts";
+import { makeProviderClock, type ProviderClock } from "../../../src/provider/providerClock.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const NOON = parseInstant("2026-11-20T12:00:00Z");

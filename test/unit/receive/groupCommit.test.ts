@@ -1,8 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IncomingEvent, StoredEvent } from "../../../src/receive/inbox.sql.ts";
 import { UnavailableError } from "../../../src/domain/errors.ts";
-import { EventRefusedError, makeGroupCommit } from "../../../src/receive/groupCommit.ts";
-import type { GroupCommitLimits } from "../../../src/receive/groupCommit.ts";
+import {
+  EventRefusedError,
+  makeGroupCommit,
+  type GroupCommitLimits,
+} from "../../../src/receive/groupCommit.ts";
 
 function makeEvent(eventId: string, bytes = 10): IncomingEvent {
   return {

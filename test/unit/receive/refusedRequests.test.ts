@@ -2,8 +2,7 @@ import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { makeRefusedRequests } from "../../../src/receive/refusedRequests.ts";
-import type { RefusedRequest } from "../../../src/receive/refusedRequests.ts";
+import { makeRefusedRequests, type RefusedRequest } from "../../../src/receive/refusedRequests.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMirror, readOptions } from "../../../src/roles/createMirror.ts";
-import type { MirrorOptions } from "../../../src/roles/createMirror.ts";
+import { createMirror, readOptions, type MirrorOptions } from "../../../src/roles/createMirror.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const LIVE = {

@@ -4,8 +4,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { describeConfig, loadConfig, requireSources } from "../../../src/runtime/config/config.ts";
-import type { Config } from "../../../src/runtime/config/config.ts";
+import {
+  describeConfig,
+  loadConfig,
+  requireSources,
+  type Config,
+} from "../../../src/runtime/config/config.ts";
 import { VARIABLE_NAMES } from "../../../src/runtime/config/variables.ts";
 import { checkScheme } from "../../../src/signature/scheme.ts";
 

@@ -3,8 +3,7 @@ import path from "node:path";
 import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import type { Variable } from "../../../src/runtime/config/variables.ts";
-import { VARIABLES } from "../../../src/runtime/config/variables.ts";
+import { VARIABLES, type Variable } from "../../../src/runtime/config/variables.ts";
 import { checkScheme } from "../../../src/signature/scheme.ts";
 
 const FILE = path.resolve(import.meta.dirname, "../../../.env.example");

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeLoop } from "../../../src/runtime/lifecycle/loop.ts";
-import type { LoopOptions } from "../../../src/runtime/lifecycle/loop.ts";
+import { makeLoop, type LoopOptions } from "../../../src/runtime/lifecycle/loop.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 
 /** A clock that a test moves, with a list of sleepers. */

@@ -3,8 +3,7 @@ import { once } from "node:events";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
 import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
-import type { ShutdownHost } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { makeShutdown, type ShutdownHost } from "../../../src/runtime/lifecycle/shutdown.ts";
 
 function makeHost() {
   const listeners = new Map<string, (cause: unknown) => void>();

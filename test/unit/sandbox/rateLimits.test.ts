@@ -1,7 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeRateLimiter, POLICY_QUOTAS, WINDOW_SECONDS } from "../../../src/sandbox/api/rateLimits.ts";
-import type { WindowKind } from "../../../src/sandbox/api/rateLimits.ts";
+import {
+  makeRateLimiter,
+  POLICY_QUOTAS,
+  WINDOW_SECONDS,
+  type WindowKind,
+} from "../../../src/sandbox/api/rateLimits.ts";
 
 const WINDOW_MS = WINDOW_SECONDS * 1_000;
 

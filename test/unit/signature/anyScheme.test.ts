@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ALGORITHM_NAMES } from "../../../src/signature/algorithms.ts";
 import type { CapturedRequest } from "../../../src/signature/identify.ts";
-import { loadScheme } from "../../../src/signature/scheme.ts";
-import type { Scheme } from "../../../src/signature/scheme.ts";
+import { loadScheme, type Scheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { captureSigned, ENDPOINT_URL, makeSecrets } from "../../support/signing/signing.ts";
 

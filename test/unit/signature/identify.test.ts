@@ -5,11 +5,8 @@ import { describe, expect, it } from "vitest";
 import { sign as signLikeGitHub } from "@octokit/webhooks-methods";
 import { Webhook } from "standardwebhooks";
 import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
-import { identifyScheme } from "../../../src/signature/identify.ts";
-import type { CapturedRequest } from "../../../src/signature/identify.ts";
-import { PRESETS } from "../../../src/signature/scheme.ts";
-import { loadScheme, parseScheme } from "../../../src/signature/scheme.ts";
-import type { Scheme } from "../../../src/signature/scheme.ts";
+import { identifyScheme, type CapturedRequest } from "../../../src/signature/identify.ts";
+import { PRESETS, loadScheme, parseScheme, type Scheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import {
   capture,

@@ -1,5 +1,10 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes } from "node:crypto";
-import { sign as signBytes } from "node:crypto";
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomBytes,
+  sign as signBytes,
+} from "node:crypto";
 import { verify as verifyLikeGitHub } from "@octokit/webhooks-methods";
 import { EventWebhook } from "@sendgrid/eventwebhook";
 import { Webhook } from "standardwebhooks";

@@ -3,8 +3,7 @@ import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
-import { loadVerifier } from "../../../src/signature/verifier.ts";
-import type { SignedRequest, Verifier } from "../../../src/signature/verifier.ts";
+import { loadVerifier, type SignedRequest, type Verifier } from "../../../src/signature/verifier.ts";
 
 interface Vector {
   id: string;

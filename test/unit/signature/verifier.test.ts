@@ -1,5 +1,4 @@
-import { createHmac, generateKeyPairSync } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { createHmac, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
