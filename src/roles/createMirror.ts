@@ -16,7 +16,7 @@ import { makeRolesStep } from "../database/logins.ts";
 import { assertMigrated, migrate, type Step } from "../database/migrations.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { makeConfigOf, type Config } from "../runtime/config/config.ts";
+import { makeConfig, type Config } from "../runtime/config/config.ts";
 import type { VariableName } from "../runtime/config/variables.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { makeShutdown } from "../runtime/lifecycle/shutdown.ts";
@@ -326,12 +326,14 @@ export function readOptions(options: MirrorOptions): Config {
     const value = (others as Partial<MirrorOptions>)[option as keyof typeof VARIABLES];
     if (value !== undefined && !(Array.isArray(value) && value.length === 0)) found[variable] = String(value);
   }
-  const lists = {
-    sources: sources.map((source) => ({ organization: "default", ...source })),
-    outgoingWebhooks,
-  };
+  const named = sources.map((source) => ({ organization: "default", ...source }));
   try {
-    return makeConfigOf(found, lists, checkScheme);
+    return makeConfig({
+      texts: found,
+      sources: { name: "sources", kind: "source", elements: named },
+      endpoints: { name: "outgoingWebhooks", kind: "endpoint", elements: outgoingWebhooks },
+      checkScheme,
+    });
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     throw new ConfigurationError(

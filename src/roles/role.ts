@@ -9,7 +9,7 @@ import { makePool, type Pool, type PoolOptions } from "../database/database.ts";
 import { acquireLease, type Lease } from "../database/leases.sql.ts";
 import { makeBudget, type Budget } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
-import { trimAddress } from "../runtime/config/sources.ts";
+import { trimAddress } from "../runtime/config/variables.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";

@@ -30,7 +30,8 @@ export function register(program: Command): void {
     .description("show the configuration in force and the origin of each value, with secrets hidden")
     .option("--json", "print JSON")
     .action((options: { json?: boolean }) => {
-      const rows = describeConfig(readConfig(), ENVIRONMENT);
+      readConfig();
+      const rows = describeConfig(ENVIRONMENT);
       if (options.json === true) printJson(rows);
       else printTable(rows.map((row) => [row.name, row.value, row.source]));
     });

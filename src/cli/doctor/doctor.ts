@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { findAddressProblem, trimAddress } from "../../runtime/config/sources.ts";
+import { trimAddress } from "../../runtime/config/variables.ts";
 import {
   examine,
   ok,
@@ -68,7 +68,7 @@ export function register(program: Command): void {
 function readPublicUrl(text: string): string {
   const parts = URL.canParse(text) ? new URL(text) : undefined;
   if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
-    throw new ConfigurationError(`--url ${findAddressProblem(text) ?? "must be a web address"}.`);
+    throw new ConfigurationError("--url must start with https:// or http://.");
   }
   // Users paste the whole webhook address; keep only the part that all sources share.
   return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
@@ -187,7 +187,7 @@ async function examineAll(patient: Patient, about: CheckFinding): Promise<Examin
 }
 
 function describeConfiguration(config: Config): CheckFinding {
-  const set = describeConfig(config, ENVIRONMENT).filter(({ source }) => source !== "default").length;
+  const set = describeConfig(ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "none";
   const sentence = `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`;
   return { check: "configuration", level: "ok", sentence };

@@ -1,38 +1,25 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
 import { ENV_FILE, readEnvironment, type FoundText } from "./environment.ts";
-import { checkOutgoing, webhookSchema, type OutgoingWebhook } from "./outgoingFile.ts";
-import {
-  KEY_VARIABLES,
-  listSourceProblems,
-  MODES,
-  nameSources,
-  readList,
-  readListFile,
-  readVariableSources,
-  SECRETS_VARIABLES,
-  sourceSchema,
-  type CheckScheme,
-  type NamedSource,
-  type SourceConfig,
-} from "./sources.ts";
+import { readListFile, type Listed } from "./lists.ts";
+import { readEndpoints, type OutgoingWebhook } from "./outgoingFile.ts";
+import { isOnThisMachine, MODES, readSources, type CheckScheme, type SourceConfig } from "./sources.ts";
 import { describeVariable, VARIABLE_NAMES, type Values, type VariableName } from "./variables.ts";
 
 /*
- * The configuration: texts of variables (environment.ts, or the options of a mirror in another program), parsed by the
- * schema of each (variables.ts), with the sources (sources.ts) and endpoints (outgoingFile.ts) that they list. All
- * problems are found and reported together.
+ * The configuration: texts of variables (environment.ts, or the options of a mirror in another program) and two lists
+ * (lists.ts). The schema of each variable parses its text (variables.ts), that of sources (sources.ts) and of endpoints
+ * (outgoingFile.ts) the elements of the lists. All problems are found and reported together.
  */
 
 export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;
+/** The spec, "What the service does", 6: at most one read per 30 seconds. */
+const POLITE_INTERVAL_SECONDS = 30;
 
-/** All settings, parsed, checked and frozen. Null: not set. */
-export type Config = Frozen<ReturnType<typeof makeConfig>>;
-type Frozen<Made> = {
-  readonly [Name in keyof Made]: Made[Name] extends (infer Entry)[] ? readonly Entry[] : Made[Name];
-};
+/** All settings, parsed and checked. Null: not set. */
+export type Config = ReturnType<typeof describeSettings>;
 
 export interface ConfigChecks {
   readonly checkScheme: CheckScheme;
@@ -45,110 +32,107 @@ export function loadConfig(
   env: NodeJS.Dict<string>,
   { checkScheme, envFile = ENV_FILE }: ConfigChecks,
 ): Config {
-  const environment = readEnvironment(env, envFile);
-  const problems = [...environment.problems];
-  const values = parseValues(environment.found, problems);
-  // If a secret's file cannot be read, its source would be reported a second time, as lacking the secret.
-  if (problems.length > 0 && environment.problems.length > 0)
-    throw refuse([...problems, ...listValueProblems(values, checkScheme)]);
-  const { SOURCES_FILE, OUTGOING_WEBHOOKS_FILE } = values;
-  const listed = readListFile({ variable: "SOURCES_FILE", file: SOURCES_FILE }, sourceSchema, problems);
-  const sources = [...readVariableSources(values, problems), ...nameSources(listed, values, problems)];
-  problems.push(...listSourceProblems(sources, values, checkScheme));
-  const endpoints = { variable: "OUTGOING_WEBHOOKS_FILE", file: OUTGOING_WEBHOOKS_FILE };
-  // Without sources this is the demo or a command next to it, whose sources are named after the modes.
-  const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
-  const outgoing = checkOutgoing(readListFile(endpoints, webhookSchema, problems), {
-    sourceIds,
+  const problems: string[] = [];
+  const found = readEnvironment(env, envFile, problems);
+  const texts = Object.fromEntries([...found].map(([name, { text }]) => [name, text])) as Texts;
+  const { SOURCES_FILE, OUTGOING_WEBHOOKS_FILE } = texts;
+  const endpoints = {
+    name: "OUTGOING_WEBHOOKS_FILE",
+    kind: "endpoint",
+    file: OUTGOING_WEBHOOKS_FILE,
+  } as const;
+  return makeConfig({
+    texts,
+    sources: readListFile({ name: "SOURCES_FILE", kind: "source", file: SOURCES_FILE }, problems),
+    endpoints: readListFile(endpoints, problems),
     checkScheme,
     problems,
   });
-  return checkConfig({ values, sources, outgoing, checkScheme, problems });
 }
 
-/** What SOURCES_FILE and OUTGOING_WEBHOOKS_FILE would list. */
-export interface Lists {
-  readonly sources: unknown;
-  readonly outgoingWebhooks: unknown;
-}
+type Texts = Readonly<Partial<Record<VariableName, string>>>;
 
 /**
- * The configuration of texts that are not in the environment, with what the files would list. Throws as loadConfig does;
- * the problems name variables, and the lists `sources` and `outgoingWebhooks`.
+ * The configuration of these texts and lists. Throws as loadConfig does, with the problems that were found before. They
+ * name variables and places in the lists.
  */
-export function makeConfigOf(
-  texts: Readonly<Partial<Record<VariableName, string>>>,
-  lists: Lists,
-  checkScheme: CheckScheme,
-): Config {
-  const problems: string[] = [];
-  const found = Object.entries(texts).map(([name, text]) => [name, { text, origin: "environment" }] as const);
-  const values = parseValues(new Map(found as [VariableName, FoundText][]), problems);
-  const here = { folder: ".", problems };
-  const listed = readList({ name: "sources", list: lists.sources, schema: sourceSchema, problems });
-  const sources = nameSources({ ...here, list: "sources", elements: listed }, values, problems);
-  problems.push(...listSourceProblems(sources, values, checkScheme));
-  const name = "outgoingWebhooks";
-  const elements = readList({ name, list: lists.outgoingWebhooks, schema: webhookSchema, problems });
-  const sourceIds = sources.map(({ sourceId }) => sourceId);
-  const outgoing = checkOutgoing({ ...here, list: name, elements }, { sourceIds, checkScheme, problems });
-  return checkConfig({ values, sources, outgoing, checkScheme, problems });
-}
-
-function checkConfig(deps: {
-  values: Values;
-  sources: readonly NamedSource[];
-  outgoing: readonly OutgoingWebhook[];
+export function makeConfig(given: {
+  texts: Texts;
+  sources: Listed;
+  endpoints: Listed;
   checkScheme: CheckScheme;
-  problems: readonly string[];
+  problems?: string[];
 }): Config {
-  const { values, sources, outgoing, checkScheme } = deps;
-  const problems = [...deps.problems, ...listValueProblems(values, checkScheme)];
-  if (problems.length > 0) throw refuse(problems);
-  return freeze(makeConfig(values, sources, outgoing));
+  const { texts, checkScheme, problems = [] } = given;
+  const values = parseValues(texts, problems);
+  const sources = readSources(given.sources, { values, checkScheme, problems });
+  // Without sources this is the demo or a command next to it, whose sources are named after the modes.
+  const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+  const endpoints = readEndpoints(given.endpoints, { sourceIds, checkScheme, problems });
+  problems.push(...listContradictions(values, { sources, sourceIds, checkScheme }));
+  if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
+  return describeSettings(values, sources, endpoints);
 }
 
-function refuse(problems: readonly string[]): ConfigurationError {
-  return new ConfigurationError([...new Set(problems)].join("\n"));
-}
+/** Variables that mean nothing without another one. */
+const NEEDED: readonly (readonly [VariableName, VariableName])[] = [
+  ["DATABASE_DIRECT_URL", "DATABASE_URL"],
+  ["ALERT_WEBHOOK_URL", "ALERT_WEBHOOK_SECRET"],
+  ["ALERT_WEBHOOK_SECRET", "ALERT_WEBHOOK_URL"],
+  ["OPS_OPERATORS", "OPS_PROXY_ADDRESSES"],
+  ["OPS_VIEWERS", "OPS_PROXY_ADDRESSES"],
+];
 
 /** What several variables say together and cannot mean. */
-function listValueProblems(values: Values, checkScheme: CheckScheme): string[] {
-  const { ALERT_WEBHOOK_URL, ALERT_WEBHOOK_SECRET, OPS_PROXY_ADDRESSES, OPS_OPERATORS, OPS_VIEWERS } = values;
-  const isSet = (name: VariableName) => values[name] !== null;
-  const needs = (name: VariableName, other: VariableName, why: string) =>
-    [isSet(name) && !isSet(other), `${name} is set without ${why}`] as const;
+function listContradictions(
+  values: Values,
+  {
+    sources,
+    sourceIds,
+    checkScheme,
+  }: { sources: readonly SourceConfig[]; sourceIds: readonly string[]; checkScheme: CheckScheme },
+): string[] {
+  const { ALERT_WEBHOOK_SECRET, OPS_PASSWORD, OPS_PROXY_ADDRESSES, OPS_OPERATORS, OPS_VIEWERS } = values;
+  const tokens = values.API_TOKENS ?? [];
+  const isHasty = values.POLL_INTERVAL_SECONDS < POLITE_INTERVAL_SECONDS;
   const rules: (readonly [boolean, string])[] = [
+    ...NEEDED.map(
+      ([name, other]) =>
+        [
+          values[name] !== null && values[other] === null,
+          `${name} is set without ${other}. Set both or neither.`,
+        ] as const,
+    ),
     [
-      isSet("OPS_PASSWORD") && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD,
+      OPS_PASSWORD !== null && OPS_PASSWORD === values.OPS_VIEWER_PASSWORD,
       "OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.",
     ],
-    [
-      values.WEBHOOK_PORT === values.PORT && values.PORT !== 0,
-      "WEBHOOK_PORT is the same as PORT. Choose another port, or unset it.",
-    ],
-    needs("DATABASE_DIRECT_URL", "DATABASE_URL", "DATABASE_URL. Set DATABASE_URL too."),
-    needs(
-      "ALERT_WEBHOOK_URL",
-      "ALERT_WEBHOOK_SECRET",
-      "ALERT_WEBHOOK_SECRET. Alerts are signed; set both or neither.",
-    ),
-    needs("ALERT_WEBHOOK_SECRET", "ALERT_WEBHOOK_URL", "ALERT_WEBHOOK_URL. Set both or neither."),
     [
       OPS_PROXY_ADDRESSES !== null && OPS_OPERATORS === null && OPS_VIEWERS === null,
       "Single sign-on is set, but nobody may log in. Set OPS_OPERATORS or OPS_VIEWERS.",
     ],
-    needs("OPS_OPERATORS", "OPS_PROXY_ADDRESSES", "single sign-on. Set OPS_PROXY_ADDRESSES too."),
-    needs("OPS_VIEWERS", "OPS_PROXY_ADDRESSES", "single sign-on. Set OPS_PROXY_ADDRESSES too."),
     [OPS_OPERATORS?.includes("*") === true, "OPS_OPERATORS is *. Name the groups or persons who may act."],
+    [
+      values.WRITE_THROUGH && !tokens.some(({ mayWrite }) => mayWrite),
+      "WRITE_THROUGH is on, but no token has write access. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
+    ],
+    [
+      isHasty && !sources.every(({ baseUrl }) => isOnThisMachine(baseUrl)),
+      `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; use less only for a provider on this machine.`,
+    ],
+    ...tokens.map(
+      ({ sourceId }, index) =>
+        [
+          !sourceIds.includes(sourceId),
+          `API_TOKENS, token ${index + 1}, is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${sourceIds.join(", ")}.`,
+        ] as const,
+    ),
   ];
   const alertProblems =
-    ALERT_WEBHOOK_URL === null || ALERT_WEBHOOK_SECRET === null
-      ? []
-      : checkScheme("standard-webhooks", [ALERT_WEBHOOK_SECRET]);
+    ALERT_WEBHOOK_SECRET === null ? [] : checkScheme("standard-webhooks", [ALERT_WEBHOOK_SECRET]);
   return [
     ...rules.filter(([isWrong]) => isWrong).map(([, problem]) => problem),
-    ...alertProblems.map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`),
+    ...alertProblems.map((problem) => `ALERT_WEBHOOK_SECRET is wrong: ${problem}`),
   ];
 }
 
@@ -159,8 +143,7 @@ export type KeysFor = "reading" | "writing" | "nothing";
  * Throws ConfigurationError, with a fix, if no source is configured, or if one lacks a key that is needed. A key
  * belongs only where it is used: anyone who holds one can order couriers.
  */
-export function requireSources(config: Config, keysFor: KeysFor): void {
-  const { sources, apiTokens, writeThrough } = config;
+export function requireSources({ sources, apiTokens, writeThrough }: Config, keysFor: KeysFor): void {
   if (sources.length === 0) {
     throw new ConfigurationError(
       "No source is configured: neither a provider key nor a webhook secret is set.",
@@ -169,11 +152,10 @@ export function requireSources(config: Config, keysFor: KeysFor): void {
       },
     );
   }
-  const mayWrite = (sourceId: string) =>
-    writeThrough && apiTokens.some((token) => token.mayWrite && token.sourceId === sourceId);
-  const needsKey = ({ sourceId }: SourceConfig) =>
-    keysFor === "reading" || (keysFor === "writing" && mayWrite(sourceId));
-  const lacking = sources.filter((source) => source.apiKey === null && needsKey(source));
+  const writable = apiTokens.filter(({ mayWrite }) => writeThrough && mayWrite);
+  const needsKey = (sourceId: string) =>
+    keysFor === "reading" || (keysFor === "writing" && writable.some((token) => token.sourceId === sourceId));
+  const lacking = sources.filter(({ sourceId, apiKey }) => apiKey === null && needsKey(sourceId));
   if (lacking.length === 0) return;
   throw new ConfigurationError(
     `The provider key is missing for ${lacking.map(({ sourceId }) => sourceId).join(", ")}.`,
@@ -184,51 +166,29 @@ export function requireSources(config: Config, keysFor: KeysFor): void {
 }
 
 export interface ConfigRow {
-  readonly name: string;
+  readonly name: VariableName;
   /** For a secret, only its length. */
   readonly value: string;
   readonly source: FoundText["origin"] | "default";
 }
 
-/** The configuration in force: each variable with its origin, then the sources of the file. */
-export function describeConfig(
-  config: Config,
-  env: NodeJS.Dict<string>,
-  envFile: string | null = ENV_FILE,
-): ConfigRow[] {
-  const { found } = readEnvironment(env, envFile);
-  const fromVariables: string[] = MODES.filter(
-    (mode) => found.has(KEY_VARIABLES[mode]) || found.has(SECRETS_VARIABLES[mode]),
-  );
-  const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
-  return [
-    ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name))),
-    ...listed.map(describeSource),
-  ];
-}
-
-function describeValue(name: VariableName, found: FoundText | undefined): ConfigRow {
-  const variable = describeVariable(name);
-  if (!found) return { name, value: variable.default ?? "not set", source: "default" };
-  const value = variable.secret ? `set, ${found.text.length} characters` : hideLogin(found.text);
-  return { name, value, source: found.origin };
-}
-
-function describeSource(source: SourceConfig): ConfigRow {
-  const { apiKey } = source;
-  const parts = [
-    `${source.mode} mode of ${source.organization} at ${source.baseUrl}`,
-    apiKey === null ? "no key" : `key set, ${apiKey.length} characters`,
-    `${source.webhookSecrets.length} webhook secrets`,
-  ];
-  return { name: `source ${source.sourceId}`, value: parts.join("; "), source: "file" };
+/** Each variable in force, with its origin. */
+export function describeConfig(env: NodeJS.Dict<string>, envFile: string | null = ENV_FILE): ConfigRow[] {
+  const found = readEnvironment(env, envFile);
+  return VARIABLE_NAMES.map((name) => {
+    const variable = describeVariable(name);
+    const set = found.get(name);
+    if (!set) return { name, value: variable.default ?? "not set", source: "default" };
+    const value = variable.secret ? `set, ${set.text.length} characters` : hideLogin(set.text);
+    return { name, value, source: set.origin };
+  });
 }
 
 /** Values of all variables; an invalid one is reported and replaced by its default. */
-function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
+function parseValues(texts: Texts, problems: string[]): Values {
   const values = VARIABLE_NAMES.map((name) => {
     const variable = describeVariable(name);
-    const text = found.get(name)?.text;
+    const text = texts[name];
     const result = text === undefined ? undefined : variable.schema.safeParse(text);
     if (result?.success === true) return [name, result.data];
     for (const { message } of result?.error.issues ?? [])
@@ -259,9 +219,9 @@ function makeSignOn(values: Values) {
   };
 }
 
-function makeConfig(
+function describeSettings(
   values: Values,
-  sources: readonly NamedSource[],
+  sources: readonly SourceConfig[],
   outgoingWebhooks: readonly OutgoingWebhook[],
 ) {
   const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
@@ -276,7 +236,7 @@ function makeConfig(
     webhookPort: values.WEBHOOK_PORT,
     healthPort: values.HEALTH_PORT,
     captureRefused: values.CAPTURE_REFUSED,
-    sources: sources.map(({ names: _names, ...source }) => source),
+    sources,
     pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
     pollMarginSeconds: values.POLL_MARGIN_SECONDS,
     pollPace: values.POLL_PACE,
@@ -303,10 +263,4 @@ function makeConfig(
     // Logs go to stderr, so that stdout carries data only.
     logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
   };
-}
-
-function freeze<Value>(value: Value): Value {
-  if (typeof value !== "object" || value === null) return value;
-  for (const part of Object.values(value)) freeze(part);
-  return Object.freeze(value);
 }

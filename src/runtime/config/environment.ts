@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { hideLogin } from "../../domain/hideLogin.ts";
@@ -10,21 +10,19 @@ export interface FoundText {
   readonly origin: "environment" | "file" | ".env";
 }
 
-export interface Environment {
-  /** Trimmed texts of the variables that are set; an empty text counts as not set. */
-  readonly found: ReadonlyMap<VariableName, FoundText>;
-  /** Sentences that name the variable but never its content. */
-  readonly problems: readonly string[];
-}
-
 export const ENV_FILE = ".env";
 /** A shell and a .env file remove quotes; docker's --env-file, for example, keeps them. */
 const QUOTED = /^(["'])[^]*\1$/;
-const SECRET_FILE_BYTES_MAX = 65_536;
 
-/** The environment wins over `.env`, and NAME_FILE may name a secret's file. With `envFile` null, no `.env`. */
-export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null): Environment {
-  const problems: string[] = [];
+/**
+ * Trimmed texts of the variables that are set; an empty text counts as not set. The environment wins over `.env`, and
+ * NAME_FILE may name a secret's file. With `envFile` null, no `.env`. Problems name the variable but never its content.
+ */
+export function readEnvironment(
+  env: NodeJS.Dict<string>,
+  envFile: string | null,
+  problems: string[] = [],
+): ReadonlyMap<VariableName, FoundText> {
   const dotenv = readEnvFile(envFile, problems);
   const found = new Map<VariableName, FoundText>();
 
@@ -37,30 +35,33 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
   };
   for (const name of VARIABLE_NAMES) {
     const direct = look(name);
-    const file = describeVariable(name).secret ? look(`${name}_FILE`) : undefined;
-    if (direct && file) {
+    const file = describeVariable(name).secret ? look(`${name}_FILE`)?.text : undefined;
+    if (direct && file !== undefined) {
       problems.push(`${name} and ${name}_FILE are both set. Keep one of them.`);
-    } else if (file) {
-      const secret = readSecretFile(file.text);
-      if ("problem" in secret)
-        problems.push(`${name}_FILE names ${path.resolve(hideLogin(file.text))}, which ${secret.problem}.`);
-      else found.set(name, { text: secret.text, origin: "file" });
+    } else if (file !== undefined) {
+      const text = readSecretFile(file, { name: `${name}_FILE`, problems });
+      if (text !== undefined) found.set(name, { text, origin: "file" });
     } else if (direct) {
       found.set(name, direct);
     }
   }
-  return { found, problems };
+  return found;
 }
 
-/** The trimmed content of a file with a secret, or the reason why it has none, worded to follow "the file …". */
-export function readSecretFile(file: string): { text: string } | { problem: string } {
+/** The trimmed content of a file with a secret; undefined, with a problem that begins with `name`, if it has none. */
+export function readSecretFile(
+  file: string,
+  { name, folder = ".", problems }: { name: string; folder?: string; problems: string[] },
+): string | undefined {
+  let reason = "is empty";
   try {
-    if (statSync(file).size > SECRET_FILE_BYTES_MAX) return { problem: "is too large for a secret" };
-    const text = readFileSync(file, "utf8").trim();
-    return text === "" ? { problem: "is empty" } : { text };
+    const text = readFileSync(path.resolve(folder, file), "utf8").trim();
+    if (text !== "") return text;
   } catch (error) {
-    return { problem: describeReadError(error) };
+    reason = describeReadError(error);
   }
+  problems.push(`${name} names ${path.resolve(folder, hideLogin(file))}, which ${reason}.`);
+  return undefined;
 }
 
 /** Why a file could not be read, worded to follow "the file …". */

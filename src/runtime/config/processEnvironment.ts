@@ -6,5 +6,5 @@ export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 
 /** The text of one variable, even if others are invalid; undefined if it is not set. */
 export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
-  return readEnvironment(env, ENV_FILE).found.get(name)?.text;
+  return readEnvironment(env, ENV_FILE).get(name)?.text;
 }

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { namesThisMachine } from "../http/loopback.ts";
-import { parseDuration, resolveSince } from "./duration.ts";
+import { findSince, parseDuration } from "./duration.ts";
 
 /*
  * Every variable that the product reads, in the order of .env.example, which says what each means. Schemas parse texts
@@ -20,19 +20,15 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;
+const MONTH_DAYS_MIN = 28;
 const TOKEN_LENGTH_MIN = 16;
 const PASSWORD_LENGTH_MIN = 12;
-const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
-const REDIS_PROTOCOLS = ["redis:", "rediss:"];
-const WEB_PROTOCOLS = ["http:", "https:"];
 /** The characters of a bearer token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,100}$/;
-const PREFIX_MAX = { 4: 32, 6: 128 } as const;
 /** Long enough for everything that looks back: repairs, nightly comparisons, readers that were disconnected. */
 const KEPT_DAYS_MIN = 7;
-const DAY_NANOS = 86_400_000_000_000n;
 
 const text = z.string();
 
@@ -61,104 +57,107 @@ export const list = text.transform((value) => {
   return entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
 });
 
-const isUrl = (value: string, protocols: readonly string[]) =>
-  URL.canParse(value) && protocols.includes(new URL(value).protocol);
+const listOf = (isEntry: (entry: string) => boolean, message: string) =>
+  list.refine((entries) => entries.length > 0 && entries.every(isEntry), { error: message, abort: true });
+
+/** The address, if it is one with one of these protocols. */
+function parseAddress(value: string, protocols: string): URL | undefined {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  return url && protocols.split(" ").includes(url.protocol) ? url : undefined;
+}
+
+/** A web address without a user and password, also where a `/` that was not encoded has ended the password early. */
+function parseWebAddress(value: string): URL | undefined {
+  const url = parseAddress(value, "https: http:");
+  const holdsLogin = url && (url.username !== "" || url.password !== "" || url.pathname.includes("@"));
+  return holdsLogin ? undefined : url;
+}
+
+/** Over http anybody on the way can read what is sent, so only this machine may use it. */
+function isProtected({ protocol, host }: URL): boolean {
+  return protocol === "https:" || namesThisMachine(host);
+}
+
+const isWithoutQuery = (value: string) => !/[?#]/.test(value);
+
+/** An address to which orders or alerts are sent; a login in it would not be sent. */
+export const targetAddress = text.refine((value) => {
+  const url = parseWebAddress(value);
+  return url !== undefined && isProtected(url);
+}, "must be an address that starts with https:// (only this machine may use http://), without a user and password");
+
+/** The provider's base address, without a trailing slash, so that paths can be appended. */
+export const providerAddress = text.overwrite(trimAddress).refine((value) => {
+  const url = parseWebAddress(value);
+  return url && isProtected(url) && isWithoutQuery(value) && !/\/v1\/*$/.test(url.pathname);
+}, "must start with https:// (only this machine may use http://), without a user and password (the key goes in a variable), a query or a fragment, or /v1 at its end, which every request adds");
+
+/** `address` without trailing slashes. */
+export function trimAddress(address: string): string {
+  return address.replace(/\/+$/, "");
+}
 
 /** A password with one of / ? # ends the address early: the driver would name its beginning in errors. */
 const endsEarly = (value: string) => /^[^:]+:\/\/[^/?#]*[/?#].*@/s.test(value);
 
-/** True also when a `/` that was not encoded has ended the password early. */
-export function holdsLogin({ username, password, pathname }: URL): boolean {
-  return username !== "" || password !== "" || pathname.includes("@");
-}
-
-/** Over http anybody on the way can read what is sent, so only this machine may use it. */
-export function isUnprotected({ protocol, host }: URL): boolean {
-  return protocol === "http:" && !namesThisMachine(host);
-}
+/**
+ * TLS modes that the driver treats as verify-full, with a warning of eight lines each time: every encrypted connection
+ * verifies, unless `uselibpqcompat` is set.
+ */
+const TAKEN_FOR_VERIFY_FULL = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
 
 const databaseUrl = text
   .refine(
-    (value) => isUrl(value, POSTGRES_PROTOCOLS) && !endsEarly(value),
+    (value) => parseAddress(value, "postgres: postgresql:") !== undefined && !endsEarly(value),
     "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25",
   )
-  .transform(nameVerification);
-
-/** TLS modes that the driver treats as verify-full, with a warning of eight lines each time. */
-const TAKEN_FOR_VERIFY_FULL = ["prefer", "require", "verify-ca"];
-
-/** The address with the TLS mode in force: every encrypted one verifies, unless `uselibpqcompat` is set. */
-function nameVerification(value: string): string {
-  const url = new URL(value);
-  const mode = url.searchParams.get("sslmode");
-  if (mode === null || !TAKEN_FOR_VERIFY_FULL.includes(mode) || url.searchParams.has("uselibpqcompat"))
-    return value;
-  url.searchParams.set("sslmode", "verify-full");
-  return url.href;
-}
-
-const isRedisUrl = (url: string) =>
-  isUrl(url, REDIS_PROTOCOLS) && !endsEarly(url) && new URL(url).hostname !== "";
-
-const redisUrls = list
-  .refine((urls) => urls.length > 0 && urls.every(isRedisUrl), {
-    error: "must look like redis://host:6379 or rediss://host:6379; for a cluster, comma separated",
-    abort: true,
-  })
-  .refine(
-    (urls) => new Set(urls.map((url) => new URL(url).protocol)).size === 1,
-    "mixes redis:// and rediss://; use the same scheme for all addresses",
-  )
-  .refine(
-    (urls) => urls.length === 1 || urls.every((url) => ["", "/", "/0"].includes(new URL(url).pathname)),
-    "names a database number, but a cluster has only database 0; remove it",
+  .transform((value) =>
+    value.includes("uselibpqcompat=") ? value : value.replace(TAKEN_FOR_VERIFY_FULL, "verify-full"),
   );
 
-const MAY_WRITE = "+write";
+const isRedisUrl = (value: string) =>
+  (parseAddress(value, "redis: rediss:")?.hostname ?? "") !== "" && !endsEarly(value);
+const isDatabaseZero = (value: string) => ["", "/", "/0"].includes(new URL(value).pathname);
+
+const redisUrls = listOf(
+  isRedisUrl,
+  "must look like redis://host:6379 or rediss://host:6379; for a cluster, comma separated",
+).refine(
+  (urls) =>
+    urls.length === 1 ||
+    (new Set(urls.map((url) => url.split(":")[0])).size === 1 && urls.every(isDatabaseZero)),
+  "must have the same scheme in all addresses of a cluster, redis:// or rediss://, and no number of a database",
+);
+
+/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` also has write access. */
+const TOKEN_ENTRY = /^([^]*?)(?:@([^@]*?)(\+write)?)?$/;
 const TOKEN_RULE = `at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -`;
 const isToken = (value: string) => value.length >= TOKEN_LENGTH_MIN && TOKEN.test(value);
 
-/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` also has write access. */
-function readToken(entry: string) {
-  const at = entry.lastIndexOf("@");
-  if (at === -1) return { token: entry, sourceId: "live", mayWrite: false };
-  const right = entry.slice(at + 1);
-  const mayWrite = right.endsWith(MAY_WRITE);
-  const sourceId = mayWrite ? right.slice(0, -MAY_WRITE.length) : right;
-  return { token: entry.slice(0, at), sourceId, mayWrite };
-}
-
 const tokens = list
-  .transform((entries) => entries.map(readToken))
+  .transform((entries) =>
+    entries.map((entry) => {
+      const [, token = "", sourceId = "live", write] = TOKEN_ENTRY.exec(entry) ?? [];
+      return { token, sourceId, mayWrite: write !== undefined };
+    }),
+  )
   .superRefine((entries, context) => {
+    const report = (message: string) => context.addIssue({ code: "custom", message });
     for (const [index, { token }] of entries.entries()) {
-      if (isToken(token)) continue;
-      const message = `has a token (number ${index + 1}) that is not ${TOKEN_RULE}; create one with: openssl rand -hex 24`;
-      context.addIssue({ code: "custom", message });
+      const name = `has a token (number ${index + 1}) that is`;
+      if (!isToken(token)) report(`${name} not ${TOKEN_RULE}; create one with: openssl rand -hex 24`);
+      if (entries.findIndex((other) => other.token === token) < index)
+        report(`${name} listed twice; list each token once`);
     }
   });
 
-export const webAddress = text.refine(
-  (value) => isUrl(value, WEB_PROTOCOLS),
-  "must be an address that starts with https:// or http://",
-);
-
-/** Whether it is an address that may be shown, and to which a request without a login is sent. */
-const isPublicAddress = (value: string) => isUrl(value, WEB_PROTOCOLS) && !holdsLogin(new URL(value));
+const PREFIX_MAX: Readonly<Record<number, number>> = { 4: 32, 6: 128 };
 
 /** True for an address, and for a network in CIDR notation unless it covers every address. */
 function isNetwork(value: string): boolean {
-  const [address = "", prefix, ...rest] = value.split("/");
-  const family = isIP(address);
-  if (family === 0 || rest.length > 0) return false;
-  if (prefix === undefined) return true;
-  return /^[1-9]\d{0,2}$/.test(prefix) && Number(prefix) <= PREFIX_MAX[family as 4 | 6];
+  const [, address = "", prefix = "1"] = /^([^/]+)(?:\/([1-9]\d{0,2}))?$/.exec(value) ?? [];
+  return Number(prefix) <= (PREFIX_MAX[isIP(address)] ?? 0);
 }
-
-const networks = list.refine(
-  (values) => values.length > 0 && values.every(isNetwork),
-  "must be addresses such as 10.0.0.5, or networks such as 10.0.0.0/24 that are not the whole internet, comma separated",
-);
 
 const password = text.min(
   PASSWORD_LENGTH_MIN,
@@ -167,18 +166,9 @@ const password = text.min(
 
 const headerName = text.regex(HEADER_NAME, "must be the name of a header").toLowerCase();
 
-function canResolve(value: string): boolean {
-  try {
-    return resolveSince(value, 0n) >= 0n;
-  } catch {
-    return false;
-  }
-}
-
 const keptFor = text.refine((value) => {
-  const now = 100_000n * DAY_NANOS;
-  const isDuration = parseDuration(value) !== undefined;
-  return isDuration && resolveSince(value, now) <= now - BigInt(KEPT_DAYS_MIN) * DAY_NANOS;
+  const { months, seconds: rest } = parseDuration(value) ?? { months: 0, seconds: 0 };
+  return months * MONTH_DAYS_MIN + rest / DAY_SECONDS >= KEPT_DAYS_MIN;
 }, `must be an ISO 8601 duration of at least ${KEPT_DAYS_MIN} days, such as P90D`);
 
 export const VARIABLES = {
@@ -216,7 +206,7 @@ export const VARIABLES = {
   RATE_SHARE_PERCENT: { schema: wholeNumber(1, 100), default: "90" },
   BACKFILL_SINCE: {
     schema: text.refine(
-      canResolve,
+      (value) => findSince(value, 0n) !== undefined,
       "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z",
     ),
     default: "P30D",
@@ -231,23 +221,22 @@ export const VARIABLES = {
   LOCAL_TRUST: { schema: yesOrNo },
   PUBLIC_URL: {
     // A path is the prefix that a proxy removes from the addresses of webhooks.
-    schema: list.refine(
-      (values) => values.length > 0 && values.every((value) => isPublicAddress(value) && !/[?#]/.test(value)),
+    schema: listOf(
+      (value) => parseWebAddress(value) !== undefined && isWithoutQuery(value),
       "must be addresses that start with https:// or http://, without a user and password, a query or a fragment, comma separated",
     ),
   },
-  OPS_PROXY_ADDRESSES: { schema: networks },
+  OPS_PROXY_ADDRESSES: {
+    schema: listOf(
+      isNetwork,
+      "must be addresses such as 10.0.0.5, or networks such as 10.0.0.0/24 that are not the whole internet, comma separated",
+    ),
+  },
   OPS_USER_HEADER: { schema: headerName, default: "x-forwarded-user" },
   OPS_GROUPS_HEADER: { schema: headerName, default: "x-forwarded-groups" },
   OPS_OPERATORS: { schema: list },
   OPS_VIEWERS: { schema: list },
-  ALERT_WEBHOOK_URL: {
-    schema: text.refine(
-      (value) => isPublicAddress(value) && !isUnprotected(new URL(value)),
-      "must be an address that starts with https:// (only this machine may use http://), without a user and password",
-    ),
-    secret: true,
-  },
+  ALERT_WEBHOOK_URL: { schema: targetAddress, secret: true },
   ALERT_WEBHOOK_SECRET: { schema: text, secret: true },
   WRITE_THROUGH: { schema: yesOrNo, default: "false" },
   EVENTS_KEPT_FOR: { schema: keptFor },

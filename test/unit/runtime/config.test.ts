@@ -40,6 +40,12 @@ function problemsOf(env: Env, envFile: string | null = null): string[] {
 }
 
 const LIVE = { DELIVERY_BASE_URL: "https://api.example.com", DELIVERY_LIVE_API_KEY: "dos_live_key" };
+/** Both sources, of a provider on this machine. */
+const LOCAL = {
+  DELIVERY_BASE_URL: "http://localhost:4010",
+  DELIVERY_LIVE_API_KEY: "dos_live_key",
+  DELIVERY_TEST_API_KEY: "dos_test_key",
+};
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const TOKEN = "0123456789abcdef";
@@ -51,14 +57,6 @@ const listed = {
   apiKey: "dos_live_acme",
 };
 const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.stringify(sources)) });
-
-it("refuses a second address of the database without a first one", () => {
-  const url = "postgres://h/d";
-  expect(problemsOf({ DATABASE_DIRECT_URL: url })).toEqual([
-    "DATABASE_DIRECT_URL is set without DATABASE_URL. Set DATABASE_URL too.",
-  ]);
-  expect(problemsOf({ DATABASE_DIRECT_URL: url, DATABASE_URL: url })).toEqual([]);
-});
 
 it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
@@ -97,18 +95,6 @@ it("loads every default from an empty environment, without a source", () => {
   });
 });
 
-it("takes what only looks like a mistake: a path for webhooks, a folder named ~, two free ports", () => {
-  const env = { PUBLIC_URL: "https://example.com/hooks/", DATA_DIR: "./~", PORT: "0", WEBHOOK_PORT: "0" };
-  expect(problemsOf(env)).toEqual([]);
-});
-
-it("cannot be changed once it is loaded", () => {
-  const config = load({ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET });
-  expect(
-    [config, config.sources, config.sources[0], config.sources[0]?.webhookSecrets].every(Object.isFrozen),
-  ).toBe(true);
-});
-
 it("creates the sources live and test for the keys that are set", () => {
   const config = load({
     ...LIVE,
@@ -144,27 +130,14 @@ it("treats an empty value as not set, and trims others", () => {
   expect(load({ PORT: " 8080\n" }).port).toBe(8080);
 });
 
-it("accepts the alerts' address and secret only together, and only a secret that can sign", () => {
+it("sends alerts with an address and a secret together", () => {
   const url = "https://alerts.example/hook?team=ops";
-  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-  expect(load({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }).alertWebhook).toEqual({
-    url,
-    secret,
-  });
-  const refusedAddress = { ALERT_WEBHOOK_URL: "http://alerts.example/hook", ALERT_WEBHOOK_SECRET: secret };
-  expect(problemsOf(refusedAddress)).toContainEqual(
-    expect.stringContaining("must be an address that starts with https:// (only this machine"),
+  const env = { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: SECRET };
+  expect(load(env).alertWebhook).toEqual({ url, secret: SECRET });
+  expect(problemsOf({ ...env, ALERT_WEBHOOK_URL: "http://127.0.0.1:9/hook" })).toEqual([]);
+  expect(problemsOf({ ...env, ALERT_WEBHOOK_URL: "http://alerts.example" })).toContainEqual(
+    expect.stringMatching(/^ALERT_WEBHOOK_URL must be an address that starts with https:/),
   );
-  expect(problemsOf({ ...refusedAddress, ALERT_WEBHOOK_URL: "http://127.0.0.1:9/hook" })).toEqual([]);
-  expect(problemsOf({ ALERT_WEBHOOK_URL: url })).toEqual([
-    expect.stringContaining("without ALERT_WEBHOOK_SECRET"),
-  ]);
-  expect(problemsOf({ ALERT_WEBHOOK_SECRET: secret })).toEqual([
-    expect.stringContaining("without ALERT_WEBHOOK_URL"),
-  ]);
-  expect(problemsOf({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: "canary!" })).toEqual([
-    expect.stringMatching(/^ALERT_WEBHOOK_SECRET: (?!.*canary)/),
-  ]);
 });
 
 it("reports all problems together, one per line, without secrets", () => {
@@ -222,15 +195,24 @@ describe("accepts the limits of each range, and nothing beyond", () => {
       [TOKEN, `${TOKEN}@test`, `${TOKEN},${TOKEN}x@live`],
       [TOKEN.slice(1), `${TOKEN} x`, `a@${TOKEN}@live`],
     ],
+    ["OPS_PASSWORD", ["twelve chars"], ["elevenchars"]],
+    ["OPS_VIEWER_PASSWORD", ["twelve chars"], ["a"]],
+    ["OPS_USER_HEADER", ["X-User"], ["X-User:", "X User"]],
+    ["DATA_DIR", ["./~", "/var/lib"], ["~/data", "~"]],
+    [
+      "PUBLIC_URL",
+      ["https://a.example/hooks/,http://b"],
+      ["a.example", "https://a.example?a=1", "https://a.example#a", "https://a.example/?", "ftp://a"],
+    ],
     [
       "REDIS_URL",
       ["redis://h", "rediss://u:p@h:6380/2", "redis://a:1,redis://b:2", "redis://a/0,redis://b"],
       ["http://h", "redis://", "h:6379", "redis://a,rediss://b", "redis://a/1,redis://b/1"],
     ],
   ])("%s", (name, good, bad) => {
-    expect(good.filter((value) => problemsOf({ [name]: value }).length > 0)).toEqual([]);
+    expect(good.filter((value) => problemsOf({ ...LOCAL, [name]: value }).length > 0)).toEqual([]);
     for (const value of bad) {
-      const problems = problemsOf({ [name]: value });
+      const problems = problemsOf({ ...LOCAL, [name]: value });
       expect({ value, problems }).toEqual({ value, problems: [expect.stringContaining(name)] });
     }
   });
@@ -286,108 +268,46 @@ describe("a key's mode", () => {
   });
 });
 
-it.each<[string, Env, RegExp]>([
+it.each<[Env, RegExp]>([
+  [{ DELIVERY_LIVE_API_KEY: "dos_live_a" }, /^DELIVERY_BASE_URL is missing\.$/],
+  [{ DELIVERY_TEST_WEBHOOK_SECRETS: SECRET }, /^DELIVERY_BASE_URL is missing\.$/],
+  [{ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: "not base64" }, /^DELIVERY_LIVE_WEBHOOK_SECRETS is .*base64/],
+  [{ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},${SECRET}` }, /the same as secret 1/],
+  [{ DATABASE_DIRECT_URL: "postgres://h/d" }, /^DATABASE_DIRECT_URL is set without DATABASE_URL/],
+  [{ ALERT_WEBHOOK_URL: "https://a.example" }, /^ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET/],
+  [{ ALERT_WEBHOOK_SECRET: SECRET }, /^ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL/],
   [
-    "a key without an address",
-    { DELIVERY_LIVE_API_KEY: "dos_live_a" },
-    /^DELIVERY_LIVE_API_KEY is set without DELIVERY_BASE_URL/,
+    { ALERT_WEBHOOK_URL: "https://a.example", ALERT_WEBHOOK_SECRET: "canary!" },
+    /^ALERT_WEBHOOK_SECRET is wrong: (?!.*canary)/,
   ],
   [
-    "webhook secrets without an address",
-    { DELIVERY_TEST_WEBHOOK_SECRETS: SECRET },
-    /^DELIVERY_TEST_WEBHOOK_SECRETS is set without DELIVERY_BASE_URL/,
-  ],
-  [
-    "a webhook secret that does not fit the scheme",
-    { ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: "not base64" },
-    /^DELIVERY_LIVE_WEBHOOK_SECRETS: .*base64/,
-  ],
-  [
-    "the same webhook secret twice",
-    { ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},${SECRET}` },
-    /the same as secret 1/,
-  ],
-  [
-    "the same password for both roles",
     { OPS_PASSWORD: "one for both of them", OPS_VIEWER_PASSWORD: "one for both of them" },
     /^OPS_VIEWER_PASSWORD is the same/,
   ],
-  [
-    "a sign-on that lets nobody in",
-    { OPS_PROXY_ADDRESSES: "10.0.0.5" },
-    /^Single sign-on is set, but nobody may log in/,
-  ],
-  [
-    "operators without a sign-on",
-    { OPS_OPERATORS: "admins" },
-    /^OPS_OPERATORS is set without single sign-on/,
-  ],
-  ["everybody as operator", { OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "*" }, /^OPS_OPERATORS is \*/],
+  [{ OPS_PROXY_ADDRESSES: "10.0.0.5" }, /^Single sign-on is set, but nobody may log in/],
+  [{ OPS_OPERATORS: "admins" }, /^OPS_OPERATORS is set without OPS_PROXY_ADDRESSES/],
+  [{ OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "*" }, /^OPS_OPERATORS is \*/],
   ...["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.internal", "10.0.0.0/8/8", ","].map(
-    (value): [string, Env, RegExp] => [
-      `the proxy ${value}`,
-      { OPS_PROXY_ADDRESSES: value },
-      /^OPS_PROXY_ADDRESSES must be addresses/,
-    ],
+    (value): [Env, RegExp] => [{ OPS_PROXY_ADDRESSES: value }, /^OPS_PROXY_ADDRESSES must be addresses/],
   ),
-  ["a header with a colon", { OPS_USER_HEADER: "X-User:" }, /^OPS_USER_HEADER must be the name of a header/],
-  ["a password of eleven characters", { OPS_PASSWORD: "elevenchars" }, /^OPS_PASSWORD must have at least 12/],
-  ["a viewer's password of one", { OPS_VIEWER_PASSWORD: "a" }, /^OPS_VIEWER_PASSWORD must have at least 12/],
-  ["a public address that is none", { PUBLIC_URL: "mirror.example.com" }, /^PUBLIC_URL must be addresses/],
-  ...["?a=1", "#a", "/?", "/path#"].map((end): [string, Env, RegExp] => [
-    `a public address that ends in ${end}`,
-    { PUBLIC_URL: `https://mirror.example.com${end}` },
-    /^PUBLIC_URL must be addresses .* a query or a fragment/,
-  ]),
+  [{ ...LIVE, API_TOKENS: `${TOKEN}@test` }, /token 1, is for the source test/],
+  [{ API_TOKENS: `${TOKEN}@acme` }, /is for the source acme/],
+  [{ API_TOKENS: `${TOKEN},${TOKEN}@test` }, /^API_TOKENS has a token \(number 2\) that is listed twice/],
   [
-    "a tilde that no shell replaced",
-    { DATA_DIR: "~/data" },
-    /^DATA_DIR must not start with ~, .* write the whole path, .*, not "~\/data"\.$/,
-  ],
-  [
-    "a token for a source that does not exist",
-    { ...LIVE, API_TOKENS: `${TOKEN}@test` },
-    /token 1, is for the source test/,
-  ],
-  [
-    "a token for the demo's sources that has another name",
-    { API_TOKENS: `${TOKEN}@acme` },
-    /is for the source acme/,
-  ],
-  ["a token twice", { API_TOKENS: `${TOKEN},${TOKEN}@test` }, /token 2, is listed twice/],
-  [
-    "write-through without a token that may write",
     { ...LIVE, API_TOKENS: TOKEN, WRITE_THROUGH: "true" },
     /^WRITE_THROUGH is on, but no token has write access\./,
   ],
   [
-    "the same webhook secret for both modes, however it is listed",
     {
-      ...LIVE,
-      DELIVERY_TEST_API_KEY: "dos_test_key",
+      ...LOCAL,
       DELIVERY_LIVE_WEBHOOK_SECRETS: `${OTHER_SECRET},${SECRET}`,
       DELIVERY_TEST_WEBHOOK_SECRETS: SECRET,
     },
-    /^DELIVERY_TEST_WEBHOOK_SECRETS shares a secret with DELIVERY_LIVE/,
+    /^The sources live and test share a webhook secret, .*DELIVERY_TEST_WEBHOOK_SECRETS/,
   ],
-  [
-    "one port for two servers",
-    { PORT: "3000", WEBHOOK_PORT: "3000" },
-    /^WEBHOOK_PORT is the same as PORT\. Choose another port, or unset it\.$/,
-  ],
-  [
-    "short polling of a provider elsewhere",
-    { ...LIVE, POLL_INTERVAL_SECONDS: "29.9" },
-    /^POLL_INTERVAL_SECONDS is under 30/,
-  ],
-])("refuses %s", (_what, env, message) => {
+  [{ ...LIVE, POLL_INTERVAL_SECONDS: "29.9" }, /^POLL_INTERVAL_SECONDS is under 30/],
+])("refuses %j", (env, message) => {
   expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
-});
-
-it("polls a provider on this machine as often as configured", () => {
-  const env = { ...LIVE, DELIVERY_BASE_URL: "http://localhost:4010", POLL_INTERVAL_SECONDS: "0.5" };
-  expect(load(env).pollIntervalSeconds).toBe(0.5);
-  expect(load({ ...LIVE, POLL_INTERVAL_SECONDS: "30" }).pollIntervalSeconds).toBe(30);
 });
 
 it("assigns a token to the source that it names, or to live", () => {
@@ -446,14 +366,10 @@ describe("secrets in files", () => {
 
   it("are reported when they cannot be read, and not again as a missing key", () => {
     const missing = path.join(folder, "missing");
-    expect(
-      problemsOf({ DELIVERY_LIVE_API_KEY_FILE: missing, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET }),
-    ).toEqual([`DELIVERY_LIVE_API_KEY_FILE names ${missing}, which does not exist.`]);
+    const env = { ...LIVE, DELIVERY_LIVE_API_KEY: "", DELIVERY_LIVE_API_KEY_FILE: missing };
+    expect(problemsOf(env)).toEqual([`DELIVERY_LIVE_API_KEY_FILE names ${missing}, which does not exist.`]);
     expect(problemsOf({ OPS_PASSWORD_FILE: folder })).toEqual([expect.stringContaining("is a folder")]);
     expect(problemsOf({ OPS_PASSWORD_FILE: write(" \n") })).toEqual([expect.stringContaining("is empty")]);
-    expect(problemsOf({ OPS_PASSWORD_FILE: write("x".repeat(65_537)) })).toEqual([
-      expect.stringContaining("is too large for a secret"),
-    ]);
   });
 
   it("are refused together with the same secret in the environment", () => {
@@ -467,20 +383,15 @@ describe("secrets in files", () => {
   });
 });
 
-describe("plausible mistakes", () => {
-  it.each([
-    ["DELIVERY_LIVE_API_KEY", '"dos_live_abcdefghijklm"'],
-    ["OPS_PASSWORD", "'an ops password of some length'"],
-    ["PORT", '"3000"'],
-  ])("names quotes that became part of %s, as with docker's --env-file", (name, value) => {
-    expect(problemsOf({ ...LIVE, [name]: value })).toContain(
-      `${name} is in quotes, which are part of its value. Remove them.`,
-    );
-  });
-
-  it("lets a .env file have quotes", () => {
-    expect(problemsOf({}, write(`OPS_PASSWORD="an ops password of some length"\n`))).toEqual([]);
-  });
+it.each([
+  ["DELIVERY_LIVE_API_KEY", '"dos_live_abcdefghijklm"'],
+  ["OPS_PASSWORD", "'an ops password of some length'"],
+  ["PORT", '"3000"'],
+])("names quotes that became part of %s, as with docker's --env-file", (name, value) => {
+  expect(problemsOf({ ...LIVE, [name]: value })).toContain(
+    `${name} is in quotes, which are part of its value. Remove them.`,
+  );
+  expect(problemsOf({}, write(`OPS_PASSWORD="an ops password of some length"\n`))).toEqual([]);
 });
 
 describe("the .env file", () => {
@@ -541,29 +452,37 @@ describe("the file of sources", () => {
 
   it.each<[string, object[], RegExp]>([
     ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources named acme-live/],
-    ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /is the same key as/],
+    ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /have the same key/],
     [
       "a key of the other mode",
       [{ ...listed, mode: "test" }],
       /source acme-live, apiKey belongs to test mode but holds a live key/,
     ],
-    ["a key and a file of it", [{ ...listed, apiKeyFile: "x" }], /Keep one of them/],
+    ["a key and a file of it", [{ ...listed, apiKeyFile: write("dos_live_x") }], /Keep one of them/],
     [
       "a file that is missing",
       [{ ...listed, apiKey: undefined, apiKeyFile: "x" }],
       /apiKeyFile names .*does not exist/,
     ],
-    ["a source without an address", [{ ...listed, baseUrl: undefined }], /has no baseUrl/],
+    [
+      "a source without an address",
+      [{ ...listed, baseUrl: undefined }],
+      /source acme-live, baseUrl is missing\.$/,
+    ],
     ["an address without https", [{ ...listed, baseUrl: "http://a.test" }], /baseUrl must start with https/],
     [
       "a scheme that is unsafe",
       [{ ...listed, webhookScheme: { header: "x", signed: "" } }],
-      /webhookScheme: /,
+      /webhookScheme is wrong: /,
     ],
     ["a field it does not know", [{ ...listed, apikey: "x" }], /"apikey"/],
-    ["a source id with capitals", [{ ...listed, sourceId: "Acme" }], /0\.sourceId: must be/],
-    ["a source id that is too long", [{ ...listed, sourceId: "a".repeat(64) }], /0\.sourceId: must be/],
-    ["an unknown mode", [{ ...listed, mode: "prod" }], /0\.mode/],
+    ["a source id with capitals", [{ ...listed, sourceId: "Acme" }], /source number 1, sourceId must be/],
+    [
+      "a source id that is too long",
+      [{ ...listed, sourceId: "a".repeat(64) }],
+      /source number 1, sourceId must be/,
+    ],
+    ["an unknown mode", [{ ...listed, mode: "prod" }], /source acme-live, mode must be/],
   ])("refuses %s", (_what, sources, message) => {
     expect(problemsOf(sourcesFile(...sources))).toEqual([expect.stringMatching(message)]);
   });
@@ -585,7 +504,7 @@ describe("the file of sources", () => {
     const broken = problemsOf({ SOURCES_FILE: write('[{"apiKey":"canary" x]') });
     expect(broken).toEqual([expect.stringContaining("is not valid JSON")]);
     expect(broken.join()).not.toContain("canary");
-    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual([expect.stringContaining("which is invalid")]);
+    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual(["SOURCES_FILE must be a list."]);
   });
 });
 
@@ -613,45 +532,28 @@ it("requires a key only where it is used", () => {
   expect(load(sourcesFile(unlocked)).sources).toMatchObject([{ sourceId: "acme-live", apiKey: null }]);
 });
 
-describe("the description", () => {
-  const describeWith = (env: Env, envFile: string | null = null) => {
-    const rows = describeConfig(load(env, envFile), env, envFile);
-    return Object.fromEntries(rows.map(({ name, value, source }) => [name, `${value} (${source})`]));
+it("describes every variable with its value and origin, and shows no secret", () => {
+  const env = {
+    PORT: "5000",
+    OPS_PASSWORD_FILE: write("ops password"),
+    DELIVERY_LIVE_API_KEY: "dos_live_canary",
+    DATABASE_URL: "postgres://user:canary@h/d",
+    REDIS_URL: "redis://user:canary@h",
+    ALERT_WEBHOOK_URL: "https://example.com/canary",
   };
-
-  it("lists every variable, its value and its origin", () => {
-    const rows = describeWith({ PORT: "5000", OPS_PASSWORD_FILE: write("ops password") }, write("HOST=::1"));
-    expect(Object.keys(rows)).toEqual(VARIABLE_NAMES);
-    expect(rows).toMatchObject({
-      PORT: "5000 (environment)",
-      HOST: "::1 (.env)",
-      OPS_PASSWORD: "set, 12 characters (file)",
-      LOG_LEVEL: "info (default)",
-      DELIVERY_BASE_URL: "not set (default)",
-    });
+  const rows = describeConfig(env, write("HOST=::1"));
+  expect(rows.map(({ name }) => name)).toEqual(VARIABLE_NAMES);
+  expect(
+    Object.fromEntries(rows.map(({ name, value, source }) => [name, `${value} (${source})`])),
+  ).toMatchObject({
+    PORT: "5000 (environment)",
+    HOST: "::1 (.env)",
+    OPS_PASSWORD: "set, 12 characters (file)",
+    DELIVERY_LIVE_API_KEY: "set, 15 characters (environment)",
+    LOG_LEVEL: "info (default)",
+    DELIVERY_BASE_URL: "not set (default)",
   });
-
-  it("shows no secret, and the sources of the file", () => {
-    const env = {
-      ...LIVE,
-      DELIVERY_LIVE_API_KEY: "dos_live_canary",
-      DELIVERY_LIVE_WEBHOOK_SECRETS: "whsec_canarycanarycanarycanary",
-      DATABASE_URL: "postgres://user:canary@h/d",
-      REDIS_URL: "redis://user:canary@h",
-      API_TOKENS: "canarycanarycanary",
-      OPS_PASSWORD: "canarycanary",
-      OPS_VIEWER_PASSWORD: "canarycanary2",
-      ...sourcesFile({ ...listed, apiKey: "dos_live_canary2", webhookSecrets: [SECRET] }),
-    };
-    const rows = describeWith(env);
-    expect(JSON.stringify(rows)).not.toContain("canary");
-    expect(rows).toMatchObject({
-      DELIVERY_LIVE_API_KEY: "set, 15 characters (environment)",
-      "source acme-live":
-        "live mode of acme at https://acme.example.com; key set, 16 characters; 1 webhook secrets (file)",
-    });
-    expect(Object.keys(rows)).not.toContain("source live");
-  });
+  expect(JSON.stringify(rows)).not.toContain("canary");
 });
 
 describe("OUTGOING_WEBHOOKS_FILE", () => {
@@ -705,21 +607,25 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     [
       "a source that is not configured",
       { ...endpoint, sources: ["test"] },
-      /endpoint erp, names the source test/,
+      /endpoint erp, sources has test, which is not/,
     ],
-    ["no secret", { ...endpoint, secret: undefined }, /needs either secret or secretFile/],
+    ["no secret", { ...endpoint, secret: undefined }, /endpoint erp, secret is missing/],
     ["a key that signs nothing", { ...endpoint, secret: `${SECRET},whsk_short` }, /whsk_ must be 32 or 64/],
-    ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret: /],
-    ["an address that is none", { ...endpoint, url: "erp" }, /which is invalid at 0\.url/],
-    ["http to another machine", { ...endpoint, url: "http://erp.example" }, /url must start with https:\/\//],
+    ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret is wrong: /],
+    ["an address that is none", { ...endpoint, url: "erp" }, /endpoint erp, url must be/],
+    [
+      "http to another machine",
+      { ...endpoint, url: "http://erp.example" },
+      /endpoint erp, url must be .*https:\/\//,
+    ],
     [
       "a kind of change that there is not",
       { ...endpoint, events: ["order.lost"] },
-      /which is invalid at 0\.events\.0/,
+      /endpoint erp, events\.0 must be/,
     ],
-    ["a name for a file", { ...endpoint, name: "../erp" }, /which is invalid at 0\.name/],
-    ["something unknown", { ...endpoint, secrets: [] }, /which is invalid/],
-    ["two endpoints with the same name", [endpoint, endpoint], /listed twice/],
+    ["a name for a file", { ...endpoint, name: "../erp" }, /endpoint number 1, name must be/],
+    ["something unknown", { ...endpoint, secrets: [] }, /endpoint erp has unknown fields: "secrets"/],
+    ["two endpoints with the same name", [endpoint, endpoint], /lists the endpoint erp twice/],
   ])("refuses %s", (_, endpoints, problem) => {
     const problems = problemsOf(outgoing(...[endpoints].flat()));
     expect(problems).toEqual([expect.stringMatching(problem)]);
@@ -765,7 +671,7 @@ describe("an address with a secret in it", () => {
     const shown = (address: string): unknown => {
       const env = { ...LIVE, [name]: address };
       const problems = problemsOf(env);
-      return problems.length > 0 ? problems : describeConfig(load(env), env, null);
+      return problems.length > 0 ? problems : describeConfig(env, null);
     };
     expect(addresses.filter((address) => JSON.stringify(shown(address)).includes("hush-hush"))).toEqual([]);
   });

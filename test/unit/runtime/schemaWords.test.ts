@@ -35,8 +35,8 @@ it.each([
 });
 
 it.each([
-  [{}, /which is invalid: must be a list/],
-  [[{}], /at 0\.\w+: is missing/],
+  [{}, /SOURCES_FILE must be a list/],
+  [[{}], /source number 1, \w+ is missing/],
   [[{ sourceId: 1 }], /must be text/],
 ])("a file of sources %j", (content, sentence) => {
   const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-words-"));
