@@ -5,8 +5,6 @@ import type { Figure } from "./measure.ts";
 export interface BenchDeps {
   readonly pool: Pool;
   readonly databaseUrl: string;
-  /** Creates another migrated database with the source `live` on the same server, and returns its address. */
-  readonly addDatabase: (name: string) => Promise<string>;
   /** Registers a function to call at the end of the section, the last one first. */
   readonly onEnd: (stop: () => Promise<void>) => void;
 }

@@ -8,9 +8,7 @@ import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
 import { addSource } from "../support/mirror/orders.ts";
-import { benchApply } from "./sections/apply.ts";
 import type { Bench } from "./bench.ts";
-import { compareVersions, tabulate } from "./compareVersions.ts";
 import { amount } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
@@ -18,7 +16,6 @@ import { FIGURE_HEAD, writeFigure, type Figure } from "./measure.ts";
 import { benchStream } from "./sections/stream.ts";
 
 const SECTIONS: Readonly<Record<string, Bench>> = {
-  apply: benchApply,
   cost: benchCost,
   "end-to-end": benchEndToEnd,
   stream: benchStream,
@@ -28,39 +25,28 @@ const FILES = amount(100);
 
 /** Settings of a busy server; see docs/production.md. */
 const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
-const USAGE = `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--peer]
-  Each figure as a ratio to its limit, measured in the same run. With --peer, the section cost also installs and
-  measures the peer.
-npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]
-  The figures of this checkout and those of the commit REF, measured in turn.
+const USAGE = `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick]
+  Each figure as a ratio to its limit, measured in the same run.
 Sections: ${Object.keys(SECTIONS).join(", ")}.
 Exits with 1 when a section could not be measured, after the figures of the others.
 `;
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
-/** Sections that are compared between versions by default. */
-const COMPARED = ["apply", "end-to-end", "cost"];
-
 if (process.argv.includes("--help")) {
   process.stdout.write(USAGE);
   process.exit(0);
 }
 
-const compareAt = process.argv.indexOf("--compare");
-const ref = compareAt === -1 ? undefined : (process.argv[compareAt + 1] ?? "HEAD");
-const asked = process.argv
-  .slice(2)
-  .filter((argument, index) => !argument.startsWith("--") && index + 2 !== compareAt + 1);
+const asked = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const unknown = asked.filter((name) => !Object.hasOwn(SECTIONS, name));
 if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
   process.exit(2);
 }
-if (ref === undefined) await measureHere(asked.length > 0 ? asked : Object.keys(SECTIONS));
-else await compareWith(ref, asked.length > 0 ? asked : COMPARED);
+await measure(asked.length > 0 ? asked : Object.keys(SECTIONS));
 
-async function measureHere(sections: readonly string[]): Promise<void> {
+async function measure(sections: readonly string[]): Promise<void> {
   const figures: Figure[] = [];
   for (const name of sections) {
     try {
@@ -72,18 +58,8 @@ async function measureHere(sections: readonly string[]): Promise<void> {
       process.exitCode = 1;
     }
   }
-  if (process.argv.includes("--json")) printJson(figures);
+  if (process.argv.includes("--json")) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   else printFigures(figures);
-}
-
-async function compareWith(former: string, sections: readonly string[]): Promise<void> {
-  const compared = await compareVersions(former, sections);
-  if (process.argv.includes("--json")) printJson(compared);
-  else printTable(tabulate(former, compared));
-}
-
-function printJson(figures: readonly unknown[]): void {
-  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 }
 
 /** On a separate durable server: the measurement includes the fsync of every commit. */
@@ -96,17 +72,10 @@ async function runSection(bench: Bench): Promise<Figure[]> {
     const postgres = await startEmbeddedPostgres({ dataDir, settings: SERVER_SETTINGS });
     onEnd(() => postgres.stop());
     await warmServer(postgres.url);
-    const addDatabase = async (name: string) => {
-      await createDatabase(postgres.url, name);
-      const url = withDatabase(postgres.url, name);
-      await migrate(url);
-      await migrateQueue(url);
-      const setUp = makePool({ url, purpose: "bench", max: 1, statementTimeoutMs: STATEMENT_TIMEOUT_MS });
-      await addSource(setUp, "live");
-      await setUp.end();
-      return url;
-    };
-    const databaseUrl = await addDatabase("bench");
+    await createDatabase(postgres.url, "bench");
+    const databaseUrl = withDatabase(postgres.url, "bench");
+    await migrate(databaseUrl);
+    await migrateQueue(databaseUrl);
     const pool = makePool({
       url: databaseUrl,
       purpose: "bench",
@@ -116,7 +85,8 @@ async function runSection(bench: Bench): Promise<Figure[]> {
       plansForAnyValues: true,
     });
     onEnd(() => pool.end());
-    return await bench({ pool, databaseUrl, addDatabase, onEnd });
+    await addSource(pool, "live");
+    return await bench({ pool, databaseUrl, onEnd });
   } finally {
     for (const stop of endings) await stop();
   }
@@ -138,10 +108,7 @@ async function warmServer(url: string): Promise<void> {
 }
 
 function printFigures(rows: readonly Figure[]): void {
-  printTable([["section", ...FIGURE_HEAD], ...rows.map((row) => [row.section, ...writeFigure(row)])]);
-}
-
-function printTable(table: readonly (readonly string[])[]): void {
+  const table = [["section", ...FIGURE_HEAD], ...rows.map((row) => [row.section, ...writeFigure(row)])];
   const widths = (table[0] ?? []).map((_, column) =>
     Math.max(...table.map((row) => row[column]?.length ?? 0)),
   );

@@ -1,26 +1,16 @@
-import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { promisify } from "node:util";
+import { readdir, readFile } from "node:fs/promises";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startChild, startWithQueue, webhookAddress, type Child } from "../children.ts";
+import { startChild, startLoad, startWithQueue, webhookAddress, type Child } from "../children.ts";
 import { amount } from "../effort.ts";
-import { startGenerator, type Generate } from "../generator.ts";
 import { compare, type Sample, type Subject } from "../measure.ts";
+import type { LoadAnswer } from "../processes/load.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
 import { nextRound } from "../timeEvents.ts";
 
 const CONNECTIONS = 64;
 const EVENTS = amount(30_000);
-const PEER_EVENTS = amount(10_000);
 const WARM_UP_ROUNDS = 2;
-
-/** `--peer` installs the peer and measures it in the same run. */
-const WITH_PEER = process.argv.includes("--peer");
-/** The nearest other program: it mirrors Stripe's objects into Postgres. */
-const PACKAGES = ["@supabase/stripe-sync-engine@0.48.5", "stripe@23.1.0"];
 
 /** The kernel shows it in hundredths of a second. */
 const MICROS_PER_TICK = 10_000;
@@ -36,39 +26,36 @@ interface Measured extends Costs {
 
 /** The processes of a run. */
 interface Running {
-  readonly generate: Generate;
+  readonly load: Child;
   readonly web: Child;
   readonly worker: Child;
 }
 
-/**
- * What an event costs on its way into the mirror at full rate, and how many go through, next to a bare handler and, with
- * --peer, to the peer.
- */
+/** What an event costs on its way into the mirror at full rate, and how many go through, next to a bare handler. */
 export const benchCost: Bench = async (deps) => {
   requireProcessorTime();
-  const generate = await startGenerator(deps.onEnd);
+  const load = await startLoad();
+  deps.onEnd(load.stop);
   const bare = await startChild("bareReceiveProcess.ts");
   deps.onEnd(bare.stop);
-  const peer = WITH_PEER ? await startPeer(deps) : undefined;
   const figures = await compare({
     section: "cost",
     unit: "µs CPU",
-    subjects: [{ name: "bare handler, for an event", run: () => measureBare(generate, bare) }],
+    subjects: [{ name: "bare handler, for an event", run: () => measureBare(load, bare) }],
   });
   for (const queue of ["Redis", "Postgres"] as const) {
     const roles = await startWithQueue(queue, deps);
     if (roles === undefined) continue;
-    const running = { generate, ...roles };
+    const running = { load, ...roles };
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await measure(deps, running);
     figures.push(
       ...(await compare({
         section: "cost",
         unit: "/s",
-        subjects: listSubjects(deps, { running, peer, queue }),
+        subjects: listSubjects(deps, running, queue),
         limit: {
           name: "limit: bare handler that verifies and parses",
-          run: () => send(generate, webhookAddress(bare)),
+          run: () => send(load, webhookAddress(bare)),
         },
       })),
     );
@@ -78,19 +65,15 @@ export const benchCost: Bench = async (deps) => {
 };
 
 /** What Node's HTTP, the signature and JSON cost alone: nothing of it can be saved in a web process. */
-async function measureBare(generate: Generate, bare: Child): Promise<Sample> {
+async function measureBare(load: Child, bare: Child): Promise<Sample> {
   const before = await readProcessorTime(bare.pid);
-  const { errors } = await send(generate, webhookAddress(bare));
+  const { errors } = await send(load, webhookAddress(bare));
   return { value: ((await readProcessorTime(bare.pid)) - before) / EVENTS, errors };
 }
 
-/** The first of them measures all others but the peer. */
-function listSubjects(
-  deps: BenchDeps,
-  { running, peer, queue }: { running: Running; peer: Child | undefined; queue: string },
-): Subject[] {
+/** The first of them measures all others. */
+function listSubjects(deps: BenchDeps, running: Running, queue: string): Subject[] {
   let measured: Measured = { perSecond: 0, errors: 0, web: 0, worker: 0, Postgres: 0 };
-  let peerPerSecond = 0;
   const sustained: Subject = {
     name: `queue in ${queue}, as many as go through`,
     goal: "at least 0.45 of the limit",
@@ -105,37 +88,21 @@ function listSubjects(
     unit: "µs CPU",
     run: () => Promise.resolve({ value: measured[role], errors: 0 }),
   }));
-  if (peer === undefined) return [sustained, ...costs];
-  const peerAlone: Subject = {
-    name: "the peer, which upserts each event",
-    async run() {
-      const sample = await send(running.generate, String(peer.greeting), "stripe");
-      peerPerSecond = sample.value;
-      return sample;
-    },
-  };
-  const ratio: Subject = {
-    name: `queue in ${queue}, as many as go through`,
-    goal: "at least 4",
-    unit: "times the peer",
-    run: () => Promise.resolve({ value: measured.perSecond / peerPerSecond, errors: 0 }),
-  };
-  return [sustained, ...costs, peerAlone, ratio];
+  return [sustained, ...costs];
 }
 
-function send(generate: Generate, url: string, sender?: "stripe"): Promise<Sample> {
-  const requests = sender === undefined ? EVENTS : PEER_EVENTS;
-  return generate({ url, requests, connections: CONNECTIONS, round: nextRound(), ...(sender && { sender }) });
+function send(load: Child, url: string): Promise<Sample> {
+  return load.ask<LoadAnswer>({ url, requests: EVENTS, connections: CONNECTIONS, round: nextRound() });
 }
 
 /** From the first event in the mirror to the last one, so that no remaining backlog improves the figure. */
-async function measure({ pool }: BenchDeps, { generate, web, worker }: Running): Promise<Measured> {
+async function measure({ pool }: BenchDeps, { load, web, worker }: Running): Promise<Measured> {
   const round = nextRound();
   const readTimes = () =>
     Promise.all([readProcessorTime(web.pid), readProcessorTime(worker.pid), readServerTime(pool)]);
   const before = await readTimes();
   const [sent, decidedAtMs] = await Promise.all([
-    generate({ url: webhookAddress(web), requests: EVENTS, connections: CONNECTIONS, round }),
+    load.ask<LoadAnswer>({ url: webhookAddress(web), requests: EVENTS, connections: CONNECTIONS, round }),
     worker.ask<RoundAnswer>({ round, count: EVENTS }),
   ]);
   const after = await readTimes();
@@ -151,20 +118,6 @@ async function measure({ pool }: BenchDeps, { generate, web, worker }: Running):
     worker: forWorker,
     Postgres: forPostgres,
   };
-}
-
-/** Installs the peer into a folder of its own, removed at the end, and starts it on a database of its own. */
-async function startPeer({ addDatabase, onEnd }: BenchDeps): Promise<Child> {
-  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-peer-"));
-  onEnd(() => rm(folder, { recursive: true, force: true }));
-  const options = ["--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts"];
-  await promisify(execFile)("npm", ["install", ...options, ...PACKAGES], { cwd: folder });
-  const peer = await startChild("peerProcess.ts", {
-    args: [folder],
-    env: { DATABASE_URL: await addDatabase("peer") },
-  });
-  onEnd(peer.stop);
-  return peer;
 }
 
 /** What /proc shows of a process; times in microseconds. */
