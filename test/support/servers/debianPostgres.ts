@@ -14,10 +14,10 @@ const [newest] = existsSync(VERSIONS)
 /** Whether the system's own Postgres is installed, with its client programs. */
 export const hasDebianPostgres = newest !== undefined;
 /** The folder with its programs. */
-export const debianPostgresPrograms = path.join(VERSIONS, newest ?? "", "bin");
+const debianPostgresPrograms = path.join(VERSIONS, newest ?? "", "bin");
 
 /** The account to run its server with, because Postgres refuses root; undefined when the tests do not run as root. */
-export function debianPostgresAccount(): { uid: number; gid: number } | undefined {
+function debianPostgresAccount(): { uid: number; gid: number } | undefined {
   return process.getuid?.() === 0 ? findAccount("postgres") : undefined;
 }
 
