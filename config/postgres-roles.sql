@@ -89,7 +89,7 @@ grant insert, update on mirror.orders to order_mirror_worker, order_mirror_polle
 grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetches
   to order_mirror_worker, order_mirror_poller;
 -- The body of an event about an order whose personal data was erased is blanked when it is applied.
-grant update (body) on mirror.inbox to order_mirror_worker, order_mirror_poller;
+grant update (body, headers) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
 
 -- How many webhooks were received and requests sent, and their outcomes.

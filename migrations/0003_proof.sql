@@ -232,7 +232,7 @@ begin
     from decided where verdict = 'quarantined' order by n
     on conflict do nothing
   ), blanked as (
-    update mirror.inbox set body = convert_to(erased_body, 'UTF8')
+    update mirror.inbox set body = convert_to(erased_body, 'UTF8'), headers = null
     where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null))
   )
   insert into mirror.refetches (source_id, reference, reason, next_attempt_at)

@@ -97,7 +97,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "every signed webhook call is refused",
     remedy: SECRET_REMEDY,
-    page: "/ops/calls?kind=webhook",
+    page: "/ops/events/refused",
     holds: isEveryCallRefused,
     since: ({ firstRefusedAt }) => firstRefusedAt,
     cause: (source) => {

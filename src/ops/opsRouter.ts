@@ -3,12 +3,12 @@ import { Router, type ErrorRequestHandler, type RequestHandler } from "express";
 import { UnavailableError } from "../domain/errors.ts";
 import type { RateRule } from "../domain/window/rate.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
+import { refusedFolder } from "../receive/refusedRequests.ts";
 import type { Pool } from "../database/database.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { systemClock, type Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeEventRoutes, makeQueueDashboard, makeQueueHealth, type ShownQueues } from "./events.sql.ts";
 import { ACTION_LIST, makeRemedyRoutes } from "./actions.sql.ts";
 import { serveList } from "./lists/list.sql.ts";
 import { makeOutgoingRoutes, OPS_LISTS } from "./lists/opsLists.sql.ts";
@@ -17,7 +17,9 @@ import { guardWrites, makeLogin } from "./login.sql.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.sql.ts";
+import { makeEventRoutes } from "./eventPage.sql.ts";
 import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
+import { makeQueueDashboard, makeQueueHealth, type ShownQueues } from "./queues.sql.ts";
 import { makeSourceRoutes } from "./sourcePage.sql.ts";
 
 // The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from one
@@ -30,7 +32,7 @@ export interface OpsDeps {
   readonly pool: Pool;
   readonly queues: ShownQueues;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
-    Partial<Pick<Config, "sources" | "signOn">>;
+    Partial<Pick<Config, "sources" | "signOn" | "dataDir">>;
   readonly logger: Logger;
   readonly clock?: Clock;
   /** Our rate of order lists; default: the spec's. */
@@ -48,7 +50,7 @@ const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queues, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
-  const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
+  const { opsPassword, opsViewerPassword, localTrust, signOn = null, dataDir = ".data" } = config;
   const { health = makeHealthReader({ pool, clock, sources: config.sources ?? [] }) } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
@@ -67,7 +69,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   });
   ops.use("/queues", makeQueueDashboard({ pool, queues }));
   ops.use("/queue-health", makeQueueHealth({ pool, queues }));
-  ops.use("/events", makeEventRoutes(pool));
+  ops.use("/events", makeEventRoutes(pool, refusedFolder(dataDir)));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use((_request, response) => refuse(response, 404, "There is nothing at this address."));
   ops.use(makeErrorPage(logger));

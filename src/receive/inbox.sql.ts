@@ -10,6 +10,8 @@ export interface IncomingEvent {
   readonly bodyHash: Buffer;
   /** Which of the source's webhook secrets matched, from 0. */
   readonly secretIndex: number;
+  /** The headers that describe it, as a JSON object of texts; without signatures. */
+  readonly headers: string;
 }
 
 /** A new event: its position in the inbox, and its index among the given events. */
@@ -23,10 +25,10 @@ export interface StoredEvent {
 // message.
 const INSERT_EVENTS = `
   with stored as (
-    insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
-    select source_id, event_id, body_hash, body, secret_index
-    from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::smallint[])
-      with ordinality as event (source_id, event_id, body_hash, body, secret_index, place)
+    insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index, headers)
+    select source_id, event_id, body_hash, body, secret_index, headers::json
+    from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::smallint[], $6::text[])
+      with ordinality as event (source_id, event_id, body_hash, body, secret_index, headers, place)
     order by place
     on conflict (source_id, event_id, body_hash) do nothing
     returning seq, source_id, event_id, body_hash, received_at
@@ -78,7 +80,7 @@ export async function insertEvents(pool: Pool, events: readonly IncomingEvent[])
 
 function packEvents(events: readonly IncomingEvent[]): unknown[] {
   const bytesOf = (column: "bodyHash" | "body") => packByteArray(events.map((event) => event[column]));
-  const textsOf = (column: "sourceId" | "eventId") =>
+  const textsOf = (column: "sourceId" | "eventId" | "headers") =>
     packArray(
       "text",
       events.map((event) => event[column]),
@@ -87,7 +89,8 @@ function packEvents(events: readonly IncomingEvent[]): unknown[] {
     "smallint",
     events.map(({ secretIndex }) => secretIndex),
   );
-  return [textsOf("sourceId"), textsOf("eventId"), bytesOf("bodyHash"), bytesOf("body"), secretIndexes];
+  const keys = [textsOf("sourceId"), textsOf("eventId"), bytesOf("bodyHash")];
+  return [...keys, bytesOf("body"), secretIndexes, textsOf("headers")];
 }
 
 /** Any fixed order of keys works, as long as every process uses the same. */

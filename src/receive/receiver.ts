@@ -117,7 +117,13 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
         if (admission.reason)
-          onRefused?.({ sourceId, headers: listHeaders(req), target: req.url ?? "", body: body.bytes });
+          onRefused?.({
+            sourceId,
+            reason: admission.reason,
+            headers: listHeaders(req),
+            target: req.url ?? "",
+            body: body.bytes,
+          });
         return finish(admission);
       }
       if (draining) return finish({ outcome: "draining" });
@@ -251,11 +257,25 @@ function admitEvent(
   const { sourceId, verifier, clock, body, readEventId } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
-  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });
+  const headers = listHeaders(req);
+  const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });
   if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });
-  return { event: { sourceId, eventId, body, bodyHash, secretIndex: verdict.secretIndex } };
+  const { secretIndex } = verdict;
+  return { event: { sourceId, eventId, body, bodyHash, secretIndex, headers: describeHeaders(headers) } };
+}
+
+/** Headers that say what the event is, who sent it and when. A signature is none of them, and neither is an address. */
+export const DESCRIBING = /^(?:content-type|user-agent|[a-z-]+-(?:id|timestamp|event|topic|delivery))$/;
+const SHOWN_LENGTH_MAX = 256;
+
+/** The headers to keep for the page of the event, as a JSON object. */
+function describeHeaders(headers: NodeJS.Dict<string[]>): string {
+  const kept: Record<string, string> = {};
+  for (const name in headers)
+    if (DESCRIBING.test(name)) kept[name] = (headers[name]?.join(", ") ?? "").slice(0, SHOWN_LENGTH_MAX);
+  return JSON.stringify(kept);
 }
 
 /** A repeated header proves nothing, whichever of its values is right. */

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { readdir, rename, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { millisFromInstant } from "../domain/order/instant.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { instantFromMillis, millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { openDataFolder } from "../runtime/dataFolder.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
@@ -9,6 +10,7 @@ import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { SignatureRefusal } from "../signature/verifier.ts";
 
 const PRUNE_EVERY_MS = 600_000;
 const KEPT_FOR_MS = 86_400_000;
@@ -29,6 +31,8 @@ const PRIVATE_NAME =
 /** A webhook request whose signature did not verify. */
 export interface RefusedRequest {
   readonly sourceId: string;
+  /** What was wrong with its signature. */
+  readonly reason: SignatureRefusal;
   /** Every value of every header, by its name in lower case. */
   readonly headers: NodeJS.Dict<string[]>;
   /** Path and query. */
@@ -147,12 +151,47 @@ function maySign({ headers, target }: RefusedRequest): boolean {
   return target.includes("?") || names.some((name) => !USUAL_NAME.test(name));
 }
 
-function describe({ sourceId, headers, target, body }: RefusedRequest): string {
+interface StoredRequest extends Pick<RefusedRequest, "reason" | "headers" | "target"> {
+  readonly source: string;
+  readonly bodyBase64: string;
+}
+
+function describe({ sourceId, reason, headers, target, body }: RefusedRequest): string {
   const shown = Object.entries(headers).filter(([name]) => !PRIVATE_NAME.test(name));
   return JSON.stringify({
     source: sourceId,
+    reason,
     target,
     headers: Object.fromEntries(shown),
     bodyBase64: body.toString("base64"),
+  } satisfies StoredRequest);
+}
+
+/**
+ * The requests that are kept in `folder`, newest first; none if nothing was kept. Throws ConfigurationError if this account may
+ * not read them.
+ */
+export async function readRefusedRequests(
+  folder: string,
+): Promise<(RefusedRequest & { readonly refusedAt: Instant })[]> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw new ConfigurationError(`${folder} cannot be read (${error.code ?? error.message}).`, {
+      cause: error,
+      fix: "Run this as the account of the web process, or as root.",
+    });
   });
+  const newestFirst = names
+    .filter((name) => name.endsWith(".json"))
+    .toSorted()
+    .toReversed();
+  const kept = newestFirst.map(async (name) => {
+    // Web may have removed it meanwhile.
+    const text = await readFile(path.join(folder, name), "utf8").catch(() => undefined);
+    if (text === undefined) return [];
+    const { source: sourceId, bodyBase64, ...request } = JSON.parse(text) as StoredRequest;
+    const refusedAt = instantFromMillis(Number.parseInt(name, 10));
+    return [{ ...request, sourceId, refusedAt, body: Buffer.from(bodyBase64, "base64") }];
+  });
+  return (await Promise.all(kept)).flat();
 }

@@ -144,7 +144,7 @@ async function writeErasure(
        returning 1
      ),
      blanked as (
-       update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8')
+       update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8'), headers = null
        where seq = any (array(select seq from events)) returning 1
      ),
      quarantined as (

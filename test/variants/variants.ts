@@ -282,7 +282,7 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "a signature over the parsed and rewritten body",
     in: "receive/receiver.ts",
-    find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });",
+    find: "const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });",
     replace:
       "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });",
 

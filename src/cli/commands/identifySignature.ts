@@ -1,8 +1,6 @@
-import { readFile, readdir } from "node:fs/promises";
-import path from "node:path";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { refusedFolder } from "../../receive/refusedRequests.ts";
+import { readRefusedRequests, refusedFolder } from "../../receive/refusedRequests.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { webhookUrl } from "../../runtime/config/sources.ts";
 import {
@@ -139,7 +137,7 @@ function quote(setting: string): string {
  */
 async function readKeptRequests(dataDir: string, named: string | undefined) {
   const folder = refusedFolder(dataDir);
-  const kept = await readFolder(folder);
+  const kept = await readRefusedRequests(folder);
   const sourceIds = named === undefined ? [...new Set(kept.map(({ sourceId }) => sourceId))] : [named];
   const [sourceId = "", ...others] = sourceIds;
   if (others.length > 0) {
@@ -147,7 +145,9 @@ async function readKeptRequests(dataDir: string, named: string | undefined) {
       fix: `Say it with --source. There are: ${sourceIds.sort().join(", ")}.`,
     });
   }
-  const requests = kept.filter((one) => one.sourceId === sourceId).map(({ request }) => request);
+  const requests: CapturedRequest[] = kept
+    .filter((one) => one.sourceId === sourceId)
+    .map(({ headers, target, body }) => ({ headersDistinct: headers, target, body }));
   if (requests.length > 0) return { sourceId, requests };
   throw new ConfigurationError(
     `No refused request${named === undefined ? "" : ` of ${named}`} is kept in ${folder}.`,
@@ -155,35 +155,4 @@ async function readKeptRequests(dataDir: string, named: string | undefined) {
       fix: "Set CAPTURE_REFUSED=10 where web runs, restart it, wait for the next event, and run this with the same DATA_DIR.",
     },
   );
-}
-
-/** As receive/refusedRequests.ts writes it. */
-interface StoredRequest {
-  readonly source: string;
-  readonly target: string;
-  readonly headers: NodeJS.Dict<string[]>;
-  readonly bodyBase64: string;
-}
-
-async function readFolder(folder: string): Promise<{ sourceId: string; request: CapturedRequest }[]> {
-  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw new ConfigurationError(`${folder} cannot be read (${error.code ?? error.message}).`, {
-      cause: error,
-      fix: "Run this as the account of the web process, or as root.",
-    });
-  });
-  const newestFirst = names
-    .filter((name) => name.endsWith(".json"))
-    .toSorted()
-    .toReversed();
-  const kept = newestFirst.map(async (name) => {
-    // Web may have removed it meanwhile.
-    const text = await readFile(path.join(folder, name), "utf8").catch(() => undefined);
-    if (text === undefined) return [];
-    const { source, headers, target, bodyBase64 } = JSON.parse(text) as StoredRequest;
-    const body = Buffer.from(bodyBase64, "base64");
-    return [{ sourceId: source, request: { headersDistinct: headers, body, target } }];
-  });
-  return (await Promise.all(kept)).flat();
 }

@@ -129,7 +129,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 /** The evidence of refused webhooks and of a rate that is used up: how many calls of what outcome came or went when. */
 const CALLS: List = {
   title: "Calls, last two days",
-  note: "Webhooks that came, and requests to the provider by rate policy, of all processes, by the minute in which they were recorded. Nothing of a refused webhook is stored, unless CAPTURE_REFUSED=10 is set for web; then `order-mirror identify-signature` says which scheme and secret verify it.",
+  note: "Webhooks that came, and requests to the provider by rate policy, of all processes, by the minute in which they were recorded. /ops/events/refused shows the refused webhooks that web keeps.",
   empty: "There was no call within two days.",
   filters: {
     kind: {

@@ -78,7 +78,14 @@ function makeDirect({ pool }: BenchDeps): Subject {
         const order = { reference: eventId, updatedAt: at(index), more: { note: "x".repeat(300) } };
         const body = makeEventBody({ id: eventId, order });
         const startedMs = performance.now();
-        const event = { sourceId: "live", eventId, body, bodyHash: randomBytes(32), secretIndex: 0 };
+        const event = {
+          sourceId: "live",
+          eventId,
+          body,
+          bodyHash: randomBytes(32),
+          secretIndex: 0,
+          headers: "{}",
+        };
         const stored = await insertEvents(pool, [event]);
         await apply.applyEvents(stored.map(({ seq }) => seq));
         spansMs.push(performance.now() - startedMs);

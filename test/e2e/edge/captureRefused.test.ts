@@ -8,6 +8,7 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { logIn } from "../../support/http/logIn.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
@@ -87,6 +88,16 @@ it("identify-signature finds the scheme from captured refused requests, which ar
   expect(capturing.output()).not.toContain("evt_1");
   const { rows } = await database.pool.query("select from mirror.inbox");
   expect(rows).toEqual([]);
+
+  const url = `http://127.0.0.1:${port}`;
+  const page = await fetch(`${url}/ops/events/refused?source=live`, {
+    headers: await logIn(url, env.OPS_PASSWORD),
+  });
+  const shown = await page.text();
+  expect(shown).toMatch(/signature mismatch|signature malformed|signature missing/);
+  expect(shown).toMatch(/x-courier-proof<\/span>:\s*<span class="mono">hidden, \d+ characters/);
+  expect(shown).toContain("data.status");
+  expect(shown).not.toMatch(/sig:[0-9a-f]{16}|Ada|Analytical/);
 
   const found = await runProgram(["identify-signature"], env);
   expect(found.stderr).toMatch(/^A scheme verifies [12] of 3 refused requests of live\.$/m);

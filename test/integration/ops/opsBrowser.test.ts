@@ -58,6 +58,7 @@ const PAGES = [
   "/ops/calls?source=live",
   "/ops/events/live/evt_1",
   "/ops/events/live/evt_bad",
+  "/ops/events/refused",
   "/ops/queue-health",
   "/ops/outgoing",
   "/ops/outgoing/messages?endpoint=erp&state=delivered",

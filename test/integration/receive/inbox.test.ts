@@ -14,7 +14,14 @@ beforeEach(() => database.pool.query(emptying("inbox pending", { restartsIdentit
 
 function makeEvent(eventId: string, text = eventId, sourceId = "live"): IncomingEvent {
   const body = Buffer.from(text);
-  return { sourceId, eventId, body, bodyHash: createHash("sha256").update(body).digest(), secretIndex: 0 };
+  return {
+    sourceId,
+    eventId,
+    body,
+    bodyHash: createHash("sha256").update(body).digest(),
+    secretIndex: 0,
+    headers: "{}",
+  };
 }
 
 async function readRows(): Promise<{ event_id: string; body: string; pending: boolean }[]> {

@@ -113,6 +113,28 @@ describe("accepts", () => {
     expect([received, duplicate]).toEqual([rows.length, all.length - rows.length]);
   });
 
+  it("the headers that describe it, and neither its signature nor an address", async () => {
+    const headers = {
+      "user-agent": "provider/2",
+      "x-order-id": "a",
+      "x-forwarded-for": "1.2.3.4",
+      cookie: "b",
+    };
+    expect((await post(receiving.port, one, { headers })).status).toBe(200);
+    const { rows } = await database.pool.query("select headers from mirror.inbox");
+    expect(rows).toEqual([
+      {
+        headers: {
+          "user-agent": "provider/2",
+          "x-order-id": "a",
+          "content-type": "application/json",
+          "webhook-id": expect.any(String),
+          "webhook-timestamp": expect.stringMatching(/^\d+$/),
+        },
+      },
+    ]);
+  });
+
   it("twenty deliveries of one event at once, as one row", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => post(receiving.port, one)));
     expect(answers.map((answer) => answer.status)).toEqual(Array(20).fill(200));

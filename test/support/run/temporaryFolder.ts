@@ -25,7 +25,7 @@ export function keepTemporaryFilesInMemory(): void {
   if (process.env["TMPDIR"] !== undefined || !hasRoom()) return;
   for (const name of readdirSync(MEMORY)) {
     const pid = NAME.exec(name)?.[1];
-    if (pid !== undefined && !isAlive(Number(pid))) remove(path.join(MEMORY, name));
+    if (pid !== undefined && !isAlive(Number(pid))) removeLeftover(path.join(MEMORY, name));
   }
   const folder = path.join(MEMORY, `order-mirror-tests-${process.pid}`);
   mkdirSync(folder, { recursive: true });
@@ -67,6 +67,15 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** What cannot be removed, such as a disk that a killed test had mounted, stays: it concerns no other run. */
+function removeLeftover(folder: string): void {
+  try {
+    remove(folder);
+  } catch (error) {
+    process.stderr.write(`NOTICE: ${folder} of an earlier run could not be removed: ${String(error)}\n`);
   }
 }
 

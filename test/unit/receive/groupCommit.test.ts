@@ -14,6 +14,7 @@ function makeEvent(eventId: string, bytes = 10): IncomingEvent {
     body: Buffer.alloc(bytes),
     bodyHash: Buffer.alloc(32),
     secretIndex: 0,
+    headers: "{}",
   };
 }
 

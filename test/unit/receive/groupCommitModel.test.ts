@@ -63,6 +63,7 @@ class World {
       body: Buffer.alloc(bytes),
       bodyHash: Buffer.alloc(32),
       secretIndex: 0,
+      headers: "{}",
     };
     void this.#store(event).then(
       () => this.#hear(eventId, "stored"),

@@ -29,6 +29,7 @@ async function setUp(limit = 3) {
   const keep = (body: string, other: Partial<RefusedRequest> = {}) =>
     refused.keep({
       sourceId: "live",
+      reason: "signature_mismatch",
       headers: SIGNED,
       target: "/webhooks/live",
       body: Buffer.from(body),

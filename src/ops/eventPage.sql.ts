@@ -1,0 +1,173 @@
+import { Router } from "express";
+import { queryInstants, type Pool } from "../database/database.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import {
+  renderAlert,
+  renderFacts,
+  renderFields,
+  renderInstant,
+  renderName,
+  renderTable,
+} from "../html/parts.ts";
+import { DESCRIBING } from "../receive/receiver.ts";
+import { readRefusedRequests, type RefusedRequest } from "../receive/refusedRequests.ts";
+import { html, type Html } from "../runtime/http/html.ts";
+import { redactDocument } from "./orders/snapshotDiff.ts";
+import { readField, refuse, sendPage } from "./page.ts";
+import {
+  describeCount,
+  describeDelay,
+  linkOrder,
+  renderSentence,
+  secondsSince,
+  sourceAddress,
+} from "./phrases.ts";
+
+// What is known of one webhook: of an event, when it came, what verified it, what it says and what was decided; of a call
+// that was refused, as far as web keeps such calls, what was wrong with it. Start at `makeEventRoutes`.
+
+/** An event as received; a second one under the same id has another body. */
+interface ReceivedEvent {
+  readonly sourceId: string;
+  readonly seq: string;
+  readonly receivedAt: Instant;
+  /** From 0: which of the source's webhook secrets verified it. */
+  readonly secretIndex: number;
+  /** Null once the order of the event is erased. */
+  readonly headers: Readonly<Record<string, string>> | null;
+  readonly body: Buffer;
+  /** It waits for its decision. */
+  readonly isPending: boolean;
+  readonly decisions: readonly Decision[];
+}
+
+interface Decision {
+  readonly verdict: string;
+  readonly reason: string | null;
+  readonly reference: string | null;
+  readonly seenAt: Instant;
+  readonly quarantineId: string | null;
+}
+
+/** More under one id come from a sender that is wrong. */
+const EVENTS_MAX = 20;
+const NO_EVENT = "There is no event of that id; events are kept for EVENTS_KEPT_FOR.";
+
+/** The page of an event, and the calls that web refused and keeps in `refusedFolder`. */
+export function makeEventRoutes(pool: Pool, refusedFolder: string): Router {
+  const router = Router();
+  router.get("/refused", async ({ query }, response) => {
+    const sourceId = readField(query["source"]);
+    const kept = await readRefusedRequests(refusedFolder);
+    const shown = sourceId === "" ? kept : kept.filter((request) => request.sourceId === sourceId);
+    sendPage(response, { title: "Refused webhooks", body: renderRefused(shown), section: "overview" });
+  });
+  router.get("/:source/:event", async ({ params }, response) => {
+    const [sourceId, eventId] = [readField(params.source), readField(params.event)];
+    const events = await readEvents(pool, sourceId, eventId);
+    if (events.length === 0) return refuse(response, 404, NO_EVENT);
+    const body = html`<h1>Event ${renderName(eventId)}</h1>
+      ${events.map(renderEvent)}
+      <p class="dim">
+        The signature is not kept, nor is any header that does not describe the event. Fields that may hold
+        personal data are hidden.
+      </p>`;
+    sendPage(response, { title: `Event ${eventId}`, body });
+  });
+  return router;
+}
+
+async function readEvents(pool: Pool, sourceId: string, eventId: string): Promise<ReceivedEvent[]> {
+  const events = await queryInstants<Omit<ReceivedEvent, "decisions">>(
+    pool,
+    `select i.source_id as "sourceId", i.seq::text as seq, mirror.nanos_of(i.received_at) as "receivedAt",
+       i.secret_index::int as "secretIndex", i.headers, i.body,
+       exists (select from mirror.pending p where p.seq = i.seq) as "isPending"
+     from mirror.inbox i where i.source_id = $1 and i.event_id = $2 order by i.seq limit ${EVENTS_MAX}`,
+    [sourceId, eventId],
+  );
+  const decisions = await queryInstants<Decision & { seq: string }>(
+    pool,
+    `select h.inbox_seq::text as seq, h.verdict, h.reason, h.reference, mirror.nanos_of(h.seen_at) as "seenAt",
+       (select q.quarantine_id::text from mirror.quarantine q where q.inbox_seq = h.inbox_seq
+        order by q.quarantine_id desc limit 1) as "quarantineId"
+     from mirror.history h where h.source_id = $1 and h.inbox_seq = any($2::bigint[]) order by h.history_id`,
+    [sourceId, events.map(({ seq }) => seq)],
+  );
+  return events.map((event) => ({ ...event, decisions: decisions.filter(({ seq }) => seq === event.seq) }));
+}
+
+function renderEvent(event: ReceivedEvent): Html {
+  const { sourceId, seq, receivedAt, secretIndex, headers, body, isPending, decisions } = event;
+  const fields = redactDocument(body.toString(), "event");
+  return html`${renderFacts({
+      Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
+      Received: renderInstant(receivedAt),
+      "Verified by": `secret ${secretIndex + 1} of the source`,
+      "Inbox position": seq,
+      Size: `${describeCount(body.length)} bytes`,
+      State: isPending ? "waiting for a worker" : "decided",
+      Job: html`<a class="button" href="/ops/queue-health/event/${seq}">Find its job in the queue</a>`,
+    })}
+    <h2>Decisions</h2>
+    ${decisions.length === 0 ? html`<p class="empty">None yet.</p>` : renderDecisions(event)}
+    <h2>Headers</h2>
+    ${headers === null ? html`<p>They were erased with the order.</p>` : renderFields(listFields(headers))}
+    <h2>Body</h2>
+    ${fields === null ? html`<p>It is not a JSON object; none of it can be shown.</p>` : renderFields(fields)}`;
+}
+
+function renderDecisions({ sourceId, receivedAt, decisions }: ReceivedEvent): Html {
+  return renderTable({
+    title: "Decisions",
+    cards: true,
+    columns: ["When", "After receipt", "Decision", { title: "Why", kind: "sentence" }, "Order", "Quarantine"],
+    rows: decisions.map(({ verdict, reason, reference, seenAt, quarantineId }) => [
+      renderInstant(seenAt),
+      describeDelay(secondsSince(seenAt, receivedAt) ?? 0),
+      verdict,
+      reason ?? "–",
+      linkOrder({ sourceId, reference }),
+      quarantineId === null ? "–" : html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`,
+    ]),
+  });
+}
+
+const listFields = (headers: Readonly<Record<string, string>>) =>
+  Object.entries(headers).map(([path, value]) => ({ path, value }));
+
+const REFUSED_NOTE =
+  "The last webhooks whose signature did not verify, as far as this web process keeps them. Run `order-mirror identify-signature` where web runs: it finds the scheme and the secret that verify them.";
+const NONE_KEPT =
+  "None is kept. Set CAPTURE_REFUSED=10 for web, restart it, and wait for the next refused event. What is refused meanwhile is only counted.";
+
+function renderRefused(requests: readonly (RefusedRequest & { readonly refusedAt: Instant })[]): Html {
+  return html`<h1>Refused webhooks</h1>
+    <p>${renderSentence(REFUSED_NOTE)} <a href="/ops/calls?kind=webhook">All calls by minute</a></p>
+    ${requests.length === 0 && html`<p class="empty">${renderSentence(NONE_KEPT)}</p>`}
+    ${requests.map(
+      ({ sourceId, reason, refusedAt, headers, target, body }) =>
+        html`<h2>${renderInstant(refusedAt)}</h2>
+          ${renderFacts({
+            Source: html`<a href="${sourceAddress(sourceId)}">${sourceId}</a>`,
+            "What was wrong": renderAlert(describeReason(reason)),
+            Address: renderName(target.split("?", 1)[0] ?? ""),
+            Size: `${describeCount(body.length)} bytes`,
+          })}
+          <h3>Headers</h3>
+          ${renderFields(hideValues(headers))}
+          <h3>Body</h3>
+          ${renderFields(redactDocument(body.toString(), "event") ?? [])}`,
+    )}`;
+}
+
+/** "signature_mismatch": "signature mismatch". */
+const describeReason = (reason: string): string => reason.replaceAll("_", " ");
+
+/** Of a stranger's headers only the names are shown, and how long their values are: any of them may be the signature. */
+function hideValues(headers: NodeJS.Dict<string[]>) {
+  return Object.entries(headers).map(([path, values = []]) => ({
+    path,
+    value: DESCRIBING.test(path) ? values.join(", ") : `hidden, ${values.join(", ").length} characters`,
+  }));
+}
