@@ -14,7 +14,7 @@ import { listenOn, localUrl } from "../runtime/http/httpServer.ts";
 import { systemClock, type Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { silentLogger, type Logger } from "../runtime/telemetry/logger.ts";
-import { addApi, answerUnreadable, makeJournal } from "./api/app.ts";
+import { addApi, makeJournal } from "./api/app.ts";
 import { makeRateLimiter, type WindowKind } from "./api/rateLimits.ts";
 import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
@@ -25,7 +25,6 @@ import { readDueTimes } from "./events/events.sql.ts";
 import { putLateChanges } from "./api/orders.sql.ts";
 import { makeDirectory, seedDirectory } from "./world/directory.ts";
 import { makeTraffic, moveDueOrders, setFleetSpeed, type Traffic } from "./world/fleet.ts";
-import { makePromises } from "./world/routing.ts";
 import {
   addMillis,
   decide,
@@ -40,6 +39,7 @@ import {
   holdWorld,
   makeSandboxPool,
   makeWriter,
+  readContent,
   readWorld,
   saveClock,
   type Pool,
@@ -98,7 +98,6 @@ export interface Sandbox {
   /** Resolves when nothing is due and no delivery is under way. Pending retries do not count. */
   readonly idle: () => Promise<void>;
   readonly setFaults: (patch: FaultsPatch) => Faults;
-  readonly clearFaults: () => Faults;
   /** Stops everything and resolves when it is down; the next start resumes unfinished work. */
   readonly close: () => Promise<void>;
 }
@@ -164,7 +163,6 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
       loop.wake();
       return faults;
     },
-    clearFaults: () => state.faults.clear(),
     close: () => (closing ??= close()),
   };
 }
@@ -180,16 +178,12 @@ async function serve(
   const journal = makeJournal();
   const nowMs = () => millisFromInstant(state.clock.now());
   const limiter = makeRateLimiter({ nowMs, enforced: rateLimits, kind: rateWindow });
-  const deps = { ...parts, journal, limiter, mirrorPageOf };
+  const deps = { ...parts, journal, mirrorPageOf };
   const app = express();
   app.disable("x-powered-by");
   addControls(app, makeControls(deps), { state, renderPage: (notice) => renderPage(deps, notice) });
   addApi(app, { state, limiter, journal, systemClock, signal });
   const server = createServer(app);
-  server.on("clientError", (error: Error & { code?: string }, socket) => {
-    if (socket.writable) socket.end(answerUnreadable(state, error.code));
-    else socket.destroy();
-  });
   const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
   return {
     url: localUrl(host, bound),
@@ -205,14 +199,13 @@ async function serve(
 async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {
   const write = makeWriter(pool);
   const world = await openWorld(pool, write, options.seed);
-  const directory = makeDirectory();
-  await directory.reload(pool);
+  const directory = makeDirectory(await readContent(pool));
   const state: SandboxState = {
     pool,
     write,
     clock:
       options.clock === "virtual"
-        ? makeVirtualClock({ start: options.clockStart ?? VIRTUAL_START, now: world.clockNow })
+        ? makeVirtualClock(world.clockNow ?? options.clockStart ?? VIRTUAL_START)
         : makeRealClock(systemClock),
     faults: makeFaultSwitches(options.faults),
     directory,
@@ -223,7 +216,6 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
       retryBaseMs: options.retryBaseMs ?? RETRY_BASE_MS,
     },
     utcOffsetMinutes: options.utcOffsetMinutes ?? UTC_OFFSET_MINUTES,
-    promises: makePromises(),
     decisions: decide(options.decisions),
     logger: options.logger ?? silentLogger,
     wake,
@@ -268,7 +260,7 @@ export type TaskLoop = ReturnType<typeof makeTaskLoop>;
  */
 function makeTaskLoop(deps: LoopDeps) {
   const { state, deliverer, systemClock, signal } = deps;
-  // The loop, advances of the clock and resets work on the same data.
+  // The loop and advances of the clock work on the same data.
   const turns = new PQueue({ concurrency: 1 });
   const inTurn = <Result>(work: () => Promise<Result>) => turns.add(work);
   // A virtual world only changes when its clock is advanced; otherwise it would depend on the timing of this loop.
@@ -284,8 +276,6 @@ function makeTaskLoop(deps: LoopDeps) {
   return {
     /** Call when something may be due. */
     wake: loop.wake,
-    /** Runs `work` while the tasks are paused. */
-    pause: inTurn,
     /** Virtual only: advances by `ms` and runs everything due on the way, each at its own instant. */
     advance: (ms: number) =>
       inTurn(async () => {

@@ -6,7 +6,7 @@ import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/f
 import { makeRandom } from "../support/faults/random.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import type { FaultsPatch } from "../../src/sandbox/control/faults.ts";
+import { NO_FAULTS, type FaultsPatch } from "../../src/sandbox/control/faults.ts";
 import type { Weather } from "../support/faults/faultProxy.ts";
 import type { RunningProgram } from "../support/programs/program.ts";
 
@@ -141,7 +141,7 @@ function chooseFault({ world, provider, supervisor }: Stage, random: () => numbe
       run: async () => {
         provider.sandbox.setFaults(flaw);
         await wait();
-        provider.sandbox.clearFaults();
+        provider.sandbox.setFaults(NO_FAULTS);
       },
     })),
   ];

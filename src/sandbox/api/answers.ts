@@ -8,13 +8,7 @@ import {
 import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
 import { addOrders, findForChange, moveOrders, patchOrder, type OrderPatch } from "./orderBook.ts";
 import { isTaken, readOrder, readOrders, type OrderName, type SandboxOrderFilter } from "./orders.sql.ts";
-import {
-  routeOrder,
-  ADDRESS_MESSAGES,
-  isStorable,
-  searchAddress,
-  TEXT_LENGTH_MAX,
-} from "../world/routing.ts";
+import { routeOrder, ADDRESS_MESSAGES, searchAddress } from "../world/routing.ts";
 import { formatTime, nextStatus, showOrder, type OrderRow, type Status } from "./orderRow.ts";
 import { refused, type SandboxState } from "../world/state.ts";
 import {
@@ -62,7 +56,7 @@ function readQuoteOrder(body: unknown): CreateOrderRequest {
 
 function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const given = parse(schema, body);
-  assertStorable(given, "body");
+  assertStorable(given);
   return given;
 }
 
@@ -78,13 +72,15 @@ function describe(error: z.ZodError): string {
   return `The request is not valid (${fields.join("; ")}).`;
 }
 
-/** Text that the database can hold; addresses are left to the search, which has codes of its own for them. */
-function assertStorable(value: unknown, path: string): void {
-  if (typeof value === "string" && !isStorable(value))
-    throw refuseParameter(`${path} must be text of at most ${TEXT_LENGTH_MAX} characters.`);
-  if (typeof value !== "object" || value === null) return;
-  for (const [key, member] of Object.entries(value))
-    if (key !== "address") assertStorable(member, `${path}.${key}`);
+/** Assumed: the spec shows no maximum length for any field. */
+const TEXT_LENGTH_MAX = 255;
+
+/** Refuses text that the database cannot hold, or that is too long. */
+function assertStorable(value: unknown): void {
+  if (typeof value === "object" && value !== null) Object.values(value).forEach(assertStorable);
+  if (typeof value !== "string") return;
+  if (value.length > TEXT_LENGTH_MAX || value.includes("\0") || !value.isWellFormed())
+    throw refuseParameter(`Each text must be valid, of at most ${TEXT_LENGTH_MAX} characters.`);
 }
 
 /**
@@ -97,11 +93,9 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   const order = readCreateOrder(request.body);
   const externalOrderId = order.externalOrderId ?? null;
   const { organizationId } = organization;
-  await assertNotDuplicate(state.pool, { organizationId, livemode, externalOrderId });
-  const route = await routeOrder(state, organizationId, order);
   const row = await state.write(async (connection) => {
-    // Checked again: two requests with the same identifier may both have passed the first check.
     await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
+    const route = await routeOrder(state, organizationId, order);
     const [created] = await addOrders(state, connection, [
       {
         organizationId,
@@ -128,7 +122,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
     throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
-  const trip = await routeOrder(state, organization.organizationId, order, { isQuote: true });
+  const trip = await routeOrder(state, organization.organizationId, order);
   const zone = state.directory.zoneByCode(trip.zoneCode);
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
   const [pickupTime, deliveryTime] = [show(trip.pickupTime), show(trip.deliveryTime)];

@@ -6,7 +6,6 @@
  * request before anything else, from its number. Start at `serve`.
  */
 import { randomBytes } from "node:crypto";
-import { STATUS_CODES } from "node:http";
 import express, { type Express, type Request, type Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -205,17 +204,6 @@ function warnOf({ organization }: Caller): Record<string, string> {
   return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
 }
 
-/** Answers what Node could not read, with the headers and the request_id of every response (spec, "Limits"). */
-export function answerUnreadable(state: SandboxState, code: string | undefined): string {
-  const status = code === "HPE_HEADER_OVERFLOW" ? 431 : 400;
-  const refusal = refused(status, "invalid_request", "The request cannot be read.", { Connection: "close" });
-  const answer = refuse(refusal, untouchedHeaders(["sustained"]));
-  const text = writeBody(state, answer);
-  const headers = Object.entries({ ...makeHeaders(state, text), ...answer.headers });
-  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${text}`;
-}
-
 function writeBody({ decisions }: SandboxState, { body }: ApiAnswer): string {
   const { error } = body as { error?: { code: string; message: string } };
   const shapes = {
@@ -268,18 +256,14 @@ export type Journal = ReturnType<typeof makeJournal>;
 /** Counts the requests, for tests and people. */
 export function makeJournal() {
   let number = 0;
-  let counts: Record<string, number> = {};
+  const counts: Record<string, number> = {};
   return {
     /** The number of the next request. */
     next: () => (number += 1),
     record: (name: string) => {
       counts[name] = (counts[name] ?? 0) + 1;
     },
-    /** Per endpoint and status since the last clear: `listOrders 200`; 0: the connection was closed on purpose. */
+    /** Per endpoint and status since the start: `listOrders 200`; 0: the connection was closed on purpose. */
     counts: () => ({ ...counts }),
-    clear: () => {
-      number = 0;
-      counts = {};
-    },
   };
 }

@@ -40,10 +40,6 @@ function planNextMove(
 
 /** Deliberate treatment of one change, regardless of the shares in force. */
 export interface ChangePlan extends DeliveryPlan {
-  /** Readers see the change this long after its updatedAt. */
-  readonly lateMs?: number | undefined;
-  /** Offset of updatedAt. */
-  readonly misstampMs?: number | undefined;
   /** The fleet pauses for this long after the change. */
   readonly restMs?: number | undefined;
 }
@@ -65,7 +61,7 @@ export async function addOrders(
   const numbers = await takeOrderNumbers(connection, orders.length, state.dials.seed);
   const rows = orders.map((order, index): OrderRow => {
     const taken = numbers[index] ?? { number: 0n, reference: "" };
-    const { at, updatedAt } = stamp(state, {});
+    const { at, updatedAt } = stamp(state);
     const row: OrderRow = {
       ...order,
       ...taken,
@@ -78,7 +74,7 @@ export async function addOrders(
     };
     return { ...row, nextMoveAt: planNextMove(row, state) };
   });
-  await store(state, connection, rows, {});
+  await store(state, connection, rows);
   await emitEvents(
     state,
     connection,
@@ -102,7 +98,7 @@ export async function moveOrders(
   plan: ChangePlan = {},
 ): Promise<OrderRow[]> {
   const steps = moves.map(({ row: before, status }) => {
-    const { at, updatedAt } = stamp(state, plan, before);
+    const { at, updatedAt } = stamp(state, before);
     const exact = cutTo(at, state.faults.current().timestampGranularity);
     const row: OrderRow = {
       ...before,
@@ -114,7 +110,7 @@ export async function moveOrders(
     return { row: { ...row, nextMoveAt: planNextMove(row, state, plan.restMs) }, at, plan };
   });
   const rows = steps.map(({ row }) => row);
-  await store(state, connection, rows, plan);
+  await store(state, connection, rows);
   await emitEvents(state, connection, steps);
   return rows;
 }
@@ -126,34 +122,25 @@ export async function patchOrder(
   before: OrderRow,
   patch: OrderPatch,
 ): Promise<OrderRow> {
-  const { at, updatedAt } = stamp(state, {}, before);
+  const { at, updatedAt } = stamp(state, before);
   const row = { ...before, ...patch, updatedAt };
-  await store(state, connection, [row], {});
+  await store(state, connection, [row]);
   await emitEvents(state, connection, [{ row, at, plan: {}, isUpdate: true }]);
   return row;
 }
 
 /** The instant of a change by the provider's clock, and the updatedAt that it records. */
-function stamp(
-  state: SandboxState,
-  { misstampMs = 0 }: ChangePlan,
-  before?: OrderRow,
-): { at: Instant; updatedAt: Instant } {
+function stamp(state: SandboxState, before?: OrderRow): { at: Instant; updatedAt: Instant } {
   const faults = state.faults.current();
   const at = shownTime(state.clock.stamp(), faults);
-  const updatedAt = cutTo(addMillis(at, misstampMs), faults.timestampGranularity);
+  const updatedAt = cutTo(at, faults.timestampGranularity);
   // Assumed: an order's updatedAt never decreases.
   const goesBack = before !== undefined && updatedAt < before.updatedAt;
   return { at, updatedAt: goesBack ? before.updatedAt : updatedAt };
 }
 
 /** Writes rows that are visible immediately, or stores them for later visibility. */
-async function store(
-  state: SandboxState,
-  connection: Connection,
-  rows: readonly OrderRow[],
-  plan: ChangePlan,
-): Promise<void> {
+async function store(state: SandboxState, connection: Connection, rows: readonly OrderRow[]): Promise<void> {
   const faults = state.faults.current();
   const now = state.clock.now();
   const seen: OrderRow[] = [];
@@ -163,7 +150,7 @@ async function store(
   );
   for (const row of rows) {
     const isHit = chance(state.dials.seed, "late", row.number, row.status) < faults.lateCommitShare;
-    const lateMs = plan.lateMs ?? (isHit ? faults.lateCommitMs : 0);
+    const lateMs = isHit ? faults.lateCommitMs : 0;
     // A change must not become visible before an earlier one of the same order.
     const waits = waiting.has(row.number);
     if (lateMs > 0 || waits) await insertLateChange(connection, row, addMillis(now, lateMs));

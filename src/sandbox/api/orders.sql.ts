@@ -117,13 +117,9 @@ export async function isTaken(connection: Connection, order: OrderName): Promise
   return rowCount !== 0;
 }
 
-/** The order with this service reference, in any organization and mode. For the control interface. */
-export async function readAnyOrder(
-  connection: Connection,
-  from: Orders,
-  reference: string,
-): Promise<OrderRow | undefined> {
-  const [row] = await select(connection, `${from} where reference = $1`, [reference]);
+/** The order with this service reference, in any organization and mode, with changes that readers do not see yet. */
+export async function readAnyOrder(connection: Connection, reference: string): Promise<OrderRow | undefined> {
+  const [row] = await select(connection, "latest where reference = $1", [reference]);
   return row;
 }
 

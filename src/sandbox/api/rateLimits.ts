@@ -57,7 +57,6 @@ export function makeRateLimiter(options: { nowMs: () => number; enforced: boolea
         refusal: slowest && { policy: slowest.policy, retryAfterSeconds: seconds(slowest.resetMs) },
       };
     },
-    reset: () => windows.clear(),
   };
 }
 

@@ -1,10 +1,9 @@
 /**
  * The control interface under /_sandbox, on Express: JSON for programs, forms and a page for people.
  *
- * A control has a method, a path, a schema for what it is given and a function; `controls.ts` has them
- * all. A form's POST is answered with a redirect to the page, so
- * that it works without JavaScript. Requests that a browser marks as cross-site are refused: any page could otherwise
- * control the sandbox.
+ * A control has a method, a path, a schema for what it is given and a function; `controls.ts` has them all. A form's
+ * POST is answered with a redirect to the page, so that it works without JavaScript. Requests that a browser marks as
+ * cross-site are refused: any page could otherwise control the sandbox.
  */
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
@@ -15,7 +14,6 @@ import { isLocalRequest, isSameOrigin } from "../../runtime/http/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";
-import type { RateLimiter } from "../api/rateLimits.ts";
 import type { TaskLoop } from "../startSandbox.ts";
 import type { Traffic } from "../world/fleet.ts";
 import { MARK, refused, type SandboxState } from "../world/state.ts";
@@ -26,13 +24,12 @@ export interface ControlDeps {
   readonly loop: TaskLoop;
   readonly traffic: Traffic;
   readonly journal: Journal;
-  readonly limiter: RateLimiter;
   /** The address of an order's page in a mirror of the organization `sandbox`; without it the page links to none. */
   readonly mirrorPageOf?: ((order: { mode: Mode; reference: string }) => string) | undefined;
 }
 
 export interface Control {
-  readonly method: "get" | "post" | "delete";
+  readonly method: "get" | "post";
   /** Below /_sandbox. */
   readonly path: string;
   readonly summary: string;

@@ -2,18 +2,11 @@ import { z } from "zod";
 import { addSeconds, parseInstant } from "../../domain/order/instant.ts";
 import { showOrder } from "../api/orderRow.ts";
 import { readOrdersAfter } from "../api/orders.sql.ts";
-import { resendEvent, setWebhook } from "../events/events.ts";
-import { putEndpoint, readEndpoints, readEvents } from "../events/events.sql.ts";
-import {
-  PLANS,
-  seedDirectory,
-  SUBSCRIPTIONS,
-  type Branch,
-  type DirectoryContent,
-} from "../world/directory.ts";
+import { setWebhook } from "../events/events.ts";
+import { readEvents } from "../events/events.sql.ts";
+import { PLANS, SUBSCRIPTIONS, type Branch, type DirectoryContent } from "../world/directory.ts";
 import { makeOrders, seedOrders, setFleetSpeed } from "../world/fleet.ts";
 import { refused, type SandboxState } from "../world/state.ts";
-import { createWorld } from "../world/world.sql.ts";
 import { control, fields, type Control, type ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
 import { readOverview } from "./page.ts";
@@ -43,14 +36,6 @@ function makeWorldControls(deps: ControlDeps): readonly Control[] {
   const { state, loop } = deps;
   return [
     control(["get", "/state", "Everything at a glance"], fields.none, () => readOverview(deps)),
-    control(
-      ["post", "/reset", "A new world from the seed; webhook endpoints stay, faults end"],
-      z.strictObject({ seed: z.coerce.number().int().min(0).max(2_147_483_647).optional() }),
-      async ({ seed }) => {
-        await resetWorld(deps, seed ?? state.dials.seed);
-        return readOverview(deps);
-      },
-    ),
     control(["post", "/seed", "Adds past orders, without events"], pastSchema, (given) =>
       seedPast(deps, given),
     ),
@@ -82,24 +67,6 @@ function makeWorldControls(deps: ControlDeps): readonly Control[] {
       return readOverview(deps);
     }),
   ];
-}
-
-async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
-  const { state, loop, journal, limiter, traffic } = deps;
-  await loop.pause(async () => {
-    await state.write(async (connection) => {
-      const endpoints = await readEndpoints(connection);
-      await createWorld(connection, seed, seedDirectory(seed));
-      for (const endpoint of endpoints) await putEndpoint(connection, endpoint);
-    });
-    await state.directory.reload(state.pool);
-    state.dials.seed = seed;
-    state.faults.clear();
-    state.clock.restart();
-    journal.clear();
-    limiter.reset();
-    traffic.restart();
-  });
 }
 
 async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema>): Promise<unknown> {
@@ -177,15 +144,6 @@ function makeOrderControls({ state }: ControlDeps): readonly Control[] {
         limit: fields.count(EVENTS_MAX).default(EVENTS_DEFAULT),
       }),
       ({ reference = null, limit }) => readEvents(state.pool, { reference, limit }),
-    ),
-    control(
-      ["post", "/events/:event/resend", "Sends an event again"],
-      fields.none,
-      async (_given, { event = "" }) => {
-        const sent = await state.write((connection) => resendEvent(state, connection, event));
-        state.wake();
-        return { deliveries: sent };
-      },
     ),
     control(
       ["post", "/scenarios", "Triggers a scenario: its name, and a reference"],

@@ -76,10 +76,5 @@ export function makeFaultSwitches(initial: FaultsPatch = {}) {
       faults = merge(faults, patch);
       return faults;
     },
-    /** Resets to NO_FAULTS, not to the sandbox's initial faults. */
-    clear: () => {
-      faults = NO_FAULTS;
-      return faults;
-    },
   };
 }

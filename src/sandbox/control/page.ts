@@ -142,9 +142,8 @@ function renderEvents(events: readonly EventView[], mirrorPageOf: MirrorPageOf):
     renderReference(event, mirrorPageOf),
     renderInstant(event.created),
     renderDeliveries(event),
-    renderAction(`/_sandbox/events/${event.eventId}/resend`, "Resend"),
   ]);
-  const columns = ["Event", "Type", "Order", "Created", "Deliveries", "Action"];
+  const columns = ["Event", "Type", "Order", "Created", "Deliveries"];
   return html`<h2>Events</h2>
     ${rows.length === 0 ? html`<p class="empty">No events yet: each change of an order makes one.</p>` : renderTable({ title: "Events", columns, rows, cards: true })}`;
 }
@@ -160,11 +159,10 @@ function renderDeliveries(event: EventView): Html {
     return html`<span class="warn">${NOT_SENT[event.sentAs] ?? "none"}</span>`;
   }
   return html`<ul class="plain">
-    ${event.deliveries.map(({ state, reason, attempts, status, error }) => {
+    ${event.deliveries.map(({ state, attempts, status, error }) => {
       const outcome = status ?? error ?? "";
       const look = state === "delivered" ? "good" : "alert";
-      const again = reason === "event" ? "" : ` (${reason})`;
-      return html`<li class="${look}">${state}${again} · ${attempts} × · ${outcome}</li>`;
+      return html`<li class="${look}">${state} · ${attempts} × · ${outcome}</li>`;
     })}
   </ul>`;
 }

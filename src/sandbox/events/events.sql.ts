@@ -19,8 +19,6 @@ export interface EventRow {
 export interface NewDelivery {
   readonly eventId: string;
   readonly endpointId: string;
-  readonly reason: "event" | "duplicate" | "resend";
-  readonly corrupt: boolean;
   readonly dueAt: Instant;
 }
 
@@ -60,10 +58,10 @@ export async function insertDeliveries(
 ): Promise<void> {
   if (deliveries.length === 0) return;
   await connection.query(
-    `insert into sandbox.deliveries (event_id, endpoint_id, reason, corrupt, state, due_at)
-     select "eventId", "endpointId", reason, corrupt, 'pending', "dueAt"
-     from rows from (jsonb_to_recordset($1) as ("eventId" text, "endpointId" text, reason text, corrupt boolean,
-       "dueAt" bigint)) with ordinality order by ordinality`,
+    `insert into sandbox.deliveries (event_id, endpoint_id, state, due_at)
+     select "eventId", "endpointId", 'pending', "dueAt"
+     from rows from (jsonb_to_recordset($1) as ("eventId" text, "endpointId" text, "dueAt" bigint))
+       with ordinality order by ordinality`,
     [writeJson(deliveries)],
   );
 }
@@ -100,7 +98,6 @@ export interface DueSandboxDelivery {
   readonly organizationId: string;
   readonly reference: string;
   readonly body: string;
-  readonly corrupt: boolean;
   /** The number of earlier attempts. */
   readonly attempts: number;
   readonly url: string;
@@ -125,7 +122,7 @@ export async function readDueDeliveries(
 ): Promise<DueSandboxDelivery[]> {
   const { rows } = await connection.query<DueSandboxDelivery>(
     `select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
-       e.organization_id as "organizationId", e.reference, e.body, d.corrupt, d.attempts, p.url, p.secret, p.scheme
+       e.organization_id as "organizationId", e.reference, e.body, d.attempts, p.url, p.secret, p.scheme
      from sandbox.deliveries d join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
      where d.state = 'pending' and d.due_at <= $1 and delivery_id <> all ($2::bigint[])
      order by d.due_at, delivery_id limit $3`,
@@ -173,7 +170,6 @@ export interface EventView extends Omit<EventRow, "body"> {
 interface DeliveryView {
   readonly deliveryId: number;
   readonly endpointId: string;
-  readonly reason: string;
   readonly state: string;
   readonly attempts: number;
   readonly status: number | null;
@@ -190,8 +186,7 @@ export async function readEvents(
        reference, type, created, sent_as as "sentAs",
        coalesce((
          select jsonb_agg(jsonb_build_object('deliveryId', d.delivery_id, 'endpointId', d.endpoint_id,
-           'reason', d.reason, 'state', d.state, 'attempts', d.attempts, 'status', d.status, 'error', d.error)
-           order by d.delivery_id)
+           'state', d.state, 'attempts', d.attempts, 'status', d.status, 'error', d.error) order by d.delivery_id)
          from sandbox.deliveries d where d.event_id = e.event_id
        ), '[]') as deliveries
      from sandbox.events e where $1::text is null or reference = $1
@@ -199,33 +194,4 @@ export async function readEvents(
     [filter.reference, filter.limit],
   );
   return rows;
-}
-
-/** The live order on its way that changed longest ago, among those whose present status an event announced that arrived. */
-export async function findAnnounced(
-  connection: Connection,
-  organizationId: string,
-): Promise<string | undefined> {
-  const { rows } = await connection.query<{ reference: string }>(
-    `select reference from sandbox.orders o
-     where organization_id = $1 and livemode and status in ('arrived_for_pickup', 'picked_up', 'arrived_for_delivery')
-       and exists (
-         select from sandbox.events e join sandbox.deliveries d using (event_id)
-         where e.reference = o.reference and e.type = 'order.' || o.status and d.state = 'delivered')
-     order by updated_at, number limit 1`,
-    [organizationId],
-  );
-  return rows[0]?.reference;
-}
-
-/** The organization and mode of an event, to resend it; undefined if there is no such event. */
-export async function readEventOwner(
-  connection: Connection,
-  eventId: string,
-): Promise<{ organizationId: string; livemode: boolean } | undefined> {
-  const { rows } = await connection.query<{ organizationId: string; livemode: boolean }>(
-    `select organization_id as "organizationId", livemode from sandbox.events where event_id = $1`,
-    [eventId],
-  );
-  return rows[0];
 }

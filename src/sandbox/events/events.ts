@@ -6,7 +6,6 @@ import {
   putEndpoint,
   readDueDeliveries,
   readEndpoints,
-  readEventOwner,
   recordDelivery,
   insertDeliveries,
   insertSandboxEvents,
@@ -80,7 +79,6 @@ export interface DeliveryPlan {
   readonly lose?: boolean | undefined;
   readonly copies?: number | undefined;
   readonly delayMs?: number | undefined;
-  readonly corrupt?: boolean | undefined;
 }
 
 /** An order that has just reached its status, at `at` by the provider's clock. */
@@ -138,7 +136,9 @@ function makeEvent(
   const faults = state.faults.current();
   const eventId = `evt_${makeCode(20, dials.seed, "event", eventNumber)}`;
   const type = nameEvent(state, step) ?? "";
-  const receivers = endpoints.filter(isFor(row));
+  const receivers = endpoints.filter(
+    ({ organizationId, livemode }) => organizationId === row.organizationId && livemode === row.livemode,
+  );
   const isHit = (fault: string, share: number) => chance(dials.seed, fault, eventId) < share;
   const isLost = plan.lose ?? isHit("lose", faults.loseShare);
   const hasPlan = directory.findOrganization(row.organizationId)?.plan === "advanced";
@@ -159,22 +159,11 @@ function makeEvent(
   const copies = plan.copies ?? (isHit("duplicate", faults.duplicateShare) ? 2 : 1);
   const lateMs = isHit("delay", faults.delayShare) ? chance(dials.seed, "held", eventId) * faults.delayMs : 0;
   const dueAt = addMillis(state.clock.now(), plan.delayMs ?? lateMs);
-  const corrupt = plan.corrupt ?? false;
   const deliveries = receivers.flatMap(({ endpointId }) =>
-    Array.from({ length: copies }, (_, copy): NewDelivery => ({
-      eventId,
-      endpointId,
-      reason: copy === 0 ? "event" : "duplicate",
-      corrupt,
-      dueAt,
-    })),
+    Array.from({ length: copies }, () => ({ eventId, endpointId, dueAt })),
   );
   return { event, deliveries };
 }
-
-type Owner = Pick<OrderRow, "organizationId" | "livemode">;
-const isFor = (owner: Owner) => (endpoint: WebhookEndpoint) =>
-  endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode;
 
 /** The envelope (spec, "Events"); its data is the order at this moment, without request_id. */
 function writeEnvelope(
@@ -190,29 +179,6 @@ function writeEnvelope(
     livemode: row.livemode,
     data: showOrder(state, row, granularity),
   });
-}
-
-/**
- * Sends an event again, unchanged, to each endpoint of its mode, even one that was lost or refused before. Returns the
- * number of endpoints. Throws feature_not_available if the plan no longer has webhooks.
- */
-export async function resendEvent(
-  state: SandboxState,
-  connection: Connection,
-  eventId: string,
-): Promise<number> {
-  const owner = await readEventOwner(connection, eventId);
-  if (!owner) throw refused(404, "event_not_found", "There is no such event.");
-  if (state.directory.findOrganization(owner.organizationId)?.plan !== "advanced") {
-    throw refused(403, "feature_not_available", "The plan has no webhooks.");
-  }
-  const receivers = (await readEndpoints(connection)).filter(isFor(owner));
-  const dueAt = state.clock.now();
-  await insertDeliveries(
-    connection,
-    receivers.map(({ endpointId }) => ({ eventId, endpointId, reason: "resend", corrupt: false, dueAt })),
-  );
-  return receivers.length;
 }
 
 const DELIVERIES_AT_ONCE_MAX = 16;
@@ -322,7 +288,7 @@ function signDelivery(
 ): Record<string, string> {
   const { clock, dials, faults } = state;
   const { corruptShare } = faults.current();
-  const isCorrupt = delivery.corrupt || chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;
+  const isCorrupt = chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;
   const sign = makeSigner({
     scheme: loadScheme(delivery.scheme),
     secret: delivery.secret,

@@ -1,7 +1,7 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { makeUuid } from "./chance.ts";
 import { geocode, type Coordinates } from "./gazetteer.ts";
-import { readContent, saveContent, type Connection } from "./world.sql.ts";
+import { saveContent, type Connection } from "./world.sql.ts";
 import { refused } from "./state.ts";
 
 /** What the provider's dashboard sets; stored as one document. */
@@ -75,19 +75,16 @@ function isUuid(text: string): boolean {
 export type Directory = ReturnType<typeof makeDirectory>;
 
 /**
- * Organizations, keys, zones and branches, cached in memory: every request needs them, and only this process changes
- * them. Call `reload` after each change.
+ * Organizations, keys, zones and branches, `stored` in the database and kept in memory: every request needs them, and
+ * only this process changes them.
  */
-export function makeDirectory() {
-  let content: DirectoryContent = { organizations: [], keys: [], zones: [], branches: [] };
+export function makeDirectory(stored: DirectoryContent) {
+  let content = stored;
   const findOrganization = (organizationId: string) =>
     content.organizations.find((organization) => organization.organizationId === organizationId);
   const branchesOf = (organizationId: string) =>
     content.branches.filter((branch) => branch.organizationId === organizationId);
   return {
-    reload: async (connection: Connection) => {
-      content = await readContent(connection);
-    },
     change: async (
       connection: Connection,
       change: (content: DirectoryContent) => Partial<DirectoryContent>,

@@ -1,6 +1,7 @@
+import { createHash } from "node:crypto";
 import type { ADDRESS_REASONS, WireAddress } from "../../wire/api.ts";
 
-/** A street of the sandbox: house numbers 1 to `houses` exist, spread along it. */
+/** A street of the sandbox, with one place for all its houses: the numbers 1 to `houses` exist. */
 export interface Street {
   readonly street: string;
   readonly city: string;
@@ -60,10 +61,6 @@ export type Geocoded =
   | { readonly valid: true; readonly coordinates: Coordinates; readonly normalized: WireAddress }
   | { readonly valid: false; readonly reason: AddressReason };
 
-/** Degrees between the first and the last house of a street. */
-const STREET_LENGTH_DEGREES = 0.006;
-const COORDINATE_DIGITS = 6;
-
 /**
  * Looks an address up in the gazetteer; shared by the address check, the quote and the order.
  *
@@ -82,7 +79,7 @@ export function geocode(address: WireAddress): Geocoded {
   if (!(number >= 1 && number <= street.houses)) return { valid: false, reason: "address_low_confidence" };
   return {
     valid: true,
-    coordinates: locateHouse(street, number),
+    coordinates: { latitude: street.latitude, longitude: street.longitude },
     normalized: {
       street: `${street.street} ${house.toUpperCase()}`,
       city: street.city,
@@ -91,10 +88,11 @@ export function geocode(address: WireAddress): Geocoded {
   };
 }
 
-/** The key under which a search is stored; differently written forms of an address share it. */
+/** The key under which a search is stored, for any text; differently written forms of an address share it. */
 export function searchKey(address: WireAddress): string {
   const { name, house } = splitStreet(address.street);
-  return JSON.stringify([name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)]);
+  const parts = [name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }
 
 function explainMiss(found: {
@@ -105,11 +103,6 @@ function explainMiss(found: {
   if (found.named.length > 1) return "address_ambiguous";
   const vouched = found.inCity.some((street) => foldPostcode(street.postcode) === found.postcode);
   return vouched ? "address_low_confidence" : "address_not_found";
-}
-
-function locateHouse(street: Street, number: number): Coordinates {
-  const along = (number / street.houses - 0.5) * STREET_LENGTH_DEGREES;
-  return { latitude: round(street.latitude + along / 2), longitude: round(street.longitude + along) };
 }
 
 /** "Kerkstr. 12-A" is the street "kerkstraat" and the house "12-A". */
@@ -130,8 +123,4 @@ function fold(text: string): string {
 
 function foldPostcode(text: string): string {
   return text.replaceAll(/\s/g, "").toUpperCase();
-}
-
-function round(degrees: number): number {
-  return Number(degrees.toFixed(COORDINATE_DIGITS));
 }

@@ -7,25 +7,12 @@ import { geocode, searchKey, type AddressReason, type Coordinates, type Geocoded
 import { refused, shownTime, type SandboxState } from "./state.ts";
 import { insertSearch } from "./world.sql.ts";
 
-/** Assumed: the spec shows no maximum length for any field. */
-export const TEXT_LENGTH_MAX = 255;
-
-/** Whether the database can hold the text, and its length is allowed. */
-export function isStorable(text: string): boolean {
-  return Array.from(text).length <= TEXT_LENGTH_MAX && !text.includes("\0") && text.isWellFormed();
-}
-
 /** The messages of the address check; creation and quote use the same texts. */
 export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
   address_not_found: "The address cannot be found.",
   address_ambiguous: "The address matches several places; the postcode would tell which.",
   address_low_confidence: "The address could only be found approximately; check street and house number.",
 };
-
-/** False for an address that no search can be stored for. Assumed: it is not found. */
-function isSearchable({ street, city, postcode }: WireAddress): boolean {
-  return [street, city, postcode].every(isStorable);
-}
 
 /**
  * Looks an address up for an organization. A search is charged and stored whatever its result: another spelling of the
@@ -36,9 +23,7 @@ export async function searchAddress(
   organizationId: string,
   address: WireAddress,
 ): Promise<Geocoded> {
-  if (!isSearchable(address)) return { valid: false, reason: "address_not_found" };
-  const key = searchKey(address);
-  await insertSearch(state.pool, { organizationId, key, searchedAt: state.clock.now() });
+  await insertSearch(state.pool, organizationId, searchKey(address));
   return geocode(address);
 }
 
@@ -52,7 +37,6 @@ export async function routeOrder(
   order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
     customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
   },
-  { isQuote = false } = {},
 ): Promise<Trip> {
   // Assumed: asap is the only mode.
   if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
@@ -62,7 +46,7 @@ export async function routeOrder(
   // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
   if (branch.coordinates === null)
     throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
-  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found, isQuote });
+  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found });
   // Assumed: a courier must work at both times.
   const isServed = [trip.pickupTime, trip.deliveryTime].every((at) =>
     isCovered(zone.shifts, at, state.utcOffsetMinutes),
@@ -80,18 +64,16 @@ export function planTrip(
     zoneCode: string;
     address: WireAddress;
     coordinates: Coordinates;
-    isQuote?: boolean;
   },
 ) {
-  const { branch, zoneCode, address, coordinates, isQuote = false } = given;
+  const { branch, zoneCode, address, coordinates } = given;
   const { branchId } = branch;
   const { utcOffsetMinutes, dials } = state;
   const { seed, fleetSpeed } = dials;
   const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
   const now = shownTime(state.clock.now(), state.faults.current());
   const trip = { seed, branchId, distanceKm, now, utcOffsetMinutes, fleetSpeed };
-  const times = state.promises.resolve(trip, { quoted: isQuote });
-  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...times };
+  return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...resolveTimes(trip) };
 }
 
 /** The address's corrected form and place. Throws address_*. */
@@ -102,7 +84,7 @@ async function locate(
 ): Promise<{ address: WireAddress; coordinates: Coordinates }> {
   const { coordinates, ...address } = given;
   // Assumed: `customer.address.coordinates`; the spec only says that the caller's coordinates cost no search.
-  if (coordinates && isSearchable(address)) return { address, coordinates };
+  if (coordinates) return { address, coordinates };
   const found = await searchAddress(state, organizationId, address);
   // Assumed: 422; the spec does not show the status of the address_* codes.
   if (!found.valid) throw refused(422, found.reason, ADDRESS_MESSAGES[found.reason]);
@@ -175,7 +157,7 @@ export function resolveTimes(options: {
   const pace = Math.max(1, options.fleetSpeed);
   const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
   const start = ceilTo(now, roundingNanos);
-  const busy = covers(BUSY_HOURS, minuteOfDay(start, utcOffsetMinutes));
+  const busy = isCovered(BUSY_HOURS, start, utcOffsetMinutes);
   const spread = Math.floor(chance(seed, "preparation", branchId) * PREPARATION_SPREAD_MINUTES);
   const preparation = PREPARATION_MINUTES + spread + (busy ? BUSY_EXTRA_MINUTES : 0);
   const pickupTime = addSeconds(start, Math.round((preparation * 60) / pace));
@@ -184,9 +166,10 @@ export function resolveTimes(options: {
   return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
 }
 
-/** Whether couriers work at `instant`. A shift may extend past midnight. @internal */
+/** Whether one of the periods of the local day contains `instant`. @internal */
 export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
-  return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
+  const minute = (Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes) % MINUTES_PER_DAY;
+  return shifts.some(({ fromMinute, untilMinute }) => minute >= fromMinute && minute < untilMinute);
 }
 
 /** Kilometres with two decimals (spec, "POST /v1/orders/quote"). */
@@ -197,49 +180,4 @@ function measureDistance(from: Coordinates, to: Coordinates): number {
   const shrink = Math.cos(radians(from.latitude)) * Math.cos(radians(to.latitude));
   const straight = 2 * EARTH_RADIUS_KM * Math.asin(Math.sqrt(height + shrink * width));
   return Number((straight * DETOUR).toFixed(2));
-}
-
-function covers(shifts: readonly Shift[], minute: number): boolean {
-  return shifts.some(({ fromMinute, untilMinute }) =>
-    fromMinute <= untilMinute
-      ? minute >= fromMinute && minute < untilMinute
-      : minute >= fromMinute || minute < untilMinute,
-  );
-}
-
-function minuteOfDay(instant: Instant, utcOffsetMinutes: number): number {
-  const minutes = Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes;
-  return ((minutes % MINUTES_PER_DAY) + MINUTES_PER_DAY) % MINUTES_PER_DAY;
-}
-
-/** How long a creation gets the times of the last quote of the same trip. */
-const KEPT_NANOS = 300n * NANOS_PER_SECOND;
-/** How long further quotes get them. */
-const REPEATED_NANOS = 60n * NANOS_PER_SECOND;
-const TRIPS_MAX = 10_000;
-
-export type Promises = ReturnType<typeof makePromises>;
-
-/** What quotes have promised; kept in memory only, because a quote stores nothing. */
-export function makePromises() {
-  const promised = new Map<string, { readonly at: Instant; readonly times: ResolvedTimes }>();
-  return {
-    /**
-     * The times of a trip: those of its last quote for five minutes, so that an order gets what was quoted (spec, "POST
-     * /v1/orders/quote", rule 2), however fast the fleet works; otherwise new ones.
-     */
-    resolve(trip: Parameters<typeof resolveTimes>[0], { quoted }: { quoted: boolean }): ResolvedTimes {
-      const { now, ...rest } = trip;
-      const key = JSON.stringify(rest);
-      const known = promised.get(key);
-      const age = known === undefined ? -1n : now - known.at;
-      if (known !== undefined && age >= 0n && age < (quoted ? REPEATED_NANOS : KEPT_NANOS))
-        return known.times;
-      const times = resolveTimes(trip);
-      if (!quoted) return times;
-      if (promised.size >= TRIPS_MAX) promised.clear();
-      promised.set(key, { at: now, times });
-      return times;
-    },
-  };
 }

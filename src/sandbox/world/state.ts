@@ -5,7 +5,6 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { Pool, Write } from "./world.sql.ts";
 import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
-import type { Promises } from "./routing.ts";
 
 /** Marks every response and every event, so that nobody mistakes the sandbox for the provider. */
 export const MARK = { "X-Order-Mirror-Sandbox": "1" } as const;
@@ -47,8 +46,6 @@ export interface SandboxClock {
   readonly stamp: () => Instant;
   /** Virtual only: advances to `instant`; never back. */
   readonly moveTo: (instant: Instant) => void;
-  /** Virtual only, otherwise without effect: returns to the start of a new world. */
-  readonly restart: () => void;
 }
 
 /** Monday morning, before the busy hours. */
@@ -60,12 +57,12 @@ export function makeRealClock(clock: Clock): SandboxClock {
   const moveTo = () => {
     throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
   };
-  return { kind: "real", now, stamp: now, moveTo, restart: () => undefined };
+  return { kind: "real", now, stamp: now, moveTo };
 }
 
-/** Stands still until advanced, so that runs repeat. Starts at `now` if not null; a restart returns to `start`. */
-export function makeVirtualClock({ start, now }: { start: Instant; now: Instant | null }): SandboxClock {
-  let current = now ?? start;
+/** Stands still until advanced, so that runs repeat. */
+export function makeVirtualClock(start: Instant): SandboxClock {
+  let current = start;
   return {
     kind: "virtual",
     now: () => current,
@@ -76,9 +73,6 @@ export function makeVirtualClock({ start, now }: { start: Instant; now: Instant 
     },
     moveTo: (instant) => {
       if (instant > current) current = instant;
-    },
-    restart: () => {
-      current = start;
     },
   };
 }
@@ -105,7 +99,6 @@ export interface SandboxState {
   readonly directory: Directory;
   readonly dials: Dials;
   readonly utcOffsetMinutes: number;
-  readonly promises: Promises;
   readonly decisions: Decisions;
   readonly logger: Logger;
   /** Tells the task loop that something may be due. */

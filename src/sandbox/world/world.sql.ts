@@ -100,7 +100,7 @@ export async function holdWorld(pool: Pool): Promise<() => void> {
 }
 
 /** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
-const SCHEMA_VERSION = 12;
+const SCHEMA_VERSION = 13;
 
 /**
  * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
@@ -177,7 +177,6 @@ create view sandbox.latest as
 create table sandbox.searches (
   organization_id text not null,
   search_key      text not null,
-  searched_at     bigint not null,
   primary key (organization_id, search_key)
 );
 
@@ -207,8 +206,6 @@ create table sandbox.deliveries (
   delivery_id bigint generated always as identity primary key,
   event_id    text not null references sandbox.events (event_id) on delete cascade,
   endpoint_id text not null references sandbox.endpoints on delete cascade,
-  reason      text not null check (reason in ('event', 'duplicate', 'resend')),
-  corrupt     boolean not null,
   state       text not null check (state in ('pending', 'delivered', 'failed')),
   due_at      bigint not null,
   attempts    integer not null default 0,
@@ -281,11 +278,11 @@ export async function saveContent(connection: Connection, content: DirectoryCont
 /** Stores that an address was searched for; each row is one search that the organization paid for. */
 export async function insertSearch(
   connection: Connection,
-  search: { organizationId: string; key: string; searchedAt: Instant },
+  organizationId: string,
+  key: string,
 ): Promise<void> {
   await connection.query(
-    `insert into sandbox.searches (organization_id, search_key, searched_at)
-     values ($1, $2, $3) on conflict do nothing`,
-    [search.organizationId, search.key, search.searchedAt],
+    `insert into sandbox.searches (organization_id, search_key) values ($1, $2) on conflict do nothing`,
+    [organizationId, key],
   );
 }

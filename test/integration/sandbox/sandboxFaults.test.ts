@@ -14,10 +14,13 @@ import {
 
 let world: TestSandbox;
 let live: EventReceiver;
+const openWorld = () => {
+  const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
+  return makeTestSandbox({ clock: "virtual", webhooks });
+};
 beforeEach(async () => {
   live = await receiveEvents();
-  const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
-  world = await makeTestSandbox({ clock: "virtual", webhooks });
+  world = await openWorld();
 });
 afterEach(() => world.close());
 
@@ -36,7 +39,8 @@ describe("events", () => {
   it("a share of them is lost, the same one in every run", async () => {
     const runs: string[][] = [];
     for (let run = 0; run < 2; run += 1) {
-      await world.steer("POST", "/reset", { seed: 5 });
+      await world.close();
+      world = await openWorld();
       await turn({ loseShare: 0.3 });
       await stepAll(await makeOrders(40));
       await world.sandbox.idle();

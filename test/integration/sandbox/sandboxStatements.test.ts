@@ -8,7 +8,6 @@ import {
   SANDBOX_SECRET,
   type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
-import { sendRaw } from "../../support/http/rawHttp.ts";
 
 /** Statements of the spec that the sandbox once violated. */
 let world: TestSandbox;
@@ -26,16 +25,16 @@ const customer = (change: Record<string, unknown> = {}) => ({
 const create = async (change: Record<string, unknown> = {}) =>
   (await world.ask("POST", "/v1/orders", { body: orderBody(change) })).json;
 
-it.each([["x".repeat(256)], ["Overtoom\u0000 12"], ["\ud800"]])(
-  "an address that cannot be searched for is checked with 200, and refused as not found: %j",
+it.each([["x".repeat(5_000)], ["Nergensweg\u0000 12"], ["\ud800"]])(
+  "an address that an order cannot hold is checked with 200, and refused: %j",
   async (street) => {
-    const address = anAddress({ street });
+    const address = anAddress({ street, postcode: "9999 ZZ" });
     const checked = await world.ask("POST", "/v1/addresses/validate", { body: address });
     expect(checked).toMatchObject({ status: 200, json: { valid: false, reason: "address_not_found" } });
     const body = orderBody({ customer: customer({ address }) });
     expect(await world.ask("POST", "/v1/orders", { body })).toMatchObject({
       status: 422,
-      json: { error: { code: "address_not_found" } },
+      json: { error: { code: "invalid_request" } },
     });
   },
 );
@@ -57,24 +56,6 @@ it("refuses identifiers that no path can contain, and accepts null for optional 
   for (const externalOrderId of [".", "..", ""])
     expect((await create({ externalOrderId })).error.code).toBe("invalid_request");
   expect(await create({ externalOrderId: null, zoneCode: null })).toMatchObject({ externalOrderId: null });
-});
-
-it.each([
-  ["what is not HTTP", "GARBAGE\r\n\r\n", 400],
-  [
-    "headers that are too large",
-    `GET /v1/orders HTTP/1.1\r\nHost: x\r\nX-Large: ${"x".repeat(20_000)}\r\n\r\n`,
-    431,
-  ],
-])("answers %s with rate headers and a request_id", async (_name, bytes, status) => {
-  const answer = await sendRaw(world.sandbox.port, bytes);
-  expect(answer.status).toBe(status);
-  expect(answer.headers.get("ratelimit-policy")).toBe('"sustained";q=200;w=10');
-  expect(answer.headers.get("ratelimit")).toMatch(/^"sustained";r=200;t=\d+$/);
-  expect(JSON.parse(answer.body)).toMatchObject({
-    error: { code: "invalid_request" },
-    request_id: expect.stringMatching(/^req_/) as string,
-  });
 });
 
 it("decides what the spec leaves open as configured", async () => {
