@@ -5,7 +5,7 @@ import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { fillOutgoing, secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 
-// opsLogin.test.ts and opsAccess.test.ts test attacks on the login itself (fixation, guessing, other sites).
+// opsLogin.test.ts tests attacks on the login itself (fixation, guessing, other sites).
 
 /** Breaks out of content, attributes in either kind of quotes, scripts and comments. */
 const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>globalThis.owned=1</script><!--\${1}`;

@@ -375,11 +375,10 @@ describe("single sign-on by a proxy", () => {
   });
 });
 
-it("the headers forbid loading, framing and content sniffing, even on responses that are no pages", async () => {
+it("the headers forbid framing and content sniffing, even on responses that are no pages", async () => {
   const url = await start(NONE);
   for (const path of ["/ops", "/ops/queues", "/nothing"]) {
     const { headers } = await ask(url + path);
-    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'/);
     expect(headers["x-content-type-options"]).toBe("nosniff");
     expect(headers["x-frame-options"]).toBe("DENY");
     expect(headers["x-powered-by"]).toBeUndefined();

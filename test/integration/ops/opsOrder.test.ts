@@ -98,15 +98,6 @@ describe("an order's page", () => {
         await pool.query("delete from mirror.orders where reference = $1", [reference]);
     },
   );
-
-  it.each([
-    ["GET", "/ops/orders/live"],
-    ["GET", "/ops/orders/live?reference="],
-    ["POST", "/ops/orders/live/refetch"],
-    ["POST", "/ops/orders/live/refetch?reference="],
-  ])("%s %s names no order and finds nothing", async (method, path) => {
-    expect((method === "GET" ? await read(path) : await post(path)).status).toBe(404);
-  });
 });
 
 it("an event's page says when it came, what verified it, what was decided, and what it says, without personal data", async () => {

@@ -1,57 +1,33 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
-import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { expect, it, onTestFinished } from "vitest";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
-import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
-import { serve, type TestServer } from "../../support/http/serve.ts";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 
-const { database, pool } = await openTestDatabase({ purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
-
-describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
-  let redis: TestRedis;
-  let queue: ApplyQueue;
-  let server: TestServer;
-
-  beforeAll(async () => {
-    redis = await startRedis("--maxmemory-policy", "noeviction");
-    const logger = silentLogger;
-    queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [redis.url], logger });
+it.runIf(canStartRedis)(
+  "the queues' pages fail without delay while Redis is frozen or unreachable, and the overview still works",
+  async () => {
+    const redis = await startRedis("--maxmemory-policy", "noeviction");
+    onTestFinished(() => redis.stop());
+    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
+    onTestFinished(() => queue.close());
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    server = await serve(makeOpsRouter({ pool, queues: () => [queue.bull], config, logger }));
-  });
-  afterAll(async () => {
-    await server.close();
-    await queue.close();
-    await redis.stop();
-  });
-
-  const listQueues = async () => {
-    const signal = AbortSignal.timeout(10_000);
-    const response = await fetch(`${server.url}/ops/queues/api/queues`, { signal });
-    return { status: response.status, text: await response.text() };
-  };
-  const shown = { status: 200, text: expect.stringContaining('"name":"apply"') as unknown };
-
-  const expectTrouble = async () => {
-    expect(await listQueues()).toMatchObject({ status: 500 });
-    const health = await (await fetch(`${server.url}/ops/queue-health`)).text();
-    expect(health).toContain("server does not answer.");
-    expect((await fetch(`${server.url}/ops`)).status).toBe(200);
-  };
-
-  it("shows the product's own queue", async () => {
-    expect(await listQueues()).toMatchObject(shown);
-  });
-
-  it("fails without delay while Redis is frozen or unreachable, and the overview still works", async () => {
+    const { read } = await openOpsPages({ queues: () => [queue.bull], config });
+    const board = () => read("/ops/queues/api/queues");
+    const shown = { status: 200, page: expect.stringContaining('"name":"apply"') as unknown };
+    const expectTrouble = async () => {
+      expect(await board()).toMatchObject({ status: 500 });
+      expect((await read("/ops/queue-health")).text).toContain("server does not answer.");
+      expect((await read("/ops")).status).toBe(200);
+    };
+    expect(await board()).toMatchObject(shown);
     redis.freeze();
     await expectTrouble();
     redis.thaw();
-    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
+    await expect.poll(board, { timeout: 60_000 }).toMatchObject(shown);
     await redis.kill();
     await expectTrouble();
     await redis.restart();
-    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
-  });
-});
+    await expect.poll(board, { timeout: 60_000 }).toMatchObject(shown);
+  },
+);

@@ -97,6 +97,26 @@ describe("the overview", () => {
       /✖ Every webhook of live is answered 404 \(5 calls\): .* Lost\? ✖ No secret .* ✖ no secret/,
     ],
     [
+      "every webhook is refused",
+      { refusedSinceLastEvent: 12, firstRefusedAt: ago(200), foundSinceRefused: 1, wrongSignatures: 12 },
+      /✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Between us and the provider since .* Lost\? ✖ Webhooks refused/,
+    ],
+    [
+      "the provider refuses the key",
+      { trouble: "key_refused", lastError: "401", failingSince: ago(120) },
+      /✖ The provider refuses the API key of live\. .*\(2 min 0 s\)\. Put the key from .* Able to catch up\? ✖ No/,
+    ],
+    [
+      "a third of the webhooks is lost",
+      { announced: 100, lost: 45, firstLostAt: ago(1_200) },
+      /▲ 31\.0 % of the events of live were lost within a day \(45 of 145\); polling repaired the orders\..* Lost\? ▲ Some missed/,
+    ],
+    [
+      "the quarantine is filled",
+      { quarantined: 61, oldestQuarantinedAt: ago(60) },
+      /▲ 61 events or reads of live could not be processed\. Between us and the provider since .* Details .* Stuck\? ▲ Some stuck/,
+    ],
+    [
       "two problems are there, the newest of the worst first",
       {
         pending: 1,
