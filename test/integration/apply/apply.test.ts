@@ -1,6 +1,5 @@
 import fc from "fast-check";
-import type pg from "pg";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import {
   formatInstant,
@@ -13,6 +12,7 @@ import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
+import { beside } from "../../support/servers/beside.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import {
@@ -26,18 +26,14 @@ import {
 } from "../../support/mirror/orders.ts";
 import { makeRandom, shuffle } from "../../support/faults/random.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase({ purpose: "apply", max: 12 });
 
 await addSource(pool, "live");
 await addSource(pool, "test", "test");
 
-beforeEach(() =>
-  pool.query(
-    emptying("orders history changes pending quarantine refetches inbox", { restartsIdentity: true }),
-  ),
-);
+beforeEach(() => pool.query(EMPTY_MIRROR));
 
 const modes = new Map([
   ["live", "live"],
@@ -66,30 +62,6 @@ const readOrders = async () =>
   >[];
 const count = async (table: string) =>
   Number((await pool.query<{ n: string }>(`select count(*) as n from mirror.${table}`)).rows[0]!.n);
-
-/** Works in a transaction that is committed once a statement that was begun meanwhile waits for it. */
-async function beside<Result>(
-  work: (client: pg.PoolClient) => Promise<unknown>,
-  meanwhile: () => Promise<Result>,
-): Promise<Result> {
-  const client = await pool.connect();
-  const countWaiting = async () =>
-    (
-      await pool.query(
-        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-      )
-    ).rowCount;
-  try {
-    await client.query("begin");
-    await work(client);
-    const waiting = meanwhile();
-    await vi.waitUntil(async () => (await countWaiting()) === 1, { timeout: 60_000 });
-    await client.query("commit");
-    return await waiting;
-  } finally {
-    client.release();
-  }
-}
 
 /** Orders that pass every check in JavaScript, and that Postgres refuses. */
 async function refusing(work: () => Promise<void>): Promise<void> {
@@ -332,6 +304,7 @@ describe("reads", () => {
       };
       const [one, two] = [await put(first), await put(second)];
       await beside(
+        pool,
         (client) => makeLiveApply(asPool(client)).applyEvents(one),
         () => applyEvents(two),
       );
@@ -509,6 +482,7 @@ it("calls a true event that lost to a batch beside it stale: only a read refutes
   await applyEvents(await put([1]));
   const losing = await put([2, 3, 4]);
   const decisions = await beside(
+    pool,
     (client) =>
       client.query("update mirror.orders set version = $1, observed_at = $1", [parseInstant(at(9))]),
     () => applyEvents(losing),

@@ -27,15 +27,7 @@ async function startWorld() {
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
   // The last known orders are read again with whatever is to be proved.
   for (const reference of ["N1", "N2", "N3"]) provider.put(reference, OLD + 40n * MINUTE);
-  const poller = makeLivePoller({
-    client: provider,
-    pool,
-    intervalSeconds: 0.02,
-    backfillSince: "PT3H",
-    holder: "test",
-  });
-  onTestFinished(() => poller.close());
-  poller.start();
+  makeLivePoller({ client: provider, pool, intervalSeconds: 0.02, backfillSince: "PT3H" }).start();
 
   async function claim(reference: string, updatedAt: Instant, more: Record<string, unknown> = {}) {
     const [decision] = await tell({

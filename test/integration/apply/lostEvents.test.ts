@@ -4,13 +4,11 @@ import { readStandings } from "../../../src/health/standing.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, apply, tell: sendEvent, show } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 beforeEach(async () => {
-  await pool.query(
-    emptying("orders history changes pending inbox webhook_hours calls", { restartsIdentity: true }),
-  );
+  await pool.query(EMPTY_MIRROR);
   await pool.query("update mirror.sources set created_at = now() - interval '10 days'");
 });
 

@@ -6,16 +6,12 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase();
 await addSource(pool, "live");
 await addSource(pool, "test", "test");
-beforeEach(() =>
-  pool.query(
-    emptying("orders history changes pending quarantine refetches inbox", { restartsIdentity: true }),
-  ),
-);
+beforeEach(() => pool.query(EMPTY_MIRROR));
 
 const EVERYTHING = { quarantineId: null, sourceId: null, reason: null };
 const replay = (filter = {}) =>

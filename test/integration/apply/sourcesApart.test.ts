@@ -18,7 +18,7 @@ import { replayAll } from "../../../src/quarantine/replayAll.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
@@ -85,12 +85,7 @@ const plan = (sourceId: string) =>
 
 /** Two sources with the same references, external ids, events, windows, breaches and subscriptions. */
 beforeEach(async () => {
-  await pool.query(
-    emptying(
-      "orders history changes pending quarantine refetches inbox erasures webhook_hours leases poll_state coverage " +
-        "coverage_breaches outgoing_deliveries outgoing_endpoints",
-    ),
-  );
+  await pool.query(EMPTY_MIRROR);
   const endpointOf = (sourceId: string) => ({
     endpointId: `of ${sourceId}`,
     sourceIds: [sourceId],

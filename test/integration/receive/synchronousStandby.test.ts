@@ -1,27 +1,25 @@
 import pg from "pg";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { makeBody, post, startReceiving } from "../../support/signing/receiving.ts";
-import { startReplicatedPostgres } from "../../support/servers/replica.ts";
+import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { startStandby, waitForStandby } from "../../support/servers/replica.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 
 it("a stalled standby uses no more connections than a pool has, and nothing is acknowledged that it lacks", async () => {
-  const postgres = await startReplicatedPostgres();
-  onTestFinished(() => postgres.remove());
-  const primary = new pg.Client(postgres.primaryUrl);
-  const replica = new pg.Client(postgres.replicaUrl);
+  const server = await startOwnPostgres();
+  onTestFinished(() => server.remove());
+  const standby = await startStandby(server);
+  onTestFinished(() => standby.remove());
+  await waitForStandby(server);
+  const primary = new pg.Client(server.url);
+  const replica = new pg.Client(standby.url);
   for (const client of [primary, replica]) {
     client.on("error", () => undefined);
     await client.connect();
     onTestFinished(() => client.end());
   }
-  await primary.query("alter system set synchronous_standby_names = '*'");
-  await primary.query("select pg_reload_conf()");
-  await vi.waitFor(async () => {
-    const { rows } = await primary.query("select sync_state from pg_stat_replication");
-    expect(rows).toEqual([{ sync_state: "sync" }]);
-  }, PATIENCE);
-  const receiving = await startReceiving({ url: postgres.primaryUrl });
+  const receiving = await startReceiving({ url: server.url });
   onTestFinished(() => receiving.close());
   const send = async (id: string) => (await post(receiving.port, makeBody(id))).status;
   const count = async (client: pg.Client, where: string) =>

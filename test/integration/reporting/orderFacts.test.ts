@@ -4,17 +4,10 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool, tell: seeByEvent, show } = await openLiveMirror();
-beforeEach(() =>
-  pool.query(
-    emptying(
-      "orders history changes pending inbox branches poll_state coverage coverage_breaches refetches erasures",
-      { restartsIdentity: true },
-    ),
-  ),
-);
+beforeEach(() => pool.query(EMPTY_MIRROR));
 
 async function read(text: string, values: unknown[] = []) {
   const { rows } = await pool.query<Record<string, unknown>>(text, values);

@@ -3,14 +3,13 @@ import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeOrder, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 
 const { database, pool, apply, tell, show } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");
-const TABLES = "orders history changes pending inbox branches coverage poll_state quarantine refetches";
-beforeEach(() => pool.query(emptying(TABLES, { restartsIdentity: true })));
+beforeEach(() => pool.query(EMPTY_MIRROR));
 
 async function read(text: string, values: unknown[] = []) {
   const { rows } = await pool.query<Record<string, unknown>>(text, values);

@@ -2,13 +2,13 @@ import path from "node:path";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import fc from "fast-check";
-import type pg from "pg";
-import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
+import { beside } from "../../support/servers/beside.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -21,16 +21,11 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { database, pool, apply, tell } = await openLiveMirror();
 const { applyEvents } = apply;
-const empty = () =>
-  pool.query(
-    emptying("orders history changes pending quarantine refetches inbox erasures retention_walks", {
-      restartsIdentity: true,
-    }),
-  );
+const empty = () => pool.query(EMPTY_MIRROR);
 beforeEach(empty);
 const erase = (reference = "ORD-1") => eraseOrder(pool, { sourceId: "live", reference });
 
@@ -52,26 +47,22 @@ const sketch = (reference = "ORD-1", version = 1, status = "created") => ({
   more: personal(reference),
 });
 
+/** Selects the names of all tables with a row that contains one of the texts. */
+const { rows: places } = await pool.query<{ search: string }>(
+  `select string_agg(format('select %L as name where exists (select from %I.%I t, unnest($1::text[]) form
+     where position(form in t::text) > 0)', schemaname || '.' || tablename, schemaname, tablename), ' union all ') as search
+   from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`,
+);
+
 /** The tables that hold the personal data of the order, also as bytes and as UTF-16. */
 async function findAnywhere(reference = "ORD-1"): Promise<string[]> {
-  const { rows: tables } = await pool.query<{ name: string }>(
-    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema') order by 1",
-  );
-  const bytes = Buffer.from(secretOf(reference));
+  const secret = secretOf(reference);
   const forms = [
-    bytes.toString(),
-    bytes.toString("hex"),
-    Buffer.from(bytes.toString(), "utf16le").toString("hex"),
+    secret,
+    ...(["utf8", "utf16le"] as const).map((as) => Buffer.from(secret, as).toString("hex")),
   ];
-  const found: string[] = [];
-  for (const { name } of tables) {
-    const { rows } = await pool.query(
-      `select 1 from ${name} t where exists (select from unnest($1::text[]) form where position(form in t::text) > 0) limit 1`,
-      [forms],
-    );
-    if (rows.length > 0) found.push(name);
-  }
-  return found;
+  const { rows } = await pool.query<{ name: string }>(`${places[0]!.search} order by 1`, [forms]);
+  return rows.map(({ name }) => name);
 }
 
 let bodies = 0;
@@ -120,26 +111,6 @@ const steps = fc.array(
   }),
   { maxLength: 8 },
 );
-
-/** Works in a transaction that is committed once what was begun meanwhile waits for it. */
-async function beside(
-  work: (client: pg.PoolClient) => Promise<unknown>,
-  meanwhile: () => Promise<unknown>,
-): Promise<void> {
-  const client = await pool.connect();
-  await client.query("begin");
-  await work(client);
-  const waiting = meanwhile();
-  await vi.waitUntil(
-    async () =>
-      (await pool.query("select from pg_locks where not granted and relation = 'mirror.orders'::regclass"))
-        .rowCount === 1,
-    { timeout: 60_000 },
-  );
-  await client.query("commit");
-  client.release();
-  await waiting;
-}
 
 describe("an erased order", () => {
   it("leaves no personal data anywhere, before or after the erasure, and other orders keep theirs", async () => {
@@ -218,15 +189,20 @@ describe("an erased order", () => {
   });
 
   it("stays erased when a batch is in progress", async () => {
-    await beside((client) => {
-      const connection = asPool(client);
-      return makeObserver(connection, makeLiveApply(connection)).show(parseInstant(at(1)), [sketch()]);
-    }, erase);
+    await beside(
+      pool,
+      (client) => {
+        const connection = asPool(client);
+        return makeObserver(connection, makeLiveApply(connection)).show(parseInstant(at(1)), [sketch()]);
+      },
+      erase,
+    );
     expect(await findAnywhere()).toEqual([]);
   });
 
   it("is redacted by a batch that waited for the erasure", async () => {
     await beside(
+      pool,
       (client) =>
         client.query(`lock table mirror.orders in share row exclusive mode;
           insert into mirror.erasures (source_id, reference) values ('live', 'ORD-1')`),

@@ -17,7 +17,7 @@ import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool } = await openTestDatabase({ statementTimeoutMs: 20_000 });
 
@@ -33,11 +33,7 @@ const applyEvents = (seqs: readonly number[]) =>
 
 describe("retention removes old rows", () => {
   beforeEach(async () => {
-    await pool.query(
-      emptying("orders history changes pending quarantine refetches inbox retention_walks", {
-        restartsIdentity: true,
-      }),
-    );
+    await pool.query(EMPTY_MIRROR);
   });
 
   const put = (eventId: string, body: Buffer, sourceId = "live") =>

@@ -6,17 +6,12 @@ import { removeHistory, removeSuperseded } from "../../../src/retention/retentio
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const { pool, apply, show } = await openLiveMirror();
 beforeEach(() => clear());
 
-const clear = () =>
-  pool.query(
-    emptying("orders history changes pending quarantine refetches inbox retention_walks leases", {
-      restartsIdentity: true,
-    }),
-  );
+const clear = () => pool.query(EMPTY_MIRROR);
 const KEPT_DAYS = 7;
 const removeFromHistory = (limit?: number) =>
   removeOlder(pool, [removeSuperseded, removeHistory], {

@@ -20,3 +20,11 @@ function restart(names: readonly string[]): string {
   return `select setval(objid::regclass, 1, false) from pg_depend join pg_class on pg_class.oid = objid
     where relkind = 'S' and deptype in ('a', 'i') and refobjid = any ('{${names.join(",")}}'::regclass[])`;
 }
+
+/** Removes all that a mirror has of its sources, orders and events, and lets its numbers begin again. */
+export const EMPTY_MIRROR = emptying(
+  "alerts branches calls changes coverage coverage_breaches erasures history inbox leases ops_actions orders " +
+    "outgoing_deliveries outgoing_endpoints pending period_requests poll_state quarantine refetches " +
+    "retention_walks webhook_hours",
+  { restartsIdentity: true },
+);

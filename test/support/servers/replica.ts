@@ -4,24 +4,7 @@ import path from "node:path";
 import pg from "pg";
 import { expect, vi } from "vitest";
 import { backUp } from "./backup.ts";
-import { openOwnPostgres, startOwnPostgres, type OwnPostgres } from "./ownPostgres.ts";
-
-export type ReplicatedPostgres = Awaited<ReturnType<typeof startReplicatedPostgres>>;
-
-/** A migrated server and a hot standby that follows it by streaming replication. */
-export async function startReplicatedPostgres() {
-  const primary = await startOwnPostgres();
-  const replica = await startStandby(primary);
-  return {
-    primaryUrl: primary.url,
-    replicaUrl: replica.url,
-    /** Stops both and removes their data. */
-    async remove() {
-      await replica.remove();
-      await primary.remove();
-    },
-  };
-}
+import { openOwnPostgres, type OwnPostgres } from "./ownPostgres.ts";
 
 /** A hot standby of a running server. After its promotion, it does not wait for a standby. */
 export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
