@@ -21,15 +21,7 @@ const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
 function startPoller() {
   const provider = makeMemoryProvider();
   provider.put("old", secondsAgo(3 * 86_400));
-  const poller = makeLivePoller({
-    client: provider,
-    pool,
-    intervalSeconds: 0.1,
-    backfillSince: "PT1M",
-    holder: "test",
-  });
-  poller.start();
-  return poller;
+  makeLivePoller({ client: provider, pool, intervalSeconds: 0.1, backfillSince: "PT1M" }).start();
 }
 
 const isAsked = () =>
@@ -65,8 +57,7 @@ it("is in the audit log, and cancelled by Ctrl-C", async () => {
 });
 
 it("is done by the poller that leads the source", async () => {
-  const poller = startPoller();
-  onTestFinished(() => poller.close());
+  startPoller();
   const { code, stdout } = await run(["--from", "P9D"]);
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Read 1 order with") });
   expect(stdout).toContain("The mirror is complete from");

@@ -14,7 +14,7 @@ import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import { serve } from "../../support/http/serve.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
 /** A separate server: a role belongs to the whole server, and other files need theirs. */
 const postgres = await startOwnPostgres();
@@ -31,12 +31,7 @@ const HOUR = 3_600_000_000_000n;
 const now = () => systemClock.now();
 
 beforeEach(async () => {
-  await pool.query(
-    emptying(
-      "orders history pending quarantine inbox coverage poll_state webhook_hours refetches leases calls",
-      { restartsIdentity: true },
-    ),
-  );
+  await pool.query(EMPTY_MIRROR);
   await pool.query(
     "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'host:1', 1, now() + interval '1 hour')",
   );

@@ -15,38 +15,26 @@ const floor = (instant: bigint) => (instant / 10n ** 9n) * 10n ** 9n;
 const daysAgo = (days: number) => floor(secondsAgo(days * DAY));
 
 async function startWorld(more: Partial<PollDeps> = {}) {
-  const { database, pool } = await openLiveMirror({
+  const { pool, listReferences } = await openLiveMirror({
     max: 6,
     statementTimeoutMs: 10_000,
     ends: onTestFinished,
   });
   const provider = makeMemoryProvider();
   const startPoller = (own: Partial<PollDeps> = {}) => {
-    const poller = makeLivePoller({
-      client: provider,
-      pool,
-      intervalSeconds: 0.05,
-      backfillSince: "PT1M",
-      ...more,
-      ...own,
-    });
-    onTestFinished(() => poller.close());
+    const poller = makeLivePoller({ client: provider, pool, backfillSince: "PT1M", ...more, ...own });
     void keepPolling(poller);
     return poller;
   };
   const ask = (window: Window) => requestPeriod(pool, { kind: "backfill", sourceId: "live", ...window });
   const state = async (backfillId: bigint) => (await readRequest(pool, backfillId))?.state;
-  const references = async () =>
-    (await pool.query<{ reference: string }>("select reference from mirror.orders order by 1")).rows.map(
-      ({ reference }) => reference,
-    );
   const progress = async () =>
     (
       await pool.query<{ history_since: string; safe_through: string; polled_through: string }>(
         "select history_since, safe_through, polled_through from mirror.poll_state",
       )
     ).rows[0];
-  return { database, pool, provider, startPoller, ask, state, references, progress };
+  return { pool, provider, startPoller, ask, state, listReferences, progress };
 }
 
 /** Runs cycles as `start` does, without the second between them. */
@@ -72,7 +60,7 @@ describe("a requested backfill", () => {
     const since = daysAgo(10);
     const backfillId = await world.ask({ since, until: floor(systemClock.now()) });
     await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
-    expect(await world.references()).toEqual(["D1", "D5", "D9.9"]);
+    expect(await world.listReferences()).toEqual(["D1", "D5", "D9.9"]);
     const after = await world.progress();
     expect(BigInt(after!.history_since)).toBe(since);
     expect(BigInt(after!.polled_through)).toBeGreaterThan(daysAgo(0.01));
@@ -87,7 +75,7 @@ describe("a requested backfill", () => {
     const before = (await world.progress())!.history_since;
     const apart = await world.ask({ since: daysAgo(10), until: daysAgo(8) });
     await expect.poll(() => world.state(apart), WAIT).toBe("done");
-    expect(await world.references()).toEqual(["old"]);
+    expect(await world.listReferences()).toEqual(["old"]);
     expect((await world.progress())!.history_since).toBe(before);
     const between = await world.ask({ since: daysAgo(8), until: daysAgo(0) });
     await expect.poll(() => world.state(between), WAIT).toBe("done");
@@ -115,7 +103,7 @@ describe("a requested backfill", () => {
       .slice(reads)
       .filter(({ query }) => query.until < daysAgo(4) && query.since > stopped.readDownTo + 2n * 10n ** 9n);
     expect(again).toEqual([]);
-    expect(await world.references()).toHaveLength(39);
+    expect(await world.listReferences()).toHaveLength(39);
   });
 
   it("stops when it is cancelled, and fails after repeated failures", async () => {
@@ -137,6 +125,6 @@ describe("a requested backfill", () => {
       orders: 0,
     });
     expect(await world.state(cancelled)).toBe("cancelled");
-    expect(await world.references()).toEqual([]);
+    expect(await world.listReferences()).toEqual([]);
   });
 });

@@ -2,6 +2,7 @@ import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { makeLeadership } from "../../../src/poll/leadership.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { beside, untilWaiting } from "../../support/servers/beside.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
@@ -32,16 +33,13 @@ it("is not taken from a holder that may be alive", async () => {
 });
 
 it("is not taken from a holder that acquired it while the other one waited", async () => {
-  const client = await pool.connect();
-  await client.query("begin; insert into mirror.leases values ('poll:live', 'first', 1, '-infinity')");
-  const second = acquire("second");
-  await expect.poll(isAsking).toBe(true);
-  await client.query("update mirror.leases set expires_at = clock_timestamp() + make_interval(secs => $1)", [
-    TTL_MS / 1_000,
-  ]);
-  await client.query("commit");
-  client.release();
-  expect(await second).toBeUndefined();
+  const second = await beside(
+    pool,
+    (client) =>
+      client.query("insert into mirror.leases values ('poll:live', 'first', 1, now() + interval '1 min')"),
+    () => acquire("second"),
+  );
+  expect(second).toBeUndefined();
 });
 
 /** Delays answers of the leases' table until the returned function is called. */
@@ -53,12 +51,6 @@ async function holdBackAnswers(): Promise<() => Promise<void>> {
     client.release();
   };
 }
-const isAsking = async () =>
-  (
-    await pool.query(
-      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%mirror.leases%' and pid <> pg_backend_pid()",
-    )
-  ).rowCount === 1;
 
 function makeSut() {
   const clock = makeSimulatedClock();
@@ -85,7 +77,7 @@ it("is trusted from the instant before its request, however long the answer took
   const { clock, leadership } = makeSut();
   const letAnswer = await holdBackAnswers();
   const leading = leadership.lead();
-  await expect.poll(isAsking).toBe(true);
+  await untilWaiting(pool);
   await clock.runUntil(TTL_MS - 1_000);
   await letAnswer();
   const term = (await leading)!;
@@ -100,7 +92,7 @@ it("is trusted from the instant before its renewal was requested", async () => {
   const letAnswer = await holdBackAnswers();
   const askedMs = TTL_MS / 3;
   await clock.runUntil(askedMs);
-  await expect.poll(isAsking).toBe(true);
+  await untilWaiting(pool);
   await clock.runUntil(TTL_MS - 1_000);
   await letAnswer();
   // The loop sleeps again once it has the answer.

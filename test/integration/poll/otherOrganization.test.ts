@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
@@ -27,30 +27,18 @@ const WAIT = { timeout: 60_000 };
 
 let url: string;
 let pool: Pool;
-let cleanUps: (() => Promise<unknown>)[];
 
 beforeEach(async () => {
   const database = await makeTestDatabase();
   url = database.url;
   pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
-  cleanUps = [() => database.drop(), () => pool.end()];
-});
-
-afterEach(async () => {
-  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
-});
-
-function startPoller(client: OrderSource): Poller {
-  const poller = makeLivePoller({
-    client,
-    pool,
-    intervalSeconds: 0.05,
-    backfillSince: "P1D",
-    holder: `poller ${cleanUps.length}`,
+  onTestFinished(async () => {
+    await pool.end();
+    await database.drop();
   });
-  cleanUps.push(() => poller.close());
-  return poller;
-}
+});
+
+const startPoller = (client: OrderSource) => makeLivePoller({ client, pool, backfillSince: "P1D" });
 
 function clientWith(baseUrl: string, apiKey: string): OrderSource & { readonly listReads: () => number } {
   const client = makeProviderClient({
@@ -106,6 +94,14 @@ function configured(baseUrl: string) {
   } as const;
 }
 
+/** A sandbox whose first organization the source `live` belongs to; its address. */
+async function startProvider(): Promise<string> {
+  const sandbox = await makeTestSandbox();
+  onTestFinished(() => sandbox.close());
+  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
+  return sandbox.url;
+}
+
 /** Returns the outcome of the first cycle that it leads, once the lease of a poller that closed slowly expires. */
 const lead = (poller: Poller) =>
   vi.waitUntil(
@@ -126,13 +122,11 @@ async function pollUntilProved(poller: Poller): Promise<void> {
 }
 
 it("refuses the key of another organization before its first list request, and names both and the remedies", async () => {
-  const sandbox = await makeTestSandbox();
-  cleanUps.push(() => sandbox.close());
-  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
-  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  const baseUrl = await startProvider();
+  await pollUntilProved(startPoller(clientWith(baseUrl, LIVE)));
   const before = await readSource();
 
-  const client = clientWith(sandbox.url, OTHER);
+  const client = clientWith(baseUrl, OTHER);
   const refused = await lead(startPoller(client));
   expect(refused).toMatchObject({ outcome: "failed", error: expect.any(ConfigurationError) as unknown });
   const { message, fix } = refused.error as ConfigurationError;
@@ -145,11 +139,14 @@ it("refuses the key of another organization before its first list request, and n
     ...before,
     refused: expect.stringContaining("Keuken Centrum") as string,
   });
-  const { stdout } = await runCommand(["status"], { databaseUrl: url });
-  expect(stdout).toContain(message);
+  const { stdout: status } = await runCommand(["status"], { databaseUrl: url });
+  expect(status).toContain(message);
+  const env = { DELIVERY_BASE_URL: baseUrl, DELIVERY_LIVE_API_KEY: OTHER };
+  const { stdout: doctor } = await runCommand(["doctor"], { databaseUrl: url, env });
+  expect(doctor).toMatch(/key of source live is of another organization, with the branches .*Keuken/);
 
   // The right key can lead immediately and continues where it was.
-  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "polled" });
+  expect(await lead(startPoller(clientWith(baseUrl, LIVE)))).toMatchObject({ outcome: "polled" });
   expect((await readSource()).refused).toBeNull();
 });
 
@@ -166,7 +163,7 @@ async function startForwarding(baseUrl: string, apiKey: string) {
   const writes = composeWrites({ ...common, config, shutdown, metrics }, () => undefined);
   const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
   const server = await serve(makeTestReport({ pool, apiTokens, writes }));
-  cleanUps.push(async () => {
+  onTestFinished(async () => {
     await server.close();
     await shutdown.run("the test is over");
   });
@@ -189,14 +186,12 @@ async function countOrders(baseUrl: string, apiKey: string): Promise<number> {
 }
 
 it("forwards no write with a key that the poller found to be of another organization", async () => {
-  const sandbox = await makeTestSandbox();
-  cleanUps.push(() => sandbox.close());
-  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
-  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
-  const before = await countOrders(sandbox.url, OTHER);
-  expect(await lead(startPoller(clientWith(sandbox.url, OTHER)))).toMatchObject({ outcome: "failed" });
+  const baseUrl = await startProvider();
+  await pollUntilProved(startPoller(clientWith(baseUrl, LIVE)));
+  const before = await countOrders(baseUrl, OTHER);
+  expect(await lead(startPoller(clientWith(baseUrl, OTHER)))).toMatchObject({ outcome: "failed" });
 
-  const writeToOther = await startForwarding(sandbox.url, OTHER);
+  const writeToOther = await startForwarding(baseUrl, OTHER);
   for (const [method, path] of [
     ["POST", "/v1/orders"],
     ["POST", "/v1/orders/quote"],
@@ -210,29 +205,16 @@ it("forwards no write with a key that the poller found to be of another organiza
     });
     expect(refused.text).not.toContain("Keuken");
   }
-  expect(await countOrders(sandbox.url, OTHER)).toBe(before);
+  expect(await countOrders(baseUrl, OTHER)).toBe(before);
 
-  await lead(startPoller(clientWith(sandbox.url, LIVE)));
-  const write = await startForwarding(sandbox.url, LIVE);
+  await lead(startPoller(clientWith(baseUrl, LIVE)));
+  const write = await startForwarding(baseUrl, LIVE);
   expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
 });
 
-it("is reported by doctor", async () => {
-  const sandbox = await makeTestSandbox();
-  cleanUps.push(() => sandbox.close());
-  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
-  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
-  await lead(startPoller(clientWith(sandbox.url, OTHER)));
-  const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
-  const { stdout } = await runCommand(["doctor"], { databaseUrl: url, env });
-  expect(stdout).toMatch(/key of source live is of another organization, with the branches .*Keuken/);
-});
-
 it("forwards no writes to the provider that a source belonged to before", async () => {
-  const sandbox = await makeTestSandbox();
-  cleanUps.push(() => sandbox.close());
-  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
-  const write = await startForwarding(sandbox.url, LIVE);
+  const baseUrl = await startProvider();
+  const write = await startForwarding(baseUrl, LIVE);
   // The organization is not known yet.
   expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
 
@@ -244,17 +226,15 @@ it("forwards no writes to the provider that a source belonged to before", async 
 });
 
 it("gives the source to the other organization on request and starts a new history", async () => {
-  const sandbox = await makeTestSandbox();
-  cleanUps.push(() => sandbox.close());
-  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
-  const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
+  const baseUrl = await startProvider();
+  const env = { DELIVERY_BASE_URL: baseUrl, DELIVERY_LIVE_API_KEY: OTHER };
   const adopt = () => runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url, env });
-  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  await pollUntilProved(startPoller(clientWith(baseUrl, LIVE)));
   // No other organization has been seen yet.
   expect((await adopt()).stdout).toContain("belongs to http://127.0.0.1");
   expect((await readSource()).safeThrough).not.toBeNull();
 
-  const poller = startPoller(clientWith(sandbox.url, OTHER));
+  const poller = startPoller(clientWith(baseUrl, OTHER));
   expect(await lead(poller)).toMatchObject({ outcome: "failed" });
   await poller.close();
   const { code, stdout } = await adopt();
@@ -266,8 +246,8 @@ it("gives the source to the other organization on request and starts a new histo
   );
   expect(rows).toHaveLength(1);
   expect(rows[0]!.note).toMatch(/; now the organization with the branches Keuken /);
-  await pollUntilProved(startPoller(clientWith(sandbox.url, OTHER)));
-  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "failed" });
+  await pollUntilProved(startPoller(clientWith(baseUrl, OTHER)));
+  expect(await lead(startPoller(clientWith(baseUrl, LIVE)))).toMatchObject({ outcome: "failed" });
 });
 
 it("tolerates an empty list of branches, a failing request, and branches that come and go", async () => {

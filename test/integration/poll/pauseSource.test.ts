@@ -16,10 +16,8 @@ it("stops polling while paused, and resumes where it left off", async () => {
       client: provider,
       pool,
       apply: makeLiveApply(pool, sourceId),
-      intervalSeconds: 0.05,
       backfillSince: "PT1M",
     });
-    onTestFinished(() => poller.close());
     return { provider, poller };
   };
   const live = startPoller("live");

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { gaps } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
@@ -15,17 +15,13 @@ import {
 } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease, LeaseLostError, type Lease } from "../../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/pollState.sql.ts";
-import {
-  completeRefetch,
-  postponeRefetch,
-  requestRefetches,
-  takeRefetches,
-} from "../../../src/poll/refetches.sql.ts";
+import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
+import { beside } from "../../support/servers/beside.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 
 beforeEach(async () => {
   await pool.query(emptying("leases poll_state coverage refetches coverage_breaches"));
@@ -113,23 +109,14 @@ describe("writes under a lost lease", () => {
   it("cannot commit while the lease changes hands", async () => {
     const old = await lead("old");
     await begin(old);
-    const taker = await database.pool.connect();
-    // Its transaction ends with the test, even with one that fails: the next ones would wait for its lock.
-    onTestFinished(() => taker.release(true));
-    await taker.query("begin");
-    await taker.query(
-      "update mirror.leases set holder = 'new', fence = fence + 1, expires_at = now() + interval '1 h'",
+    const taking =
+      "update mirror.leases set holder = 'new', fence = fence + 1, expires_at = now() + interval '1 h'";
+    const late = beside(
+      pool,
+      (taker) => taker.query(taking),
+      () => head(old),
     );
-    const late = head(old).catch((error: unknown) => error);
-    const waits = async () =>
-      (
-        await pool.query(
-          "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
-        )
-      ).rowCount;
-    await vi.waitFor(async () => expect(await waits()).toBe(1), 60_000);
-    await taker.query("commit");
-    expect(await late).toBeInstanceOf(LeaseLostError);
+    await expect(late).rejects.toThrow(LeaseLostError);
   });
 });
 
@@ -154,33 +141,6 @@ describe("a cycle", () => {
       kind: "begun",
     });
   });
-  it("reports how long nothing was read to the next leader, and 0 when it was cut short", async () => {
-    const lease = await lead();
-    expect(await readPollState(pool, "live")).toBeUndefined();
-    await begin(lease, { historySince: 5n, polledThrough: 7n });
-    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
-    expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
-    await beginCycle(pool, lease, { ...CYCLE, intervalMs: 30_000 });
-    expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
-    await endCycle(pool, lease, { sourceId: "live", failure: null });
-    await vi.waitFor(
-      async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5),
-      60_000,
-    );
-  });
-  it("keeps its failure message until a cycle succeeds", async () => {
-    const lease = await lead();
-    await begin(lease);
-    const readError = async () =>
-      (await pool.query("select last_error, last_error_at from mirror.poll_state")).rows[0];
-    await endCycle(pool, lease, {
-      sourceId: "live",
-      failure: { sentence: "the key is refused", trouble: "key_refused" },
-    });
-    expect(await readError()).toMatchObject({ last_error: "the key is refused" });
-    await endCycle(pool, lease, { sourceId: "live", failure: null });
-    expect(await readError()).toMatchObject({ last_error: null, last_error_at: expect.anything() });
-  });
 });
 
 describe("the ledger", () => {
@@ -196,17 +156,6 @@ describe("the ledger", () => {
     expect(await head(lease, { since: 21n })).toMatchObject({ safeThrough: undefined });
     expect(await head(lease, { since: 20n })).toMatchObject({ safeThrough: 20n });
     expect(await readWalked(pool, "live")).toEqual({ waits: false, reach: undefined });
-  });
-  it("advances safe_through only over proved windows, stops at a gap, and jumps when it is filled", async () => {
-    const lease = await lead();
-    await begin(lease, { historySince: 10n, polledThrough: 0n });
-    const safe = async (since: bigint, until: bigint) => (await prove(lease, since, until)).safeThrough;
-    expect(await safe(12n, 20n)).toBeUndefined();
-    expect(await safe(10n, 12n)).toBe(20n);
-    expect(await safe(30n, 40n)).toBe(20n);
-    expect(await safe(20n, 29n)).toBe(29n);
-    expect(await safe(12n, 15n)).toBe(29n);
-    expect(await safe(29n, 30n)).toBe(40n);
   });
   it("counts no window of another source, whatever it is", async () => {
     const lease = await lead();
@@ -339,25 +288,6 @@ describe("refetches", () => {
   const take = (limit = 10) => takeRefetches(pool, { sourceId: "live", limit });
   const request = (...references: string[]) =>
     requestRefetches(pool, { sourceId: "live", references, reason: "asked" });
-  it("are taken oldest first, failed ones later, and are deleted when done", async () => {
-    await request("R1", "R1");
-    await request("R2");
-    const [first] = await take();
-    expect((await take()).map(({ reference }) => reference)).toEqual(["R1", "R2"]);
-    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 0 });
-    expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
-    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 60_000 });
-    expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
-    await request("R1");
-    expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
-    await completeRefetch(pool, {
-      sourceId: "live",
-      refetch: (await take(1))[0]!,
-      shown: undefined,
-      found: null,
-    });
-    expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
-  });
   it("stay when they are requested again while the order is being read", async () => {
     await request("R1");
     const [taken] = await take();

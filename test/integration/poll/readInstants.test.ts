@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -27,14 +27,7 @@ it("stamps a read with the instant of its request, however long the answer takes
     askedAt.get(name)!.push(now);
     await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });
   };
-  const poller = makeLivePoller({
-    client: provider,
-    pool,
-    intervalSeconds: 60,
-    backfillSince: "PT1M",
-    holder: "test",
-  });
-  onTestFinished(() => poller.close());
+  const poller = makeLivePoller({ client: provider, pool, intervalSeconds: 60, backfillSince: "PT1M" });
   expect(await poller.runOnce()).toMatchObject({ outcome: "polled", refetches: 1 });
   const { rows } = await pool.query<{ reference: string; observed_at: string }>(
     "select reference, observed_at from mirror.orders order by reference",

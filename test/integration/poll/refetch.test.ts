@@ -1,9 +1,9 @@
-import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, expect, it, vi } from "vitest";
 import { formatInstant } from "../../../src/domain/order/instant.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import {
@@ -22,20 +22,11 @@ let provider: MemoryProvider;
 
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  await pool.query(emptying("leases poll_state coverage refetches orders history changes quarantine"));
+  await pool.query(EMPTY_MIRROR);
 });
 
-function makeSut(more: Partial<PollDeps> = {}): Poller {
-  const poller = makeLivePoller({
-    client: provider,
-    pool,
-    intervalSeconds: 0.05,
-    backfillSince: "PT1M",
-    ...more,
-  });
-  onTestFinished(() => poller.close());
-  return poller;
-}
+const makeSut = (more: Partial<PollDeps> = {}) =>
+  makeLivePoller({ client: provider, pool, backfillSince: "PT1M", ...more });
 
 const request = (reference: string) =>
   requestRefetches(pool, { sourceId: "live", references: [reference], reason: "asked" });

@@ -1,41 +1,27 @@
-import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import type { Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
 import {
   makeMemoryProvider,
   secondsAgo,
   type MemoryProvider,
 } from "../../support/providers/memoryProvider.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
-const { pool, tell } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
+const { pool, tell, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  await pool.query(
-    emptying(
-      "leases poll_state coverage coverage_breaches refetches orders history changes quarantine pending inbox period_requests",
-    ),
-  );
+  await pool.query(EMPTY_MIRROR);
 });
 
-function makeSut(): Poller {
-  const poller = makeLivePoller({
-    client: provider,
-    pool,
-    intervalSeconds: 0.05,
-    backfillSince: "PT1H",
-  });
-  onTestFinished(() => poller.close());
-  return poller;
-}
+const makeSut = () => makeLivePoller({ client: provider, pool });
 
 const readSync = async () =>
   (
@@ -45,21 +31,8 @@ const readSync = async () =>
     )
   ).rows[0]!;
 const breaches = () => readBreaches(pool, { sourceId: "live", after: 0n, limit: 100 });
-const references = async () =>
-  (
-    await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
-  ).rows.map(({ reference }) => reference);
 const gaps = async () => (await pool.query("select from reporting.coverage_gaps")).rowCount;
 
-async function pollUntil(poller: Poller, reached: () => Promise<boolean>): Promise<void> {
-  await vi.waitUntil(
-    async () => {
-      await poller.runOnce();
-      return reached();
-    },
-    { timeout: 60_000, interval: 5 },
-  );
-}
 const isSafe = async () => Number(systemClock.now() - BigInt((await readSync()).safe ?? 0)) / 1e9 < 20;
 /** The proof sweep begins before the last orders of the proved part: at these, not at what a test changes before them. */
 const putRecent = () => [40, 50, 60].forEach((age) => provider.put(`RECENT${age}`, secondsAgo(age)));
@@ -89,7 +62,7 @@ describe("a change that a read finds in a proved window", () => {
     expect(breach!.safeThroughBefore).toBeGreaterThanOrEqual(before);
     expect(breach!.safeThroughAfter).toBe(breach!.since);
     await pollUntil(poller, async () => (await isReproved()) && (await isSafe()));
-    expect(await references()).toContain("LATER");
+    expect(await listReferences()).toContain("LATER");
     expect(await gaps()).toBe(0);
     expect(await readSync()).toMatchObject({ breaches: 1, exceptions: 0 });
   });
@@ -100,7 +73,7 @@ describe("a change that a read finds in a proved window", () => {
     provider.put("YOUNG", secondsAgo(0));
     provider.put("OLD", secondsAgo(7_200));
     await requestRefetches(pool, { sourceId: "live", references: ["YOUNG", "OLD"], reason: "asked" });
-    await pollUntil(poller, async () => (await references()).length === 2);
+    await pollUntil(poller, async () => (await listReferences()).length === 2);
     expect(await breaches()).toEqual([]);
   });
 
@@ -148,7 +121,7 @@ describe("an event about a change in a proved window", () => {
     expect(await breaches()).toMatchObject([
       { kind: "missed_change", reference: "ANNOUNCED", foundBy: "refetch" },
     ]);
-    expect(await references()).toHaveLength(24);
+    expect(await listReferences()).toHaveLength(24);
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
   });
 
@@ -174,7 +147,7 @@ describe("an unreadable order", () => {
     await pollUntil(poller, isSafe);
     expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
     provider.put("BAD", secondsAgo(500));
-    await pollUntil(poller, async () => (await references()).includes("BAD"));
+    await pollUntil(poller, async () => (await listReferences()).includes("BAD"));
     expect(await breaches()).toEqual([]);
   });
 });

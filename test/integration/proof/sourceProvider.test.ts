@@ -55,17 +55,8 @@ const notePolled = () =>
   );
 
 function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () => Promise.resolve()): Poller {
-  const poller = makeLivePoller({
-    assertOurs: mayPoll,
-    client,
-    pool,
-    intervalSeconds: 0.05,
-    backfillSince: "P1D",
-    holder: "test",
-    marginSeconds: MARGIN_SECONDS,
-  });
-  onTestFinished(() => poller.close());
-  return poller;
+  const settings = { backfillSince: "P1D", holder: "test", marginSeconds: MARGIN_SECONDS };
+  return makeLivePoller({ assertOurs: mayPoll, client, pool, ...settings });
 }
 
 const readLive = async () => (await readStandings(pool))[0]!;

@@ -31,16 +31,7 @@ async function startWorld() {
   await mirror("E", OLD + 4n * 10n ** 12n);
   await mirror("X", OLD + 5n * 10n ** 12n);
   const startPoller = () => {
-    const poller = makeLivePoller({
-      client: provider,
-      pool,
-      intervalSeconds: 0.02,
-      backfillSince: "PT1M",
-      holder: "test",
-    });
-    onTestFinished(() => poller.close());
-    poller.start();
-    return poller;
+    makeLivePoller({ client: provider, pool, intervalSeconds: 0.02, backfillSince: "PT1M" }).start();
   };
   const ask = (from = hoursAgo(40), until = hoursAgo(20)) =>
     requestPeriod(pool, { kind: "verification", sourceId: "live", since: from, until });
@@ -100,18 +91,6 @@ it("ends a request for a time to come with its reason, and does what was request
     state: "failed",
     lastError: "The period lies in the provider's future.",
   });
-});
-
-it("fails after repeated failures", async () => {
-  const { provider, startPoller, ask, read } = await startWorld();
-  provider.before = () => {
-    if ((provider.reads.at(-1)?.query.since ?? 0n) > hoursAgo(15)) return;
-    throw new ProviderError("the past is away", { failure: "unavailable" });
-  };
-  startPoller();
-  const id = await ask();
-  await expect.poll(async () => (await read(id)).state, { timeout: 60_000 }).toBe("failed");
-  expect((await read(id)).lastError).toBe("the past is away");
 });
 
 it("requests the nightly verification once, when the last one is old", async () => {

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { beforeEach, expect, it, vi } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
 import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
@@ -7,11 +7,12 @@ import type { Window } from "../../../src/domain/window/window.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
+import { beside } from "../../support/servers/beside.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const SECOND = 1_000_000_000n;
-const { database, pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
+const { pool } = await openLiveMirror({ statementTimeoutMs: 10_000 });
 let lease: Lease;
 
 beforeEach(() => begin(0));
@@ -114,18 +115,7 @@ it("withdraws the second around a change whose windows were removed", async () =
 it("is not undone by a concurrent commit of a window", async () => {
   await commit(seconds(0, 10));
   await walk(seconds(10, 20));
-  const finder = await database.pool.connect();
-  await finder.query("begin");
-  await finder.query(WITHDRAW, [5n * SECOND]);
-  const late = head();
-  await vi.waitFor(async () => {
-    const { rowCount } = await pool.query(
-      "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
-    );
-    expect(rowCount).toBe(1);
-  }, 60_000);
-  await finder.query("commit");
-  finder.release();
-  expect((await late).safeThrough).toBe(0n);
+  const late = await beside(pool, (finder) => finder.query(WITHDRAW, [5n * SECOND]), head);
+  expect(late.safeThrough).toBe(0n);
   expect(await readProved()).toEqual([seconds(10, 20)]);
 });

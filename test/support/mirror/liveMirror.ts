@@ -31,5 +31,12 @@ async function open(openPool: (url: string) => Pool, ends: (close: () => Promise
   });
   await addSource(pool, "live");
   const apply = makeLiveApply(pool);
-  return { database, pool, apply, ...makeObserver(pool, apply) };
+  /** Of the orders that the mirror has, gone or not, sorted. */
+  const listReferences = async () => {
+    const { rows } = await pool.query<{ reference: string }>(
+      "select reference from mirror.orders order by 1",
+    );
+    return rows.map(({ reference }) => reference);
+  };
+  return { database, pool, apply, listReferences, ...makeObserver(pool, apply) };
 }

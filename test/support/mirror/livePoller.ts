@@ -1,22 +1,47 @@
+import { onTestFinished, vi } from "vitest";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { makePoller, type Poller } from "../../../src/poll/poller.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeLiveApply } from "./liveApply.ts";
 
-/** A poller of the source `live` in real time, with its own holder. */
-export function makeLivePoller(
-  deps: Pick<PollDeps, "client" | "pool" | "intervalSeconds" | "backfillSince"> & Partial<PollDeps>,
-): Poller {
-  return makePoller({
+/** A poller of the source `live` in real time, with its own holder; closed at the end of the test. */
+export function makeLivePoller(deps: Pick<PollDeps, "client" | "pool"> & Partial<PollDeps>): Poller {
+  const poller = makePoller({
     source: { sourceId: "live" },
     apply: makeLiveApply(deps.pool),
     clock: systemClock,
     logger: silentLogger,
+    intervalSeconds: 0.05,
+    backfillSince: "PT1H",
     marginSeconds: 3,
     pace: "cycle",
     holder: `test-${Math.random()}`,
     rateWindowMs: 0,
     ...deps,
   });
+  onTestFinished(() => poller.close());
+  return poller;
+}
+
+/** Runs cycles until one was due, and returns its report. */
+export function poll(poller: Poller) {
+  return vi.waitUntil(
+    async () => {
+      const report = await poller.runOnce();
+      return report.outcome === "not_due" ? undefined : report;
+    },
+    { timeout: 60_000, interval: 5 },
+  );
+}
+
+/** Polls until that holds after a cycle. */
+export async function pollUntil(poller: Poller, reached: () => Promise<boolean>): Promise<void> {
+  await vi.waitUntil(
+    async () => {
+      await poll(poller);
+      return reached();
+    },
+    { timeout: 60_000, interval: 1 },
+  );
 }
