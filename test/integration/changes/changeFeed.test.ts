@@ -3,22 +3,13 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { beginFeedEpoch, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { moveServer } from "../../support/mirror/moveServer.ts";
-import {
-  addSource,
-  at,
-  makeEventBody,
-  makeOrder,
-  makeSnapshot,
-  putIntoInbox,
-  readAt,
-  type OrderSketch,
-} from "../../support/mirror/orders.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeOrder, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
 interface FeedBody {
   data: { position: string; reference: string; revision: number; [name: string]: unknown }[];
@@ -27,15 +18,11 @@ interface FeedBody {
   request_id: string;
 }
 
-const { database, pool } = await openTestDatabase();
-
-const server = await serve(makeTestReport({ pool }));
-await addSource(pool, "live");
+const { database, pool, tell, show } = await openLiveMirror();
 await addSource(pool, "test", "test");
+const server = await serve(makeTestReport({ pool }));
 afterAll(() => server.close());
-beforeEach(async () => {
-  await pool.query(emptying("orders history changes pending inbox", { restartsIdentity: true }));
-});
+beforeEach(() => pool.query(EMPTY_MIRROR));
 
 const get = (query: string, headers: Record<string, string> = {}) =>
   fetch(`${server.url}/v1/changes${query}`, { headers });
@@ -46,18 +33,31 @@ async function read(query = "", headers: Record<string, string> = {}): Promise<F
   return (await response.json()) as FeedBody;
 }
 
-const apply = () => makeLiveApply(pool);
+const seeByPoll = (...orders: OrderSketch[]) => show(parseInstant(orders[0]!.updatedAt) + 10n ** 10n, orders);
 
-async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
-  const snapshots = orders.map(makeSnapshot);
-  const requestedAt = snapshots[0]!.version + 10n ** 10n;
-  await apply().applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
+/** Applies observations on one connection, in a transaction that the test ends. */
+async function makeWriter() {
+  const client = await database.pool.connect();
+  const writer = makeObserver(asPool(client), makeLiveApply(asPool(client)));
+  await client.query("begin");
+  let open = true;
+  // A test that fails leaves it open, and closing the pool would wait for it.
+  onTestFinished(() => (open ? client.release(true) : undefined));
+  return {
+    client,
+    write: (reference: string, seconds: number) =>
+      writer.show(parseInstant(at(seconds + 100)), [{ reference, updatedAt: at(seconds) }]),
+    async end(how: "commit" | "rollback") {
+      await client.query(how);
+      open = false;
+      client.release();
+    },
+  };
 }
 
 describe("the list of changes", () => {
   it("shows each change with its state before and after, the changed fields, the cause and both times", async () => {
-    const body = makeEventBody({ id: "evt_1", order: { reference: "A", updatedAt: at(1) } });
-    await apply().applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
+    await tell({ reference: "A", updatedAt: at(1) }, { eventId: "evt_1" });
     const more = { realPickupTime: at(2) };
     await seeByPoll({
       reference: "A",
@@ -201,16 +201,11 @@ describe("the list of changes", () => {
     );
     const emptied = (await read("?after=latest")).next;
     // An open transaction has taken a position, and nothing before it is left.
-    const client = await database.pool.connect();
-    await client.query("begin");
-    const writer = makeLiveApply(asPool(client));
-    const time = readAt(parseInstant(at(100)));
-    const snapshots = [makeSnapshot({ reference: "C", updatedAt: at(1) })];
-    await writer.applyReads({ sourceId: "live", via: "poll", snapshots, time });
+    const writer = await makeWriter();
+    await writer.write("C", 1);
     for (const place of [last, emptied, (await read("?after=latest")).next])
       expect(await read(`?after=${place}`)).toMatchObject({ data: [] });
-    await client.query("commit");
-    client.release();
+    await writer.end("commit");
     for (const place of [last, emptied])
       expect(await read(`?after=${place}`)).toMatchObject({ data: [{ reference: "C" }] });
     expect((await get(`?after=${beginning}`)).status).toBe(410);
@@ -219,30 +214,6 @@ describe("the list of changes", () => {
 });
 
 describe("a transaction that is still open", () => {
-  /** Applies observations on one connection, in a transaction that the test ends. */
-  async function makeWriter() {
-    const client = await database.pool.connect();
-    const writer = makeLiveApply(asPool(client));
-    await client.query("begin");
-    let open = true;
-    // A test that fails leaves it open, and closing the pool would wait for it.
-    onTestFinished(() => (open ? client.release(true) : undefined));
-    return {
-      client,
-      write: (reference: string, seconds: number) =>
-        writer.applyReads({
-          sourceId: "live",
-          via: "poll",
-          snapshots: [makeSnapshot({ reference, updatedAt: at(seconds) })],
-          time: readAt(parseInstant(at(seconds + 100))),
-        }),
-      async end(how: "commit" | "rollback") {
-        await client.query(how);
-        open = false;
-        client.release();
-      },
-    };
-  }
   const described = async () =>
     (await read()).data.map(({ reference, revision }) => `${reference}${revision}`);
 
@@ -356,13 +327,23 @@ describe("a transaction that is still open", () => {
   });
 });
 
+/**
+ * Simulates starting the data directory, or a dump of it, as the server with the identity `server`: no session of the pool
+ * continues on it. `lost` is SQL that removes what the new server lacks, in the same transaction.
+ */
+async function moveServer(server: string, lost = ""): Promise<void> {
+  const clients = await Promise.all(Array.from({ length: pool.totalCount }, () => pool.connect()));
+  await clients[0]?.query(`${lost}; update mirror.feed set server = '${server}', server_started = 'epoch'`);
+  for (const client of clients) client.release(true);
+}
+
 describe("a database that moved", () => {
   const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
 
   it("to a server with every change: readers resume where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
-    await moveServer(pool, "1/00000001");
+    await moveServer("1/00000001");
     await seeByPoll({ reference: "B", updatedAt: at(1) });
     const after = await read(`?after=${before.next}`);
     expect(names(after)).toEqual(["B1"]);
@@ -380,7 +361,7 @@ describe("a database that moved", () => {
     await pool.query("delete from mirror.changes where reference in ('C', 'D')");
     await pool.query("delete from mirror.orders where reference in ('C', 'D')");
     await pool.query("alter table mirror.changes alter column position restart with 3");
-    await moveServer(pool, "1/00000002");
+    await moveServer("1/00000002");
     for (const reference of ["D", "E", "F"]) await seeByPoll({ reference, updatedAt: at(2) });
     const seenAfter = await Promise.all(places.map(async (place) => names(await read(`?after=${place}`))));
     expect(seenAfter).toEqual([
@@ -391,7 +372,7 @@ describe("a database that moved", () => {
     ]);
     // A second move, to a server that has nothing from the second one: readers resume after the last change that all three share.
     await pool.query("delete from mirror.changes where reference <> 'A'");
-    await moveServer(pool, "1/00000003");
+    await moveServer("1/00000003");
     await seeByPoll({ reference: "G", updatedAt: at(1) });
     for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
   });
@@ -403,7 +384,7 @@ describe("a database that moved", () => {
     await pool.query("delete from mirror.changes where reference <> 'A'");
     await pool.query("delete from mirror.orders where reference <> 'A'");
     await pool.query("alter table mirror.changes alter column position restart with 2");
-    await moveServer(pool, "1/00000004");
+    await moveServer("1/00000004");
     const pages = [await read(`?after=${withChange}`), await read(`?after=${withoutChange}`)];
     expect(pages.flatMap(names)).toEqual([]);
     await seeByPoll({ reference: "D", updatedAt: at(2) });

@@ -13,7 +13,6 @@ import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts
 import { makeLogger, silentLogger, type Logger } from "../../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
-import { readEventStream, type StreamedEvent } from "../../support/http/eventStream.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 import { readFeedTail } from "../../../src/changes/feedReader.ts";
@@ -328,3 +327,42 @@ describe("many streams", () => {
     expect(referenceOf(await next())).toBe("A");
   });
 });
+
+/** One server-sent event, or the id that came without one. */
+interface StreamedEvent {
+  readonly id: string | undefined;
+  readonly event: string | undefined;
+  readonly data: string | undefined;
+  readonly comment: string | undefined;
+  readonly retry: string | undefined;
+}
+
+/** Reads server-sent events as they arrive, according to the HTML standard: blocks of lines, data lines joined. */
+async function* readEventStream(response: Response): AsyncGenerator<StreamedEvent> {
+  if (response.body === null) throw new TypeError("the response has no body");
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of response.body) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true });
+    const blocks = text.split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) yield parseBlock(block);
+  }
+}
+
+function parseBlock(block: string): StreamedEvent {
+  const values = (name: string) =>
+    block
+      .split("\n")
+      .flatMap((line) =>
+        line.startsWith(`${name}:`) ? [line.slice(name.length + 1).replace(/^ /, "")] : [],
+      );
+  const data = values("data");
+  return {
+    id: values("id").at(-1),
+    event: values("event").at(-1),
+    data: data.length === 0 ? undefined : data.join("\n"),
+    comment: values("").at(-1),
+    retry: values("retry").at(-1),
+  };
+}

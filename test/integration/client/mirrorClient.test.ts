@@ -16,30 +16,24 @@ import {
   type FollowState,
   type OrdersQuery,
 } from "../../../src/client/mirrorClient.ts";
-import { openTestDatabase } from "../../support/servers/database.ts";
+import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
-import { makeLiveApply } from "../../support/mirror/liveApply.ts";
-import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
+import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
-const { pool } = await openTestDatabase();
-
+const { pool, show } = await openLiveMirror();
 const server = await serve(makeTestReport({ pool }));
 const mirror = createMirrorClient({ baseUrl: server.url });
-await addSource(pool, "live");
 afterAll(() => server.close());
 beforeEach(async () => {
   await pool.query(emptying("orders history changes poll_state"));
 });
 
 /** Applies these states of orders as reads, in one batch. */
-async function see(...orders: OrderSketch[]): Promise<void> {
-  const snapshots = orders.map(makeSnapshot);
-  await makeLiveApply(pool).applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
-}
+const see = (...orders: OrderSketch[]) => show(0n, orders);
 
 /** Orders that change on demand; each change has its own updatedAt. */
 function makeWorld(prefix = "DO") {
