@@ -185,13 +185,8 @@ const PLAIN_COOKIE = "order_mirror";
  */
 const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
-/**
- * Whether a session is open. One whose last use is ahead of the clock is over: the clock was set back since, and the
- * session would last longer than it may, by as much. Small corrections of a clock end no session.
- */
 const IS_OPEN = `(expires_at > clock_timestamp()
-  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds'
-  and last_seen_at < clock_timestamp() + interval '1 minute')`;
+  and last_seen_at > clock_timestamp() - interval '${IDLE_SECONDS} seconds')`;
 
 type Sessions = ReturnType<typeof makeSessions>;
 

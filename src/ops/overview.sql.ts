@@ -99,7 +99,7 @@ const WEBHOOKS: Readonly<Record<ReturnType<typeof describeWebhooks>, string | Ht
   "not-configured": "polled only",
   "never-seen": "never arrived",
   working: "working",
-  losing: "some lost",
+  losing: "some missed",
   stopped: renderAlert("stopped"),
   refused: renderAlert("all refused"),
   "without-secret": renderAlert("no secret"),

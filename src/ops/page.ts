@@ -223,7 +223,7 @@ const SEARCH = html`<form class="search" role="search" action="/ops/search">
     maxlength="512"
     autocomplete="off"
     aria-label="Order reference, external id or event id"
-    placeholder="Order, external id or event id"
+    placeholder="Order or event id"
   />
   <button>Search</button>
 </form>`;

@@ -269,7 +269,6 @@ describe("a session", () => {
     ["just before", "expires_at = clock_timestamp() + interval '1 min'", 200],
     ["when unused for 2 h", "last_seen_at = clock_timestamp() - interval '2 h 1 s'", 401],
     ["when used shortly before", "last_seen_at = clock_timestamp() - interval '1 h 59 min'", 200],
-    ["when the clock was set back by an hour", "last_seen_at = clock_timestamp() + interval '1 h'", 401],
     ["when the clock was corrected by seconds", "last_seen_at = clock_timestamp() + interval '5 s'", 200],
   ])("is over, or not, %s", async (_when, assignment, status) => {
     const url = await start();

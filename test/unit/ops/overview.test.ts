@@ -240,7 +240,7 @@ describe("no two statements about a source contradict each other", () => {
     [/✔ Up to date/, /Data of live may be missing|Nothing of live has been verified/],
     [/(?:refused|answered 404) \(\d+ calls?\)/, /Webhooks arrive|Polled only| working /],
     [/Webhooks arrive/, /all refused|no secret|✖ stopped/],
-    [/none of \d+ missed/, /some lost|were lost within|Webhooks (?:refused|stopped|fail)|✖ No secret/],
+    [/none of \d+ missed/, /some missed|were lost within|Webhooks (?:refused|stopped|fail)|✖ No secret/],
     [/Nothing stuck/, /No worker is keeping up\. On our side since|could not be processed/],
     [/✔ Yes/, /No poller runs|is paused|get no usable answer|refuses the API key/],
     [/The provider no longer has this order/, /Verified with|Not yet verified| late |overdue/],
