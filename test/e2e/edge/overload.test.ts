@@ -5,7 +5,6 @@ import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { startRole, stopPrograms, type Ending } from "../../support/programs/program.ts";
-import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 
@@ -68,24 +67,6 @@ describe("a shutdown in the middle of traffic", () => {
     );
     // By the signal if everything could be closed, with code 1 if the deadline ended it.
     expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
-  });
-
-  describe.runIf(canStartRedis)("with the queue in Redis", () => {
-    let redis: TestRedis;
-    beforeEach(async () => {
-      redis = await startRedis();
-      env = { ...env, REDIS_URL: redis.url };
-    });
-    afterEach(() => redis.stop());
-
-    // That it also ends while Redis is dead is seen where only the queue closes: integration/queue/queueOutage.
-    it("ends within its deadline while Redis is frozen, and loses nothing", async () => {
-      const ending = await endUnderLoad(
-        () => redis.freeze(),
-        () => redis.thaw(),
-      );
-      expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
-    });
   });
 });
 

@@ -5,7 +5,7 @@ import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-const KILLS = 8;
+const KILLS = 5;
 
 const { database } = await openTestDatabase();
 afterEach(stopPrograms);

@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, expect, it } from "vitest";
 import { formatInstant, instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -171,68 +171,49 @@ async function readRedis(url: string): Promise<string> {
   }
 }
 
-const QUEUES = redisAvailable ? (["Postgres", "Redis"] as const) : (["Postgres"] as const);
-
-describe.each(QUEUES)("with the queue in %s", (kind) => {
-  it("names, phones, addresses and secrets reach only readers of the order", async () => {
-    await database.pool.query(
-      "truncate mirror.inbox, mirror.pending, mirror.quarantine, mirror.orders cascade",
-    );
-    const redis = kind === "Redis" ? await startRedis() : undefined;
-    const port = await findFreePort();
-    playProvider();
-    const env = {
-      ...SECRETS,
-      DATABASE_URL: database.url,
-      ...(redis ? { REDIS_URL: redis.url } : {}),
-      DELIVERY_BASE_URL: provider.url,
-      PORT: String(port),
-      POLL_INTERVAL_SECONDS: "1",
-      BACKFILL_SINCE: "PT1H",
-      LOG_LEVEL: "trace",
-      LOG_FORMAT: "json",
-    };
-    const url = `http://127.0.0.1:${port}`;
-    const up = startProgram(["up"], env);
-    await up.waitFor(/web is ready/);
-    await sendEvents(url);
-    for (const reference of ["TOLD", "POLLED"]) {
-      const read = async () => (await fetch(`${url}/v1/orders/${reference}`, { headers: AUTHORIZED })).text();
-      // Readers of the order get all of it; otherwise there was nothing to find.
-      await expect.poll(read, { timeout: 90_000 }).toContain(PERSON.address.street);
-    }
-    const quarantined = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
-    await expect.poll(quarantined, { timeout: 60_000 }).toBeGreaterThanOrEqual(5);
-
-    const shown: Record<string, string> = {
-      pages: await readPages(url),
-      database: await readDatabase(),
-      ...(redis ? { redis: await readRedis(redis.url) } : {}),
-    };
-    for (const command of [["status"], ["doctor"], ["order", "TOLD"]]) {
-      const { stdout, stderr } = await runProgram(command, env);
-      shown[command.join(" ")] = stdout + stderr;
-    }
-    const { stdout, stderr } = await up.stop("SIGTERM");
-    shown["log"] = stdout + stderr;
-    await redis?.stop();
-    expect(shown["log"].split("\n").length).toBeGreaterThan(20);
-    expect(shown["pages"]).toContain("TOLD");
-    for (const [where, found] of Object.entries(shown)) {
-      const leaked = FORBIDDEN.filter((word) => found.toLowerCase().includes(word.toLowerCase()));
-      expect([where, leaked]).toEqual([where, []]);
-    }
-  });
-});
-
-it("an error at the start does not show the password of an address", async () => {
-  const { host, pathname } = new URL(database.url);
-  const wrong = `postgres://canary:hunter2canary@${host}${pathname}`;
-  const ending = await runProgram(["up"], {
+it("names, phones, addresses and secrets reach only readers of the order", async () => {
+  const redis = redisAvailable ? await startRedis() : undefined;
+  const port = await findFreePort();
+  playProvider();
+  const env = {
     ...SECRETS,
+    DATABASE_URL: database.url,
+    ...(redis ? { REDIS_URL: redis.url } : {}),
     DELIVERY_BASE_URL: provider.url,
-    DATABASE_URL: wrong,
-  });
-  expect(ending.code).not.toBe(0);
-  expect(ending.stdout + ending.stderr).not.toMatch(/hunter2/);
+    PORT: String(port),
+    POLL_INTERVAL_SECONDS: "1",
+    BACKFILL_SINCE: "PT1H",
+    LOG_LEVEL: "trace",
+    LOG_FORMAT: "json",
+  };
+  const url = `http://127.0.0.1:${port}`;
+  const up = startProgram(["up"], env);
+  await up.waitFor(/web is ready/);
+  await sendEvents(url);
+  for (const reference of ["TOLD", "POLLED"]) {
+    const read = async () => (await fetch(`${url}/v1/orders/${reference}`, { headers: AUTHORIZED })).text();
+    // Readers of the order get all of it; otherwise there was nothing to find.
+    await expect.poll(read, { timeout: 90_000 }).toContain(PERSON.address.street);
+  }
+  const quarantined = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
+  await expect.poll(quarantined, { timeout: 60_000 }).toBeGreaterThanOrEqual(5);
+
+  const shown: Record<string, string> = {
+    pages: await readPages(url),
+    database: await readDatabase(),
+    ...(redis ? { redis: await readRedis(redis.url) } : {}),
+  };
+  for (const command of [["status"], ["doctor"], ["order", "TOLD"]]) {
+    const { stdout, stderr } = await runProgram(command, env);
+    shown[command.join(" ")] = stdout + stderr;
+  }
+  const { stdout, stderr } = await up.stop("SIGTERM");
+  shown["log"] = stdout + stderr;
+  await redis?.stop();
+  expect(shown["log"].split("\n").length).toBeGreaterThan(20);
+  expect(shown["pages"]).toContain("TOLD");
+  for (const [where, found] of Object.entries(shown)) {
+    const leaked = FORBIDDEN.filter((word) => found.toLowerCase().includes(word.toLowerCase()));
+    expect([where, leaked]).toEqual([where, []]);
+  }
 });

@@ -8,11 +8,7 @@ import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";
-import {
-  hasDebianPostgres,
-  startDebianPostgres,
-  type DebianPostgres,
-} from "../../support/servers/debianPostgres.ts";
+import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { startFaultProvider } from "../../support/providers/faultProvider.ts";
 import { followFeed } from "../../support/mirror/feedFollower.ts";
 import { runProgram, startRole, stopPrograms } from "../../support/programs/program.ts";
@@ -39,7 +35,6 @@ const majorOf = async (url: string) =>
     Number((await ask(url, "select current_setting('server_version_num') as version"))[0]?.["version"]) /
       10_000,
   );
-const readIdentifier = (url: string) => ask(url, "select system_identifier from pg_control_system()");
 
 /** Dumps the database and restores it into a newer major. */
 async function dumpAndRestore(oldUrl: string): Promise<string> {
@@ -57,56 +52,48 @@ async function dumpAndRestore(oldUrl: string): Promise<string> {
   return newUrl;
 }
 
-/** Only one major is installed, so the new cluster has the same. Everything else is as from an older one. */
-async function upgradeInPlace(oldUrl: string, server: DebianPostgres): Promise<string> {
-  const before = await readIdentifier(oldUrl);
-  const newUrl = withDatabase(await server.upgrade(), "mirror");
-  expect(await readIdentifier(newUrl)).not.toEqual(before);
-  return newUrl;
-}
+it.runIf(hasDebianPostgres)(
+  "dumped and restored into a newer major of Postgres, the mirror goes on, and readers of the feed behind where they were",
+  async () => {
+    const provider = await startFaultProvider({ seed: 5, speed: 40, trafficPerMinute: 240 });
+    onTestFinished(() => provider.close());
+    const old = await startDebianPostgres();
+    onTestFinished(() => old.remove());
+    await createDatabase(old.url, "mirror");
+    const oldUrl = withDatabase(old.url, "mirror");
+    expect((await runProgram(["migrate"], { DATABASE_URL: oldUrl })).code).toBe(0);
+    const port = await findFreePort();
+    const startUp = (databaseUrl: string) =>
+      startRole("up", { ...provider.env, DATABASE_URL: databaseUrl, PORT: String(port) });
+    const before = await startUp(oldUrl);
+    await provider.sendEventsTo(`http://127.0.0.1:${port}/webhooks/live`);
+    const follower = followFeed(`http://127.0.0.1:${port}`);
+    onTestFinished(() => follower.stop());
+    await vi.waitUntil(() => follower.changes.length > 30, PATIENCE);
+    await before.stop();
 
-it.runIf(hasDebianPostgres).each([
-  ["dumped and restored into a newer major of Postgres", dumpAndRestore],
-  ["moved to another cluster by pg_upgrade", upgradeInPlace],
-])("%s, the mirror goes on, and readers of the feed behind where they were", async (_, move) => {
-  const provider = await startFaultProvider({ seed: 5, speed: 40, trafficPerMinute: 240 });
-  onTestFinished(() => provider.close());
-  const old = await startDebianPostgres();
-  onTestFinished(() => old.remove());
-  await createDatabase(old.url, "mirror");
-  const oldUrl = withDatabase(old.url, "mirror");
-  expect((await runProgram(["migrate"], { DATABASE_URL: oldUrl })).code).toBe(0);
-  const port = await findFreePort();
-  const startUp = (databaseUrl: string) =>
-    startRole("up", { ...provider.env, DATABASE_URL: databaseUrl, PORT: String(port) });
-  const before = await startUp(oldUrl);
-  await provider.sendEventsTo(`http://127.0.0.1:${port}/webhooks/live`);
-  const follower = followFeed(`http://127.0.0.1:${port}`);
-  onTestFinished(() => follower.stop());
-  await vi.waitUntil(() => follower.changes.length > 30, PATIENCE);
-  await before.stop();
+    const positions = (url: string) =>
+      ask(url, "select position, reference, revision from mirror.changes order by position");
+    const moved = await positions(oldUrl);
+    const newUrl = await dumpAndRestore(oldUrl);
+    expect(await positions(newUrl)).toEqual(moved);
 
-  const positions = (url: string) =>
-    ask(url, "select position, reference, revision from mirror.changes order by position");
-  const moved = await positions(oldUrl);
-  const newUrl = await move(oldUrl, old);
-  expect(await positions(newUrl)).toEqual(moved);
-
-  const followed = follower.changes.length;
-  await startUp(newUrl);
-  await vi.waitUntil(() => follower.changes.length > followed + 10, PATIENCE);
-  await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
-  const nameOf = (change: Record<string, unknown>) =>
-    `${String(change["number"] ?? change["position"])} ${String(change["reference"])} ${String(change["revision"])}`;
-  const names = () => follower.changes.map((change) => nameOf({ ...change }));
-  await expect
-    .poll(async () => {
-      const kept = await positions(newUrl);
-      const seen = new Set(names());
-      return kept.map(nameOf).filter((name) => !seen.has(name));
-    }, PATIENCE)
-    .toEqual([]);
-  // Each once: nothing was renumbered, and no reader had to start again.
-  expect(names().length).toBe(new Set(names()).size);
-  expect(follower.refusals).toEqual([]);
-});
+    const followed = follower.changes.length;
+    await startUp(newUrl);
+    await vi.waitUntil(() => follower.changes.length > followed + 10, PATIENCE);
+    await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+    const nameOf = (change: Record<string, unknown>) =>
+      `${String(change["number"] ?? change["position"])} ${String(change["reference"])} ${String(change["revision"])}`;
+    const names = () => follower.changes.map((change) => nameOf({ ...change }));
+    await expect
+      .poll(async () => {
+        const kept = await positions(newUrl);
+        const seen = new Set(names());
+        return kept.map(nameOf).filter((name) => !seen.has(name));
+      }, PATIENCE)
+      .toEqual([]);
+    // Each once: nothing was renumbered, and no reader had to start again.
+    expect(names().length).toBe(new Set(names()).size);
+    expect(follower.refusals).toEqual([]);
+  },
+);

@@ -22,7 +22,7 @@ import { logIn } from "../../support/http/logIn.ts";
 
 const PASSWORD = "a password of the tests";
 const DATABASE = "mirror_of_roles";
-/** The server begins each statement and each error with the login, so that the log can be read by login. */
+/** The server begins each error with the login, so that the log can be read by login. */
 const LOG_PREFIX = "%u|";
 
 const PROCESSES = ["web", "worker", "poller"] as const;
@@ -37,8 +37,6 @@ interface RoleLogins {
   administer(sql: string): Promise<void>;
   /** What the server refused a process. */
   listRefusals(): Promise<readonly string[]>;
-  /** The rights that the group of a process has and that no statement of the process has needed yet, as `insert on mirror.x`. */
-  listUnusedWrites(who: ProcessName): Promise<readonly string[]>;
   remove(): Promise<void>;
 }
 
@@ -70,90 +68,26 @@ async function makeRoleLogins(): Promise<RoleLogins> {
   await administer("select pg_reload_conf()");
   for (const name of PROCESSES) {
     await administer(`create role mirror_${name} login password '${PASSWORD}' in role order_mirror_${name}`);
-    await administer(`alter role mirror_${name} set log_statement = 'all'`);
   }
   await administer(`create role mirror_reader login password '${PASSWORD}' in role order_mirror_reader`);
   await administer("grant order_mirror_retention to mirror_worker");
 
-  const readEntries = async (who: ProcessName) => {
-    const log = await server.readLog();
-    const entries = log.split(/^(?=mirror_\w+\|)/m);
-    return entries.filter((entry) => entry.startsWith(`mirror_${who}|`));
-  };
   return {
     urlOf,
     query,
     administer,
     async listRefusals() {
-      const entries = (await Promise.all(PROCESSES.map(readEntries))).flat();
-      return [...new Set(entries.filter((entry) => /permission denied|must be owner/.test(entry)))];
-    },
-    async listUnusedWrites(who) {
-      const entries = (await readEntries(who)).join("\n");
-      // No log shows what a function does with its caller's rights.
-      const functions = await query(
-        "owner",
-        "select proname as name, prosrc as body from pg_proc where pronamespace = 'mirror'::regnamespace and not prosecdef",
-      );
-      const called = functions.filter(({ name }) => entries.includes(`mirror.${String(name)}(`));
-      const used = listWrites([entries, ...called.map(({ body }) => String(body))].join("\n"));
-      const given = await query(
-        "owner",
-        `select distinct lower(privilege_type) || ' on mirror.' || relname as right
-         from pg_class c left join pg_attribute t on t.attrelid = c.oid and t.attacl is not null,
-           lateral (select * from aclexplode(c.relacl) union all select * from aclexplode(t.attacl)) a
-         where c.relnamespace = 'mirror'::regnamespace and c.relkind in ('r', 'p')
-           and privilege_type in ('INSERT', 'UPDATE', 'DELETE') and grantee = 'order_mirror_${who}'::regrole
-         order by 1`,
-      );
-      return given.map(({ right }) => String(right)).filter((right) => !used.has(right));
+      const entries = (await server.readLog()).split(/^(?=mirror_\w+\|)/m);
+      const ofProcess = (entry: string) => PROCESSES.some((name) => entry.startsWith(`mirror_${name}|`));
+      return [
+        ...new Set(
+          entries.filter((entry) => ofProcess(entry) && /permission denied|must be owner/.test(entry)),
+        ),
+      ];
     },
     remove: () => server.remove(),
   };
 }
-
-/** What statements write, as `insert on mirror.x`; one that inserts or else updates does both. */
-function listWrites(statements: string): ReadonlySet<string> {
-  const writes = statements.matchAll(/(insert into|delete from|(?<!do )(?<!for )update)\s+(mirror\.\w+)/g);
-  const upserts = statements.matchAll(/insert into\s+(mirror\.\w+)(?:(?!insert into)[\s\S])*?do update/g);
-  return new Set([
-    ...[...writes].map(([, verb = "", table = ""]) => `${verb.split(" ")[0]} on ${table}`),
-    ...[...upserts].map(([, table = ""]) => `update on ${table}`),
-  ]);
-}
-
-/** Rights whose statements do not run in this test, each with the place of the statement. */
-const SELDOM: Record<ProcessName, readonly string[]> = {
-  web: [
-    // ops/auth/sessions.sql.ts: logins, while this test sends the password with each request.
-    "delete on mirror.ops_sessions",
-    "insert on mirror.ops_sessions",
-    "update on mirror.ops_sessions",
-    // ops/remedies/remedyRoutes.ts: gaps, which this test does not have.
-    "insert on mirror.period_requests",
-    // ops/overview/remedies.sql.ts: messages that were given up, which this test does not have.
-    "update on mirror.outgoing_deliveries",
-  ],
-  worker: [
-    // health/alerts.sql.ts: only one of all processes stores the alerts.
-    "delete on mirror.alerts",
-    "insert on mirror.alerts",
-    "update on mirror.alerts",
-    // Rows are locked before the decision (for update).
-    "update on mirror.pending",
-  ],
-  poller: [
-    "delete on mirror.alerts",
-    "insert on mirror.alerts",
-    "update on mirror.alerts",
-    // poll/ledger/coverage: windows of a list that omits orders.
-    "delete on mirror.coverage",
-    "update on mirror.pending",
-    // Requested by the commands backfill and verify, and failing refetches.
-    "update on mirror.period_requests",
-    "update on mirror.refetches",
-  ],
-};
 
 let logins: RoleLogins;
 let elsewhere: TestDatabase;
@@ -329,11 +263,6 @@ it("web, worker and poller do their work with the rights of their own roles", as
   for (const name of PROCESSES) {
     const answer = await fetch(`http://127.0.0.1:${healthOf(name)}/readyz?verbose`);
     expect([name, answer.status, await answer.json()]).toEqual([name, 200, expect.anything()]);
-  }
-  for (const name of PROCESSES) {
-    const unused = async () =>
-      (await logins.listUnusedWrites(name)).filter((right) => !SELDOM[name].includes(right));
-    await expect.poll(unused, { timeout: 60_000 }).toEqual([]);
   }
   for (const program of programs) await program.stop("SIGTERM");
   expect(refused()).toEqual([]);

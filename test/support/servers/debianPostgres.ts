@@ -25,8 +25,6 @@ export interface DebianPostgres {
   /** Connection string of the database `postgres`, as administrator. */
   readonly url: string;
   readonly port: number;
-  /** Stops it, and starts a new cluster that pg_upgrade has filled from it. Resolves with the new connection string. */
-  readonly upgrade: () => Promise<string>;
   readonly remove: () => void;
 }
 
@@ -42,33 +40,16 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
       cwd: home,
       stdio: "ignore",
     });
-  const initialize = (cluster: string) => {
-    run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
-    return cluster;
-  };
-  const start = async (cluster: string) => {
-    const port = await findFreePort();
-    const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
-    run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
-    return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, port };
-  };
-  let running = initialize(path.join(home, "cluster"));
+  const cluster = path.join(home, "cluster");
+  run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
+  const port = await findFreePort();
+  const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
+  run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
   return {
-    ...(await start(running)),
-    async upgrade() {
-      run("pg_ctl", ["stop", "-w", "-D", running, "-m", "fast"]);
-      const upgraded = initialize(path.join(home, "upgraded"));
-      const place = (which: "old" | "new", cluster: string) => [
-        `--${which}-datadir=${cluster}`,
-        `--${which}-bindir=${debianPostgresPrograms}`,
-      ];
-      const login = ["--username=postgres", `--socketdir=${home}`];
-      run("pg_upgrade", [...place("old", running), ...place("new", upgraded), ...login]);
-      running = upgraded;
-      return (await start(running)).url;
-    },
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    port,
     remove() {
-      run("pg_ctl", ["stop", "-D", running, "-m", "immediate"]);
+      run("pg_ctl", ["stop", "-D", cluster, "-m", "immediate"]);
       rmSync(home, { recursive: true, force: true });
     },
   };

@@ -120,7 +120,7 @@ it(
         expect(state(settleState(shuffled))).toEqual(state(settleState(observations)));
         expect(state(settleState(observations))).toEqual(state(stateByDefinition(observations)));
       }),
-      { numRuns: 1_500 },
+      { numRuns: 500 },
     );
   },
 );
@@ -142,7 +142,7 @@ it("states can be joined in any grouping", () => {
       );
       expect(state(join(join(parts[0], parts[1]), parts[2]))).toEqual(state(settleState(observations)));
     }),
-    { numRuns: 1_000 },
+    { numRuns: 300 },
   );
 });
 
@@ -154,7 +154,7 @@ it("a read beyond the margin of every observation produces the state that the pr
       const ended = settleState([...observe(of), read(last!, END + MARGIN)]);
       expect(state(ended)).toEqual(state(read(last!, END + MARGIN).key));
     }),
-    { numRuns: 1_500 },
+    { numRuns: 500 },
   );
 });
 

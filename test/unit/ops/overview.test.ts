@@ -276,7 +276,7 @@ describe("no two statements about a source contradict each other", () => {
         const stated = [...render(overview).matchAll(/data-condition="(\w+)"/g)].map(([, name = ""]) => name);
         expect(stated.toSorted()).toEqual(overview.holding.map(({ condition }) => condition.name).toSorted());
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     );
   });
 });
