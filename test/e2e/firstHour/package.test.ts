@@ -221,31 +221,6 @@ it("explains what to do without the optional Postgres, and its client works", as
   expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
 });
 
-it("reads a mirror with only its client's dependencies installed", async () => {
-  const reader = path.join(folder, "reader");
-  const home = path.join(reader, "node_modules", "order-mirror");
-  await mkdir(path.join(home, "node_modules"), { recursive: true });
-  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
-  const needed = ["eventsource-parser", "p-queue", "structured-headers", "zod"];
-  for (const name of needed) await symlink(path.join(MODULES, name), path.join(home, "node_modules", name));
-  await writeFile(
-    path.join(reader, "program.mjs"),
-    `import { createMirrorClient, verifyWebhook } from "order-mirror/mirror";
-    import { createClient } from "order-mirror/provider";
-    const [baseUrl, token] = process.argv.slice(2);
-    const mirror = createMirrorClient({ baseUrl, token });
-    const references = [];
-    for await (const { reference } of mirror.orders()) references.push(reference);
-    const changes = [];
-    for await (const { reference } of mirror.changes({ follow: false })) changes.push(reference);
-    const same = JSON.stringify(changes.sort()) === JSON.stringify(references.sort());
-    console.log(JSON.stringify([references.length > 0, same, typeof verifyWebhook, typeof createClient]));`,
-  );
-  const args = ["program.mjs", mirror.url, mirror.keys.test];
-  const { stdout } = await run(process.execPath, args, { cwd: reader });
-  expect(JSON.parse(stdout)).toEqual([true, true, "function", "function"]);
-});
-
 describe("as published to the registry", () => {
   it("publint finds nothing", async () => {
     const { messages, pkg } = await publint({ pack: { tarball: await readBytes(tarball) }, strict: true });

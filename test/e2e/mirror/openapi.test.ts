@@ -106,20 +106,6 @@ describe("the document is complete", () => {
     expect(documented.sort()).toEqual(routes.map((path) => path.replace(/:(\w+)/, "{$1}")).sort());
   });
 
-  it("has no dangling reference, and describes every parameter", () => {
-    const names = [...JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
-      ([, name]) => name,
-    );
-    expect(names.length).toBeGreaterThan(10);
-    expect(names.filter((name) => !Object.hasOwn(api.components.schemas, name ?? ""))).toEqual([]);
-    const operations = Object.values(api.paths).flatMap((methods) => Object.values(methods));
-    for (const { summary, parameters } of operations) {
-      for (const { name, description } of parameters) {
-        expect([summary, name, description]).toEqual([summary, name, expect.stringMatching(/\S/)]);
-      }
-    }
-  });
-
   it("is served as printed", async () => {
     const served: unknown = await (await fetch(`${mirror.url}/openapi.json`)).json();
     const { code, stdout } = await runProgram(["openapi"]);

@@ -1,5 +1,5 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -150,53 +150,6 @@ describe("docker-compose.yml", () => {
     expect(compose).toContain("--appendonly yes");
     expect(compose).toContain("requirepass");
     expect(compose).not.toMatch(/PASSWORD: (?!\$\{)/);
-  });
-});
-
-describe("continuous integration", () => {
-  /** The output of `.ci/summary` for a run with these files. */
-  function summarize(files: Record<string, string>, runStatus = "0") {
-    const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-summary-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
-    const { status, stdout } = spawnSync(path.join(ROOT, ".ci/summary"), [folder, runStatus], {
-      encoding: "utf8",
-    });
-    return { status, text: stdout, last: stdout.trimEnd().split("\n").at(-1) };
-  }
-  const report = (failures: string[]) => JSON.stringify({ passed: 7, skipped: 1, failures, files: [] });
-
-  it("ends with the counts of its tests", () => {
-    const { status, last } = summarize({
-      steps: "build\ntest\nfaults\n",
-      "build.status": "0 3\n",
-      "test.status": "0 9\n",
-      "test.json": report([]),
-      "faults.status": "0 2\n",
-      "faults.json": report([]),
-    });
-    expect({ status, last }).toEqual({ status: 0, last: "14 passed, 0 failed, 2 skipped" });
-  });
-
-  it.each([
-    { why: "a test that failed", status: "1 9", failures: ["unit: a.test.ts: it broke"], cause: "it broke" },
-    { why: "an exit code without a failed test", status: "137 9", failures: [], cause: "Killed: 9" },
-    { why: "a step that did not end", status: undefined, failures: [], cause: "no exit code" },
-    { why: "an error of its own", status: "0 9", failures: [], cause: "itself ended with 2", runStatus: "2" },
-  ])("names $why, and fails for it", ({ status: ended, failures, cause, runStatus }) => {
-    const { status, text, last } = summarize(
-      {
-        steps: "test\n",
-        "test.log": "starting\nKilled: 9\n",
-        ...(ended === undefined ? {} : { "test.status": ended, "test.json": report(failures) }),
-      },
-      runStatus,
-    );
-    expect(text).toContain(cause);
-    expect({ status, last }).toMatchObject({
-      status: 1,
-      last: expect.stringMatching(/^\d+ passed, 1 failed, \d+ skipped$/) as string,
-    });
   });
 });
 
