@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { LockUnwritableError, withProcessLock } from "../lifecycle/processLock.ts";
+import { withProcessLock } from "../lifecycle/processLock.ts";
 import type { Config } from "./config.ts";
 import { describeReadError } from "./environment.ts";
 import { shellWord } from "../../domain/shellWord.ts";
@@ -38,13 +38,17 @@ export async function provideCredentials(config: Config): Promise<{
 }> {
   const file = path.resolve(config.dataDir, FILE);
   if (config.localTrust || !isLacking(config)) return { config, made: undefined, file };
-  makeFolder(file);
-  // Several processes may start in one new folder: the second finds what the first has created.
-  return withProcessLock(`${file}-lock`, () => Promise.resolve(readOrMake(config, file))).catch(
-    (error: unknown) => {
-      throw error instanceof LockUnwritableError ? refuseStoring(file, error) : error;
-    },
-  );
+  try {
+    mkdirSync(path.dirname(file), { recursive: true });
+    // Several processes may start in one new folder: the second finds what the first has created.
+    return await withProcessLock(`${file}-lock`, () => Promise.resolve(readOrMake(config, file)));
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error;
+    throw new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
+      cause: error,
+      fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
+    });
+  }
 }
 
 function readOrMake(config: Config, file: string) {
@@ -52,7 +56,12 @@ function readOrMake(config: Config, file: string) {
   const made = makeMissing(config, stored);
   const hasMade = Object.keys(made).length > 1 || Object.keys(made.apiTokens).length > 0;
   const all = { ...stored, ...made, apiTokens: { ...stored.apiTokens, ...made.apiTokens } };
-  if (hasMade) store(file, all);
+  if (hasMade) {
+    // Written to a draft and renamed, so that the file is never incomplete.
+    const draft = `${file}.${randomUUID()}`;
+    writeFileSync(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 });
+    renameSync(draft, file);
+  }
   return { config: withStored(config, all), made: hasMade ? made : undefined, file };
 }
 
@@ -87,13 +96,13 @@ function withStored(config: Config, stored: Stored): Config {
     const token = stored.apiTokens[sourceId];
     return token === undefined ? [] : [{ token, sourceId, mayWrite: false }];
   });
-  return Object.freeze({
+  return {
     ...config,
     apiTokens: apiTokens.length > 0 ? apiTokens : ownTokens,
     opsPassword: opsPassword ?? made?.opsPassword ?? null,
     opsViewerPassword: opsViewerPassword ?? made?.opsViewerPassword ?? null,
     metricsToken: metricsToken ?? stored.metricsToken ?? null,
-  });
+  };
 }
 
 function makeSecret(): string {
@@ -117,32 +126,4 @@ function readStored(file: string): Stored {
       fix: "Correct it, or remove it: new tokens and passwords are then created.",
     });
   }
-}
-
-/** Written to a draft and renamed, so that the file is never incomplete. */
-function store(file: string, stored: Stored): void {
-  const draft = `${file}.${process.pid}`;
-  try {
-    writeFileSync(draft, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
-    // A draft left by an interrupted start keeps its mode when it is overwritten.
-    chmodSync(draft, 0o600);
-    renameSync(draft, file);
-  } catch (error) {
-    throw refuseStoring(file, error);
-  }
-}
-
-function makeFolder(file: string): void {
-  try {
-    mkdirSync(path.dirname(file), { recursive: true });
-  } catch (error) {
-    throw refuseStoring(file, error);
-  }
-}
-
-function refuseStoring(file: string, cause: unknown): ConfigurationError {
-  return new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
-    cause,
-    fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
-  });
 }

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { UnavailableError } from "../../domain/errors.ts";
 import { describeFailure, findFix } from "../dataFolder.ts";
 import { systemClock } from "./clock.ts";
 
@@ -13,12 +13,6 @@ const RETRY_MS = 50;
 const WAIT_MAX_MS = 90_000;
 /** Longer than another waiter needs between reading a dead holder's name and removing the lock. */
 const SETTLE_MS = 25;
-
-/** Nobody can take the lock now, because its file cannot be written: the disk is full, for example. */
-export class LockUnwritableError extends OrderMirrorError {
-  override readonly name = "LockUnwritableError";
-  override readonly retry = "later";
-}
 
 /** Text that identifies this process: its pid and, if the system shows it, its start time. */
 export async function identifyProcess(pid = process.pid): Promise<string> {
@@ -65,7 +59,8 @@ async function readStartTime(pid: number): Promise<string> {
 
 /**
  * Runs `work` while no other process or call runs its own under the same file. A lock whose holder was killed is taken
- * over. Throws UnavailableError if the holder does not release it within 90 s, and LockUnwritableError.
+ * over. Throws UnavailableError if the holder does not release it within 90 s,
+ * or if the file cannot be written: the disk is full, for example.
  */
 export async function withProcessLock<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
   const holder = `${await identifyProcess()}:${randomUUID()}`;
@@ -106,7 +101,7 @@ async function create(file: string, holder: string): Promise<boolean> {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw new LockUnwritableError(`${file} cannot be written: ${describeFailure(error)}.`, {
+    throw new UnavailableError(`${file} cannot be written: ${describeFailure(error)}.`, {
       cause: error,
       fix: `${findFix(error) ?? "Let this account write there"}, then try again.`,
     });

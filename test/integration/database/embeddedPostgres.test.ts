@@ -44,7 +44,7 @@ async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<Em
 
 interface Child {
   readonly pid: number;
-  readonly answer: { url: string; shared: boolean };
+  readonly url: string;
   leave(): Promise<unknown>;
   kill(): Promise<unknown>;
 }
@@ -62,7 +62,7 @@ async function startElsewhere(): Promise<Child> {
   const [output] = (await once(child.stdout, "data")) as [Buffer];
   return {
     pid: child.pid!,
-    answer: JSON.parse(output.toString()) as Child["answer"],
+    url: output.toString().trim(),
     leave: () => {
       child.stdin.end();
       return ended;
@@ -107,7 +107,6 @@ it("starts in a new folder with UTF-8 and UTC, on 127.0.0.1 only, and stops", as
   const settings =
     "current_setting('server_encoding') || ' ' || current_setting('timezone') || ' ' || current_setting('listen_addresses')";
   expect(await query(server.url, `select ${settings}`)).toBe("UTF8 UTC 127.0.0.1");
-  expect(server.shared).toBe(false);
   const password = new URL(server.url).password;
   await expect(query(server.url.replace(password, "wrong"), "select 1")).rejects.toThrow(
     "password authentication",
@@ -138,7 +137,7 @@ it("is shared by two calls in one process and runs until both have stopped", asy
   await setUpBefore();
   const first = await start();
   const second = await start();
-  expect([second.url, second.shared]).toEqual([first.url, true]);
+  expect(second.url).toBe(first.url);
   await first.stop();
   expect(await isRunning(second.url)).toBe(true);
   await second.stop();
@@ -147,9 +146,8 @@ it("is shared by two calls in one process and runs until both have stopped", asy
 
 it("is created once when several processes start at the same time in an empty folder", async () => {
   const children = await Promise.all([startElsewhere(), startElsewhere(), startElsewhere()]);
-  const urls = children.map(({ answer }) => answer.url);
+  const urls = children.map(({ url }) => url);
   expect(new Set(urls).size).toBe(1);
-  expect(children.filter(({ answer }) => answer.shared === false)).toHaveLength(1);
   expect(await isRunning(urls[0] ?? "")).toBe(true);
 });
 
@@ -157,7 +155,7 @@ it("outlives the process that started it while another one uses it, and the last
   await setUpBefore();
   const child = await startElsewhere();
   const joined = await start();
-  expect([joined.url, joined.shared]).toEqual([child.answer.url, true]);
+  expect(joined.url).toBe(child.url);
   await child.leave();
   expect(await isRunning(joined.url)).toBe(true);
   await joined.stop();
@@ -168,9 +166,9 @@ it("adopts the server of a process that was killed, and then stops it", async ()
   await setUpBefore();
   const child = await startElsewhere();
   await child.kill();
-  expect(await isRunning(child.answer.url)).toBe(true);
+  expect(await isRunning(child.url)).toBe(true);
   const adopted = await start();
-  expect([adopted.url, adopted.shared]).toEqual([child.answer.url, false]);
+  expect(adopted.url).toBe(child.url);
   await adopted.stop();
   expect(await isRunning(adopted.url)).toBe(false);
 });

