@@ -95,23 +95,21 @@ export async function planDeliveries(
   return rows[0] ?? { read: 0, planned: 0 };
 }
 
-/** The numbers of an endpoint's messages that its queue did not get yet, at most `limit`, oldest first. */
-export async function readToEnqueue(pool: Pool, endpointId: string, limit: number): Promise<string[]> {
+/** Takes the numbers of messages that the endpoint's queue is to get now, at most `limit`, oldest first. */
+export async function takeToEnqueue(pool: Pool, endpointId: string, limit: number): Promise<string[]> {
   const { rows } = await pool.query<{ deliveryId: string }>({
     name: "outgoing-to-enqueue",
-    text: `select delivery_id as "deliveryId" from mirror.outgoing_deliveries
-      where endpoint_id = $1 and state = 'pending' and enqueued_at is null order by delivery_id limit $2`,
+    text: `with taken as (
+        update mirror.outgoing_deliveries set enqueued_at = clock_timestamp() where delivery_id = any (array(
+          select delivery_id from mirror.outgoing_deliveries
+          where endpoint_id = $1 and state = 'pending' and enqueued_at is null
+          order by delivery_id limit $2 for update skip locked))
+        returning delivery_id
+      )
+      select delivery_id as "deliveryId" from taken order by delivery_id`,
     values: [endpointId, limit],
   });
   return rows.map(({ deliveryId }) => deliveryId);
-}
-
-export async function noteEnqueued(pool: Pool, deliveryIds: readonly string[]): Promise<void> {
-  await pool.query({
-    name: "outgoing-enqueued",
-    text: `update mirror.outgoing_deliveries set enqueued_at = clock_timestamp() where delivery_id = any ($1::bigint[])`,
-    values: [deliveryIds],
-  });
 }
 
 /** What an endpoint's queue should hold. */
@@ -124,11 +122,11 @@ export interface QueueStanding {
 
 export async function readQueueStanding(pool: Pool, endpointId: string): Promise<QueueStanding | undefined> {
   const { rows } = await pool.query<QueueStanding>(
-    `select e.paused_at is not null as paused,
-       (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending') as pending,
-       (select count(*)::int from mirror.outgoing_deliveries d where d.endpoint_id = $1 and d.state = 'pending'
-          and d.enqueued_at < clock_timestamp() - interval '5 seconds') as enqueued
-     from mirror.outgoing_endpoints e where e.endpoint_id = $1`,
+    `select e.paused_at is not null as paused, count(d)::int as pending,
+       count(*) filter (where d.enqueued_at < clock_timestamp() - interval '5 seconds')::int as enqueued
+     from mirror.outgoing_endpoints e
+     left join mirror.outgoing_deliveries d on d.endpoint_id = e.endpoint_id and d.state = 'pending'
+     where e.endpoint_id = $1 group by e.endpoint_id`,
     [endpointId],
   );
   return rows[0];

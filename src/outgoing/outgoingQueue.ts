@@ -1,20 +1,22 @@
 import type { Job } from "bullmq";
-import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
+import { beginFeedEpoch, toChange } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { openBackend, type QueueBackend, type QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
+import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeDeliver, RETRY_SECONDS, retryDelayMs, type OutgoingEndpoint } from "./outgoingDelivery.sql.ts";
+import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
+import { showAnswer, writeMessage } from "./outgoingMessage.ts";
 import {
   enqueueAgain,
-  noteEnqueued,
   planDeliveries,
   readQueueStanding,
-  readToEnqueue,
+  takeToEnqueue,
   type Wanted,
 } from "./outgoingPlan.sql.ts";
+import { judgeAnswer, type SendMessage } from "./outgoingSend.ts";
 
 /*
  * Webhooks to one of the business's own endpoints, in a queue of BullMQ of its own: attempts, backoff, rate, pause and
@@ -38,9 +40,15 @@ const COMPARE_EVERY_MS = 10_000;
 /** An endpoint has at most this many attempts under way, whatever the number of processes. @internal */
 export const UNDER_WAY_MAX = 10;
 const WEEK_SECONDS = 604_800;
+/** The delays after each failure, as Standard Webhooks recommends: a little over three days until it is dead. */
+const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+/** Random extra share of the delay, so that what failed together is not retried together. */
+const JITTER = 0.2;
+/** An earlier change of the order is under way, or waits itself. */
+const EARLIER_UNDER_WAY_MS = 200;
+const EARLIER_FAILED_MS = 5_000;
 
 const JOB_OPTIONS = {
-  attempts: RETRY_SECONDS.length + 1,
   backoff: { type: "custom" },
   removeOnComplete: { count: 20 },
   removeOnFail: { age: WEEK_SECONDS, count: 1_000 },
@@ -60,19 +68,17 @@ const WORKER_OPTIONS = {
 const CONNECTIONS = { queue: 1, worker: 2 };
 
 /** Opens the queue of an endpoint. Throws as openBackend. */
-export function openOutgoingQueue(
-  place: QueuePlace,
-  endpointId: string,
-  logger: Logger,
-): Promise<QueueBackend<OutgoingJob>> {
+export function openOutgoingQueue(place: QueuePlace, endpointId: string, logger: Logger) {
   const options = { defaultJobOptions: JOB_OPTIONS };
-  return openBackend(place, { name: `outgoing-${endpointId}`, options, connections: CONNECTIONS, logger });
+  const name = `outgoing-${endpointId}`;
+  return openBackend<OutgoingJob>(place, { name, options, connections: CONNECTIONS, logger });
 }
 
 export interface OutgoingDeps {
   readonly pool: Pool;
   readonly backend: QueueBackend<OutgoingJob>;
-  readonly endpoint: OutgoingEndpoint & Wanted;
+  readonly endpoint: Wanted &
+    Pick<OutgoingWebhook, "fields" | "ordered" | "rate"> & { readonly send: SendMessage };
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
@@ -82,17 +88,15 @@ export interface OutgoingDeps {
 
 /** Turns the changes that one endpoint wants into deliveries, and sends them. Any number of processes may do so. */
 export async function openOutgoing(deps: OutgoingDeps) {
-  const { backend, clock, logger } = deps;
-  const { queue } = backend;
+  const { backend, endpoint, retrySeconds = RETRY_SECONDS, clock, logger } = deps;
   const feeder = makeFeeder(deps);
-  const { retrySeconds = RETRY_SECONDS, endpoint } = deps;
   const opened = await backend.openWorker(makeProcessor(deps), {
     ...WORKER_OPTIONS,
     ...(endpoint.rate !== null && { limiter: { max: endpoint.rate, duration: 1_000 } }),
     settings: {
       backoffStrategy: (attempts, _type, error) => {
         const askedMs = error instanceof DeliveryFailedError ? error.askedMs : 0;
-        return retryDelayMs(attempts, { askedMs, chance: Math.random(), retrySeconds });
+        return retryDelayMs(attempts, { askedMs, chance: Math.random() }, retrySeconds);
       },
     },
   });
@@ -109,7 +113,6 @@ export async function openOutgoing(deps: OutgoingDeps) {
   });
   loop.start();
   return {
-    queue,
     /** Stops, after waiting some seconds for attempts under way; the rest is sent again. */
     async close() {
       await loop.stop();
@@ -129,14 +132,13 @@ function makeFeeder(deps: OutgoingDeps) {
   let isFull = false;
 
   async function enqueue(): Promise<number> {
-    const deliveries = await readToEnqueue(pool, endpointId, PLAN_LIMIT);
-    if (deliveries.length === 0 || !backend.isReachable()) return 0;
+    if (!backend.isReachable()) return 0;
+    const deliveries = await takeToEnqueue(pool, endpointId, PLAN_LIMIT);
     // One by one: in Postgres, a bulk would create a sequence for its ids, which the worker's login may not.
     for (const deliveryId of deliveries) {
       // A job that exists is not added again.
       await queue.add("deliver", { deliveryId }, { jobId: `delivery-${deliveryId}`, attempts });
     }
-    await noteEnqueued(pool, deliveries);
     return deliveries.length;
   }
 
@@ -179,23 +181,59 @@ class DeliveryFailedError extends Error {
   }
 }
 
-function makeProcessor(deps: OutgoingDeps) {
-  const deliver = makeDeliver(deps);
+/**
+ * The delay after attempt `attempts`, which failed: at least what the endpoint asked for. `chance` is 0 to 1. @internal
+ */
+export function retryDelayMs(
+  attempts: number,
+  { askedMs, chance }: { readonly askedMs: number; readonly chance: number },
+  retrySeconds: readonly number[] = RETRY_SECONDS,
+): number {
+  return Math.round(Math.max((retrySeconds[attempts - 1] ?? 0) * 1_000, askedMs) * (1 + JITTER * chance));
+}
+
+const SENTENCES = {
+  dead: ["error", "an outgoing webhook was given up; it can be sent again by hand"],
+  delivered: ["debug", "an outgoing webhook was delivered"],
+  pending: ["info", "an outgoing webhook failed and will be tried again"],
+} as const;
+
+/**
+ * Makes the function that sends a delivery, if it is still to be sent, and records the end of the attempt. After an error
+ * of the database the attempt is repeated, so an endpoint may get a message twice.
+ */
+function makeProcessor({ pool, endpoint, logger }: OutgoingDeps) {
   return async (job: Job<OutgoingJob, void>, token?: string): Promise<void> => {
-    const number = job.attemptsMade + 1;
-    const delivered = await deliver(job.data.deliveryId, {
-      number,
-      isLast: number >= (job.opts.attempts ?? 1),
-    });
-    if (delivered.kind === "obsolete") return;
-    if (delivered.kind === "waits") {
-      await job.moveToDelayed(Date.now() + delivered.delayMs, token);
+    const { deliveryId } = job.data;
+    const due = await readDue(pool, deliveryId, endpoint);
+    // It ended, is sent again under another number, or its endpoint is retired.
+    if (due === undefined) return;
+    const { earlierAttempts, position } = due;
+    if (earlierAttempts !== null) {
+      const delayMs = earlierAttempts === 0 ? EARLIER_UNDER_WAY_MS : EARLIER_FAILED_MS;
+      await job.moveToDelayed(Date.now() + delayMs, token);
       throw new bullmq.DelayedError();
     }
-    const { outcome, result, story, askedMs } = delivered;
-    await job.log(`attempt ${number}: ${story}`);
+    if (position === null) {
+      const end = { outcome: "change_removed", result: "dead", durationMs: 0, answer: null } as const;
+      await recordAttempt(pool, { deliveryId, ...end });
+      throw new bullmq.UnrecoverableError(end.outcome);
+    }
+    const attempt = job.attemptsMade + 1;
+    const change = toChange({ ...due, position });
+    const { id, body } = writeMessage({ ...due, change }, endpoint.fields);
+    const sent = await endpoint.send({ id, body });
+    const { outcome, result } = judgeAnswer(sent, attempt >= (job.opts.attempts ?? 1));
+    const durationMs = Math.round(sent.durationMs);
+    const shown = sent.kind === "answered" ? showAnswer(sent.beginning, body) : null;
+    const answer = await recordAttempt(pool, { deliveryId, durationMs, outcome, result, answer: shown });
+    const fields = { endpoint: endpoint.endpointId, delivery_id: deliveryId, reference: change.reference };
+    const [level, sentence] = SENTENCES[result];
+    logger[level]({ ...fields, attempt, outcome }, sentence);
+    await job.log(`attempt ${attempt}: ${outcome} after ${durationMs} ms: ${answer ?? "no answer to show"}`);
     if (result === "delivered") return;
     if (result === "dead") throw new bullmq.UnrecoverableError(outcome);
+    const askedMs = sent.kind === "answered" ? (sent.retryAfterMs ?? 0) : 0;
     throw new DeliveryFailedError(outcome, askedMs);
   };
 }

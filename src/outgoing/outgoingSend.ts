@@ -36,8 +36,8 @@ const HTTP_GONE = 410;
  */
 export function judgeAnswer(
   answer:
-    | Pick<Extract<SendResult, { kind: "answered" }>, "kind" | "status">
-    | Pick<Extract<SendResult, { kind: "failed" }>, "kind" | "code">,
+    | { readonly kind: "answered"; readonly status: number }
+    | { readonly kind: "failed"; readonly code: string },
   isLast: boolean,
 ): { readonly outcome: string; readonly result: AttemptResult } {
   if (answer.kind === "failed") return { outcome: answer.code, result: isLast ? "dead" : "pending" };

@@ -8,7 +8,7 @@ import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
 import { recordAttempt } from "../../../src/outgoing/outgoingDelivery.sql.ts";
 import {
   planDeliveries,
-  readToEnqueue,
+  takeToEnqueue,
   recordListed,
   replayFrom,
   reviveDead,
@@ -129,7 +129,7 @@ async function open(options: Options = {}) {
   const place = { databaseUrl: servers.database.url, redisUrls };
   listed.push(endpointId);
   await list(...listed);
-  const opened = [];
+  const queues = [];
   for (let index = 0; index < processes; index += 1) {
     const backend = await openOutgoingQueue(place, endpointId, silentLogger);
     const one = await openOutgoing({
@@ -146,10 +146,10 @@ async function open(options: Options = {}) {
       await one.close();
       server.close();
     });
-    opened.push(one);
+    queues.push(backend.queue);
   }
   const seen = () => received.map((each) => each.change);
-  return { endpointId, received, seen, mostUnderWay: () => most, queue: opened[0]!.queue };
+  return { endpointId, received, seen, mostUnderWay: () => most, queue: queues[0]! };
 }
 
 async function flush(): Promise<void> {
@@ -413,12 +413,12 @@ describe("deliveries", () => {
   it("a late answer to the former sending changes nothing", async () => {
     await change(["A"]);
     await planDeliveries(pool, ALL, 10);
-    const [former] = await readToEnqueue(pool, "erp", 10);
+    const [former] = await takeToEnqueue(pool, "erp", 10);
     await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
     expect(await reviveDead(pool, "erp")).toBe(1);
     await recordAttempt(pool, { deliveryId: former!, ...END });
     expect(await states()).toEqual(["pending 0 null"]);
-    const [again] = await readToEnqueue(pool, "erp", 10);
+    const [again] = await takeToEnqueue(pool, "erp", 10);
     expect(again).not.toBe(former);
     await recordAttempt(pool, { deliveryId: again!, ...END });
     expect(await states()).toEqual(["delivered 1 status 200"]);

@@ -3,7 +3,7 @@ import { makeOrder } from "../../support/mirror/orders.ts";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
-import { retryDelayMs } from "../../../src/outgoing/outgoingDelivery.sql.ts";
+import { retryDelayMs } from "../../../src/outgoing/outgoingQueue.ts";
 import { judgeAnswer } from "../../../src/outgoing/outgoingSend.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
