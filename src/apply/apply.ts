@@ -1,5 +1,5 @@
 import { unlessAway } from "../database/databaseErrors.ts";
-import { addSeconds, type Instant } from "../domain/order/instant.ts";
+import { addSeconds } from "../domain/order/instant.ts";
 import {
   CLOCK_TRUST_SECONDS,
   observeEvent,
@@ -12,7 +12,7 @@ import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, SourceEvent, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents, type PendingEvent } from "./applyBatch.sql.ts";
 import { applySubjects, type Alongside, type ApplyDeps, type Decision } from "./applySubjects.ts";
-import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
+import type { EventOrigin, Subject } from "./subject.ts";
 
 /** The content of one answer of the provider. */
 export interface Reads {
@@ -115,54 +115,41 @@ function interpretOrder(
 ): Subject {
   const { origin, mode, read } = deps;
   const { snapshot, created } = read;
-  const { reference, livemode } = snapshot.fields;
+  const { reference, livemode, status } = snapshot.fields;
   const live = mode === "live";
   if ((read.livemode ?? live) !== live || (livemode ?? live) !== live) {
     const detail = `the event belongs to the other mode; its source is ${mode}`;
     return quarantine(event, origin, { reason: "wrong_mode", detail, reference });
   }
   if (created === undefined) {
-    return quarantine(event, origin, {
-      reason: "unreadable_created",
-      detail: "created is not a date-time",
-      reference,
-    });
+    const detail = "created is not a date-time";
+    return quarantine(event, origin, { reason: "unreadable_created", detail, reference });
   }
-  if (snapshot.version > addSeconds(event.databaseNow, CLOCK_TRUST_SECONDS)) {
+  const { sourceId } = event;
+  const { version } = snapshot;
+  if (version > addSeconds(event.databaseNow, CLOCK_TRUST_SECONDS)) {
     const detail = "updatedAt is more than a minute ahead of the database's clock";
-    const { version } = snapshot;
-    const { status } = snapshot.fields;
     return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version, status });
   }
-  const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });
+  const observation = observeEvent({ sourceId, snapshot, created });
   const place = event.body.indexOf(snapshot.raw);
   const rawStart = place === -1 ? undefined : place + 1;
-  return {
-    kind: "observation",
-    sourceId: event.sourceId,
-    via: "webhook",
-    event: origin,
-    observation,
-    rawStart,
-  };
+  return { kind: "observation", sourceId, via: "webhook", event: origin, observation, rawStart };
 }
 
 function storableType(type: string | null): string | null {
   return type?.replaceAll("\0", "").toWellFormed().slice(0, EVENT_TYPE_LENGTH_MAX) ?? null;
 }
 
+type Quarantined = Extract<Subject, { kind: "quarantined" }>;
+
 function quarantine(
-  event: PendingEvent,
-  origin: EventOrigin,
-  why: {
-    reason: QuarantineReason;
-    detail: string;
-    reference?: string | null;
-    version?: Instant;
-    status?: string | undefined;
-  },
-): Subject {
+  { sourceId }: PendingEvent,
+  event: EventOrigin,
+  why: Pick<Quarantined, "reason" | "detail"> &
+    Partial<Pick<Quarantined, "reference" | "version" | "status">>,
+): Quarantined {
   const { reason, detail, reference = null, version, status } = why;
-  const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;
-  return { kind: "quarantined", ...common, reason, detail, reference, version, status, raw: null };
+  const found = { reason, detail, reference, version, status, raw: null };
+  return { kind: "quarantined", sourceId, via: "webhook", event, ...found };
 }

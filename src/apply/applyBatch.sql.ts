@@ -235,13 +235,8 @@ export interface PendingEvent {
  * beginning, over the entries of all decided events that are not vacuumed yet.
  */
 export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
-  const result = await pool.query<{
-    seq: string;
-    sourceId: string;
-    eventId: string;
-    body: Buffer;
-    databaseNow: string;
-  }>({
+  type Row = Omit<PendingEvent, "seq" | "databaseNow"> & { seq: string; databaseNow: string };
+  const { rows } = await pool.query<Row>({
     name: "read-pending-events",
     text: `
       select inbox.seq, inbox.source_id as "sourceId", inbox.event_id as "eventId", inbox.body,
@@ -251,9 +246,5 @@ export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Pr
       order by inbox.seq`,
     values: [seqs],
   });
-  return result.rows.map((row) => ({
-    ...row,
-    seq: Number(row.seq),
-    databaseNow: BigInt(row.databaseNow),
-  }));
+  return rows.map((row) => ({ ...row, seq: Number(row.seq), databaseNow: BigInt(row.databaseNow) }));
 }

@@ -168,30 +168,13 @@ function observationRow(
 
 type WritableRow = { -readonly [Column in keyof BatchRow]: BatchRow[Column] };
 
-/**
- * One literal that is filled in afterwards: with this many columns, spreading parts into it costs ten times the rest
- * (measured).
- */
-function rowWithoutOrder(subject: Subject): WritableRow {
-  return {
-    source_id: subject.sourceId,
-    via: subject.via,
-    inbox_seq: subject.event?.inboxSeq ?? null,
-    event_id: subject.event?.eventId ?? null,
-    event_type: subject.event?.eventType ?? null,
-    verdict: null,
-    reason: null,
-    detail: null,
-    greatest: false,
-    reference: null,
-    horizon: null,
-    version: null,
-    settled: null,
-    observed_at: null,
-    rank: null,
-    hash: null,
-    updated_at: null,
-    raw: null,
-    raw_start: null,
-  };
+/** What an input without an order leaves empty. One object to copy: spreading several into a row costs ten times the rest (measured). */
+const EMPTY_ROW = Object.fromEntries(ROW_COLUMNS.map((name) => [name, null])) as unknown as BatchRow;
+
+function rowWithoutOrder({ sourceId, via, event }: Subject): WritableRow {
+  const row: WritableRow = { ...EMPTY_ROW, source_id: sourceId, via, greatest: false };
+  row.inbox_seq = event?.inboxSeq ?? null;
+  row.event_id = event?.eventId ?? null;
+  row.event_type = event?.eventType ?? null;
+  return row;
 }

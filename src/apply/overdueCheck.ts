@@ -1,5 +1,3 @@
-import { isDatabaseAway } from "../database/databaseErrors.ts";
-import { OrderMirrorError } from "../domain/errors.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -17,20 +15,12 @@ export interface OverdueCheckDeps {
   readonly logger: Logger;
 }
 
-export interface OverdueCheck {
-  /** Applies all overdue events once; returns how many it decided. */
-  runOnce(signal?: AbortSignal): Promise<number>;
-  start(): void;
-  close(): Promise<void>;
-}
-
 /**
  * Finds inbox rows that no job took: the queue was flushed, full or unavailable when they were committed. It makes the
  * product converge whatever happens to the queue, with the same code that jobs run.
  */
-export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
-  const { takeOverdue, applyEvents, clock, logger } = deps;
-
+export function makeOverdueCheck({ takeOverdue, applyEvents, clock, logger }: OverdueCheckDeps) {
+  /** Applies all overdue events once; returns how many it decided. */
   async function runOnce(signal?: AbortSignal): Promise<number> {
     let decided = 0;
     let afterSeq = 0;
@@ -48,14 +38,8 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   const loop = makeLoop({
     run: async (signal) => void (await runOnce(signal)),
     everyMs: INTERVAL_MS,
-    onError: (error) => logFailure(logger, error),
+    onError: (error) => logger.warn({ err: error }, "the check for overdue events failed; retrying"),
     clock,
   });
   return { runOnce, start: loop.start, close: loop.stop };
-}
-
-/** An outage ends without us; anything else is a fault to investigate. */
-function logFailure(logger: Logger, error: unknown): void {
-  const passing = isDatabaseAway(error) || (error instanceof OrderMirrorError && error.retry !== "never");
-  logger[passing ? "warn" : "error"]({ err: error }, "the check for overdue events failed; retrying");
 }
