@@ -51,14 +51,8 @@ const WORKER_OPTIONS = {
 } as const satisfies Omit<WorkerOptions, "connection">;
 
 /** The content of a job: the positions of events, nothing of the events themselves. */
-export interface ApplyJob {
-  readonly seqs: readonly number[];
-}
-
-const applyJobSchema = z.object({ seqs: z.array(z.int().positive()).min(1).max(10_000) });
-
-/** Makes workers apply the events at these inbox positions. Never throws and never waits. */
-type Notify = (seqs: readonly number[]) => void;
+const applyJobSchema = z.object({ seqs: z.array(z.int().positive()).min(1).max(10_000).readonly() });
+type ApplyJob = z.infer<typeof applyJobSchema>;
 type ApplySeqs = (seqs: readonly number[]) => Promise<void>;
 
 export type ApplyQueue = Awaited<ReturnType<typeof makeApplyQueue>>;
@@ -67,7 +61,7 @@ export interface ApplyQueueDeps extends QueuePlace {
   readonly logger: Logger;
   /** For tests, to shorten the product's intervals. */
   readonly overrides?: {
-    readonly backoffMs?: number;
+    readonly jobOptions?: QueueOptions["defaultJobOptions"];
     readonly workerOptions?: Omit<WorkerOptions, "connection">;
   };
 }
@@ -75,27 +69,25 @@ export interface ApplyQueueDeps extends QueuePlace {
 /** Opens the queue. Throws as `openBackend`. */
 export async function makeApplyQueue(deps: ApplyQueueDeps) {
   const { redisUrls, logger, overrides = {} } = deps;
-  const { backoff, ...jobOptions } = JOB_OPTIONS;
   const backend = await openBackend<ApplyJob>(deps, {
     name: APPLY_QUEUE,
     logger,
     options: {
-      defaultJobOptions: {
-        ...jobOptions,
-        backoff: { ...backoff, delay: overrides.backoffMs ?? backoff.delay },
-      },
+      defaultJobOptions: { ...JOB_OPTIONS, ...overrides.jobOptions },
       streams: { events: { maxLen: 1_000 } },
     },
   });
-  const { queue } = backend;
   const sender = makeSender({
-    send: async (seqs) => void (await queue.add(APPLY_QUEUE, { seqs })),
+    send: async (seqs) => void (await backend.queue.add(APPLY_QUEUE, { seqs })),
     isReachable: () => backend.isReachable(),
     pauseMs: redisUrls.length === 0 ? PAUSE_IN_POSTGRES_MS : 0,
     logger,
   });
   return {
-    /** What cannot be enqueued is logged and forgotten, because the overdue check finds it. */
+    /**
+     * Makes workers apply the events at these inbox positions. Never throws and never waits: what cannot be enqueued is logged
+     * and forgotten, because the overdue check finds it.
+     */
     notify: sender.notify,
     /**
      * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
@@ -110,9 +102,9 @@ export async function makeApplyQueue(deps: ApplyQueueDeps) {
         const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
         logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
       });
-      return { close: () => opened.close() };
+      return opened;
     },
-    bull: queue,
+    bull: backend.queue,
     check: backend.check,
     /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
     async close(): Promise<void> {
@@ -134,7 +126,7 @@ export function makeSender(deps: {
   /** After each job; the first is sent at once. */
   readonly pauseMs: number;
   readonly logger: Logger;
-}): { readonly notify: Notify; readonly close: () => Promise<void> } {
+}) {
   const { send, isReachable, pauseMs, logger } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const waiting: number[] = [];
@@ -144,7 +136,7 @@ export function makeSender(deps: {
   function forget(events: number, reason: string, error?: unknown): void {
     const suppressed = sample(reason);
     if (suppressed === undefined) return;
-    const fields = { events, reason, suppressed, ...(error === undefined ? {} : { err: error }) };
+    const fields = { events, reason, suppressed, err: error };
     logger.warn(fields, "no job was enqueued for some events; the overdue check will find them");
   }
 
@@ -169,14 +161,14 @@ export function makeSender(deps: {
   }
 
   return {
-    notify(seqs) {
+    notify(seqs: readonly number[]): void {
       if (closed) return;
       if (waiting.length + seqs.length > WAITING_SEQS_MAX)
         return forget(seqs.length, "too many wait to be enqueued");
       for (const seq of seqs) waiting.push(seq);
       sending ??= sendAll();
     },
-    async close() {
+    async close(): Promise<void> {
       closed = true;
       if (sending) await withTimeout(sending, SEND_DEADLINE_MS);
     },

@@ -27,8 +27,8 @@ export interface QueueConnection {
   readonly options: Pick<QueueOptions, "connection" | "prefix" | "skipVersionCheck">;
   /** False if nothing could be delivered now; checked before every attempt, so that none has to time out. */
   readonly isReachable: () => boolean;
-  /** Waits until it can be used, where a server that is away is an error at the start. */
-  readonly begin: (wait: () => Promise<unknown>) => Promise<void>;
+  /** Waits until it can be used; only where a server that is away is an error at the start. */
+  readonly begin?: (wait: () => Promise<unknown>) => Promise<void>;
   /** The problems of the server. Rejects, some seconds later, if it does not answer. */
   readonly check: () => Promise<readonly QueueProblem[]>;
   /** Breaks the connections. */
@@ -72,7 +72,7 @@ export async function openBackend<Content>(
   const { options, begin, cut, isReachable, check } = server.connect("queue");
   const queue: Queue<Content, void> = new server.classes.Queue(name, { ...deps.options, ...options });
   queue.on("error", onError);
-  await begin(() => queue.waitUntilReady());
+  await begin?.(() => queue.waitUntilReady());
   return {
     queue,
     isReachable,
@@ -86,7 +86,7 @@ export async function openBackend<Content>(
         autorun: false,
       });
       worker.on("error", onError);
-      await own.begin(() => worker.waitUntilReady());
+      await own.begin?.(() => worker.waitUntilReady());
       void worker.run().catch(onError);
       return {
         worker,

@@ -1,4 +1,3 @@
-import { createRequire } from "node:module";
 import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
@@ -10,26 +9,19 @@ import { bullmq } from "./packages.ts";
 /** Schema of the queue's tables if the queue is in Postgres. @internal */
 export const QUEUE_SCHEMA = "bullmq";
 
-/** The version of BullMQ, which determines its migrations. */
-export const QUEUE_VERSION = (createRequire(import.meta.url)("bullmq/package.json") as { version: string })
-  .version;
+/** The version of BullMQ's own tables in Postgres. */
+export const QUEUE_VERSION = String(bullmq.LATEST_SCHEMA_VERSION);
 
-/** Creates or updates BullMQ's own tables in Postgres. May be repeated and run concurrently. */
-export async function migrateQueue(databaseUrl: string): Promise<void> {
-  const client = new pg.Client(databaseUrl);
-  await client.connect();
-  try {
-    await bullmq.runMigrations(client, QUEUE_SCHEMA);
-  } finally {
-    await client.end();
-  }
+/** Creates or updates these tables. May be repeated and run concurrently. */
+export async function migrateQueue(client: pg.Client): Promise<void> {
+  await bullmq.runMigrations(client, QUEUE_SCHEMA);
 }
 
 /** One listens; the others take, end and lock jobs, each held for one statement only. */
 const CONNECTIONS = { queue: 4, worker: 5 };
-const PURPOSES = { queue: "queue", worker: "queue worker" };
 const STATEMENT_TIMEOUT_MS = 5_000;
-const FROZEN_SERVER_MARGIN_MS = 1_000;
+/** A frozen server does not end its statements. */
+const QUERY_TIMEOUT_MS = 6_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
@@ -39,7 +31,7 @@ export function usePostgres(databaseUrl: string, connections = CONNECTIONS): Que
   return {
     classes: bullmq.withBackend(bullmq.createPostgresBackend) as unknown as QueueServer["classes"],
     connect(user) {
-      const pool = makeQueuePool(databaseUrl, { purpose: PURPOSES[user], max: connections[user] });
+      const pool = makeQueuePool(databaseUrl, user, connections[user]);
       // A hanging connection would block `end`.
       const cut = async () => void (await withTimeout(pool.end(), POOL_END_DEADLINE_MS));
       return {
@@ -77,19 +69,19 @@ async function waitForDatabase(wait: () => Promise<unknown>, cut: () => Promise<
  * Its commits do not wait for the disk: a job represents what the inbox stores durably. The overdue check replaces a
  * job lost in a crash, and a repeated job finds its events decided.
  */
-function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
+function makeQueuePool(databaseUrl: string, user: "queue" | "worker", max: number): pg.Pool {
   const url = new URL(databaseUrl);
   // Options in the address override the driver's settings, so they are merged there.
   const given = url.searchParams.get("options") ?? "";
   url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA} -c synchronous_commit=off`.trim());
   const pool = new pg.Pool({
     connectionString: url.href,
-    application_name: `order-mirror ${purpose}`,
+    application_name: `order-mirror queue${user === "worker" ? " worker" : ""}`,
     max,
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: STATEMENT_TIMEOUT_MS + FROZEN_SERVER_MARGIN_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
   });
   // A broken idle connection is replaced at its next use; without a listener it would end the process.
   pool.on("error", () => undefined);
@@ -103,15 +95,13 @@ function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string;
  */
 function toPgPool(pool: pg.Pool): PgPool {
   const names = new Map<string, string>();
-  async function query(text: string, values: readonly unknown[] = []): Promise<PgQueryResult> {
+  function query(text: string, values: readonly unknown[] = []): Promise<PgQueryResult> {
     const name = names.get(text) ?? `queue-${names.size}`;
     names.set(text, name);
-    try {
-      return await pool.query({ name, text, values: [...values] });
-    } catch (error) {
+    return pool.query({ name, text, values: [...values] }).catch(async (error: unknown) => {
       await systemClock.sleep(PAUSE_AFTER_ERROR_MS);
       throw error;
-    }
+    });
   }
   const { options } = pool;
   // The driver's own types differ from BullMQ's description of them.

@@ -1,9 +1,8 @@
 import { once } from "node:events";
-import type { Cluster, Redis, RedisOptions } from "ioredis";
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from "ioredis";
 import type { QueueProblem, QueueServer } from "./backend.ts";
 import { bullmq, ioredis } from "./packages.ts";
 
-const VERSION_MIN = 7;
 const ANSWER_DEADLINE_MS = 2_000;
 /** In braces, so that a cluster stores all keys of the queue on one node, where its scripts can reach them. */
 const KEY_PREFIX = "{order-mirror}";
@@ -34,7 +33,6 @@ export function useRedis(redisUrls: readonly string[], onError: (error: Error) =
         // The version is requested once and the answer cached forever, even if it is a timeout.
         options: { connection, prefix: KEY_PREFIX, skipVersionCheck: user === "queue" },
         isReachable: () => connection.status === "ready",
-        begin: () => Promise.resolve(),
         check: () => checkRedis(connection),
         cut: () => Promise.resolve(connection.disconnect()),
       };
@@ -49,29 +47,18 @@ async function checkRedis(client: RedisClient): Promise<readonly QueueProblem[]>
   const isCluster = client instanceof ioredis.Cluster;
   const nodes = isCluster ? client.nodes("master") : [client];
   const answers = await Promise.all(nodes.map((node) => node.info()));
-  const problems = answers.flatMap((answer) => findProblems(answer, isCluster));
-  return problems.filter(({ problem }, at) => problems.findIndex((p) => p.problem === problem) === at);
-}
-
-function findProblems(answer: string, isCluster: boolean): QueueProblem[] {
+  const read = (name: string) =>
+    answers.map((answer) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(answer)?.[1]);
   const problems: QueueProblem[] = [];
-  const read = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(answer)?.[1];
-  const policy = read("maxmemory_policy");
-  if (policy !== undefined && policy !== "noeviction") {
+  // Hosted servers may hide it.
+  const evicting = read("maxmemory_policy").find((policy) => (policy ?? "noeviction") !== "noeviction");
+  if (evicting !== undefined) {
     problems.push({
-      problem: `Redis may throw away jobs: its maxmemory-policy is ${policy}.`,
+      problem: `Redis may throw away jobs: its maxmemory-policy is ${evicting}.`,
       fix: "Set maxmemory-policy to noeviction.",
     });
   }
-  const version = read("redis_version") ?? "unknown";
-  // A fork that is compatible with Redis 7 reports that here, and its own version elsewhere.
-  if (!(Number.parseInt(version, 10) >= VERSION_MIN)) {
-    problems.push({
-      problem: `Redis has version ${version}, which is too old.`,
-      fix: "Use Redis 7 or later, or Valkey.",
-    });
-  }
-  if (!isCluster && read("redis_mode") === "cluster") {
+  if (!isCluster && read("redis_mode").includes("cluster")) {
     problems.push({
       problem: "Redis is a node of a cluster, but REDIS_URL names only one.",
       fix: "List several of its nodes, comma separated; listing the same one twice is enough.",
@@ -84,48 +71,29 @@ type RedisClient = Redis | Cluster;
 /** Without options that change the format of answers, which BullMQ relies on. */
 type ClientOptions = Omit<RedisOptions, "replyMapping">;
 
-const REDIS_PORT = 6_379;
-const RECONNECT_AFTER_MAX_MS = 1_000;
-const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_AFTER_MAX_MS);
-
 /** Reconnects by itself. One address is a server, several are a cluster's. */
 function connectRedis(
   redisUrls: readonly string[],
   options: ClientOptions,
   onError: (error: Error) => void,
 ): RedisClient {
-  const [first, ...others] = redisUrls;
-  if (first === undefined) throw new TypeError("no address of a Redis given");
-  const client =
-    others.length > 0
-      ? connectCluster(redisUrls, options)
-      : new ioredis.Redis(first, { ...options, retryStrategy: reconnectAfterMs });
+  const [first = "", ...others] = redisUrls;
+  const client = others.length > 0 ? connectCluster(redisUrls, options) : new ioredis.Redis(first, options);
   // It reconnects automatically; without a listener every failed attempt would be printed.
   client.on("error", onError);
   return client;
 }
 
 function connectCluster(redisUrls: readonly string[], options: ClientOptions): Cluster {
-  const urls = redisUrls.map((address) => new URL(address));
-  const isTls = urls.some(({ protocol }) => protocol === "rediss:");
-  // All servers have the same login, given in the first address.
-  const { username = "", password = "" } = urls[0] ?? {};
+  // All servers have the same login, given in the first address; those that it names have only host and port.
+  const { protocol, username, password } = new URL(redisUrls[0] ?? "");
   const { enableOfflineQueue = true, ...nodeOptions } = options;
-  // IPv6 stands in brackets.
-  const nodes = urls.map(({ hostname, port }) => ({
-    host: hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: Number(port || REDIS_PORT),
-  }));
-  return new ioredis.Cluster(nodes, {
+  const login = { username: decodeURIComponent(username), password: decodeURIComponent(password) };
+  const isTls = protocol === "rediss:";
+  return new ioredis.Cluster([...redisUrls], {
     enableOfflineQueue,
-    clusterRetryStrategy: reconnectAfterMs,
-    redisOptions: {
-      ...nodeOptions,
-      ...(username === "" ? {} : { username: decodeURIComponent(username) }),
-      ...(password === "" ? {} : { password: decodeURIComponent(password) }),
-      ...(isTls ? { tls: {} } : {}),
-    },
+    redisOptions: { ...nodeOptions, ...(password !== "" && login), ...(isTls && { tls: {} }) },
     // Certificates are issued for host names: TLS must see the name, not its address.
-    ...(isTls ? { dnsLookup: (name, done) => done(null, name) } : {}),
+    ...(isTls && { dnsLookup: ((name, done) => done(null, name)) as ClusterOptions["dnsLookup"] }),
   });
 }

@@ -253,7 +253,7 @@ export async function migrateAll(
 ): Promise<string[]> {
   // Only here: a poller never needs BullMQ, which is a third of its memory.
   const { migrateQueue, QUEUE_VERSION } = await import("../queue/postgresServer.ts");
-  const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: () => migrateQueue(databaseUrl) };
+  const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: migrateQueue };
   const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
   const ran = await migrate(databaseUrl, { steps });
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import { migrateQueue } from "../../src/queue/postgresServer.ts";
-import { makePool } from "../../src/database/database.ts";
+import { makePool, withClient } from "../../src/database/database.ts";
 import { migrate } from "../../src/database/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
@@ -75,7 +75,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
     await createDatabase(postgres.url, "bench");
     const databaseUrl = withDatabase(postgres.url, "bench");
     await migrate(databaseUrl);
-    await migrateQueue(databaseUrl);
+    await withClient(databaseUrl, migrateQueue);
     const pool = makePool({
       url: databaseUrl,
       purpose: "bench",

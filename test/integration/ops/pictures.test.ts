@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { makePool, type Pool } from "../../../src/database/database.ts";
+import { makePool, withClient, type Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { setAnswerHeaders } from "../../../src/roles/serve.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -153,7 +153,7 @@ async function makeFixedClockDatabase() {
      alter database ${pg.escapeIdentifier(name)} set search_path = fixed, pg_catalog, public`,
   );
   await migrate(url);
-  await migrateQueue(url);
+  await withClient(url, migrateQueue);
   const pool = new pg.Pool({ connectionString: url, max: 2 });
   pool.on("error", () => undefined);
   vi.useFakeTimers({ toFake: ["Date"] });

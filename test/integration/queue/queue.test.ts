@@ -2,13 +2,14 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import path from "node:path";
+import type { JobsOptions } from "bullmq";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
-import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
@@ -21,12 +22,12 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   const lines: string[] = [];
   let queue: ApplyQueue;
 
-  async function open(logger = silentLogger): Promise<ApplyQueue> {
+  async function open(logger = silentLogger, jobOptions: JobsOptions = SHORT_BACKOFF): Promise<ApplyQueue> {
     const opened = await makeApplyQueue({
       databaseUrl: servers.database.url,
       redisUrls: redisUrls(),
       logger,
-      overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
+      overrides: { jobOptions, workerOptions: SHORT_LIVED_WORKER },
     });
     await opened.bull.waitUntilReady();
     return opened;
@@ -90,7 +91,10 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       calls += 1;
       return Promise.reject(error);
     });
-    queue.notify([1]);
+    // So that a second attempt is not made meanwhile.
+    const patient = await open(silentLogger, { backoff: 60_000 });
+    onTestFinished(() => patient.close());
+    patient.notify([1]);
     await expect.poll(() => queue.bull.getJobCountByTypes(state), PATIENCE).toBe(1);
     // A delayed job may be taken again before it is looked at.
     const [job] = await queue.bull.getJobs([state, "waiting", "active"]);

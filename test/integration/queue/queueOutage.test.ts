@@ -5,7 +5,7 @@ import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.t
 import { readQueueFacts } from "../../../src/roles/health.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
-import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
 import { logInto } from "../../support/run/logInto.ts";
@@ -35,7 +35,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
       databaseUrl: "",
       redisUrls: redisUrls.length === 0 ? [redis.url] : redisUrls,
       logger: logInto((line) => lines.push(line)),
-      overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
+      overrides: { jobOptions: SHORT_BACKOFF, workerOptions: SHORT_LIVED_WORKER },
     });
     closes.unshift(() => queue.close());
     return queue;

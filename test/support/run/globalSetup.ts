@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../../src/database/migrations.ts";
+import { withClient } from "../../../src/database/database.ts";
 import { migrateQueue } from "../../../src/queue/postgresServer.ts";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
@@ -78,7 +79,7 @@ async function startServers(count: number): Promise<Servers> {
   await createDatabase(first.url, TEMPLATE_DATABASE);
   const templateUrl = withDatabase(first.url, TEMPLATE_DATABASE);
   await migrate(templateUrl);
-  await migrateQueue(templateUrl);
+  await withClient(templateUrl, migrateQueue);
   await first.stop();
   const servers = await Promise.all(
     Array.from({ length: count }, async (_, place) => {
