@@ -2,10 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import path from "node:path";
-import type { JobsOptions } from "bullmq";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
-import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { makeApplyQueue, type ApplyQueue, type ApplyQueueDeps } from "../../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
@@ -13,6 +12,7 @@ import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTim
 import { logInto } from "../../support/run/logInto.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
+const HASTE = { jobOptions: SHORT_BACKOFF, workerOptions: SHORT_LIVED_WORKER };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../../support/programs/doomedWorker.ts");
 
 const servers = await openQueueServers();
@@ -22,12 +22,15 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
   const lines: string[] = [];
   let queue: ApplyQueue;
 
-  async function open(logger = silentLogger, jobOptions: JobsOptions = SHORT_BACKOFF): Promise<ApplyQueue> {
+  async function open(
+    logger = silentLogger,
+    overrides: ApplyQueueDeps["overrides"] = HASTE,
+  ): Promise<ApplyQueue> {
     const opened = await makeApplyQueue({
       databaseUrl: servers.database.url,
       redisUrls: redisUrls(),
       logger,
-      overrides: { jobOptions, workerOptions: SHORT_LIVED_WORKER },
+      overrides,
     });
     await opened.bull.waitUntilReady();
     return opened;
@@ -87,13 +90,16 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     ],
   ] as const)("after %s a job is %s, and says only %s", async (error, state, reason) => {
     let calls = 0;
+    // So that nothing runs it a second time meanwhile.
+    const patient = await open(
+      logInto((line) => lines.push(line)),
+      { jobOptions: { backoff: 60_000 } },
+    );
+    onTestFinished(() => patient.close());
     await consume(() => {
       calls += 1;
       return Promise.reject(error);
-    });
-    // So that a second attempt is not made meanwhile.
-    const patient = await open(silentLogger, { backoff: 60_000 });
-    onTestFinished(() => patient.close());
+    }, patient);
     patient.notify([1]);
     await expect.poll(() => queue.bull.getJobCountByTypes(state), PATIENCE).toBe(1);
     // A delayed job may be taken again before it is looked at.
