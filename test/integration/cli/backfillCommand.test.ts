@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { runCommand } from "../../support/programs/command.ts";
+import { runCommand, spawnCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
@@ -12,11 +12,7 @@ const { database, pool } = await openTestDatabase();
 await addSource(pool, "live");
 beforeEach(() => pool.query(emptying("period_requests")));
 
-const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
-  runCommand(["backfill", ...args], {
-    databaseUrl: database.url,
-    ...(interruptWhen === undefined ? {} : { interruptWhen }),
-  });
+const run = (...args: string[]) => runCommand(["backfill", ...args], { databaseUrl: database.url });
 
 function startPoller() {
   const provider = makeMemoryProvider();
@@ -37,11 +33,13 @@ it("refuses wrong arguments", async () => {
     ["--from", "2062-01-01T00:00:00Z", "--to", "2063-01-01T00:00:00Z"],
     ["--from", "P1D", "--source", "other"],
   ])
-    expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
+    expect(await run(...wrong)).toMatchObject({ code: 2, stdout: "" });
 });
 
 it("is in the audit log, and cancelled by Ctrl-C", async () => {
-  const left = await run(["--from", "2026-01-01", "--to", "2026-01-02"], isAsked);
+  const period = ["--from", "2026-01-01", "--to", "2026-01-02"];
+  const settings = { databaseUrl: database.url, interruptWhen: isAsked };
+  const left = await spawnCommand(["backfill", ...period], settings);
   expect(left).toMatchObject({
     code: 130,
     stdout: "",
@@ -58,7 +56,7 @@ it("is in the audit log, and cancelled by Ctrl-C", async () => {
 
 it("is done by the poller that leads the source", async () => {
   startPoller();
-  const { code, stdout } = await run(["--from", "P9D"]);
+  const { code, stdout } = await run("--from", "P9D");
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Read 1 order with") });
   expect(stdout).toContain("The mirror is complete from");
 });
@@ -68,7 +66,7 @@ it.each([
   ["done", 0, 0, ""],
   ["failed", 0, 1, "order-mirror: It failed: the key is refused"],
 ])("tells how it ended: %s with %i parts unproved", async (state, unproved, code, sentence) => {
-  const running = run(["--from", "P9D"]);
+  const running = run("--from", "P9D");
   await isAsked();
   await pool.query(
     "update mirror.period_requests set state = $1, unproved = $2, last_error = 'the key is refused', started_at = now(), ended_at = now()",

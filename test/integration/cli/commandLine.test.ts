@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { reportFailure } from "../../../src/cli/output/terminal.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { runCommand } from "../../support/programs/command.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
@@ -46,23 +46,12 @@ it("every command with output for programs can print JSON", () => {
 
 let stdout: string;
 let stderr: string;
-beforeEach(() => {
-  stdout = "";
-  stderr = "";
-  vi.spyOn(process.stdout, "write").mockImplementation((text) => ((stdout += String(text)), true));
-  vi.spyOn(process.stderr, "write").mockImplementation((text) => ((stderr += String(text)), true));
-});
-afterEach(() => vi.unstubAllEnvs());
 
-/** Runs a command as src/cli/start.ts does and returns the exit code. */
-async function run(args: readonly string[], databaseUrl = database.url): Promise<number> {
-  vi.stubEnv("DATABASE_URL", databaseUrl);
-  try {
-    await (await makeProgram()).parseAsync(["node", "order-mirror", ...args]);
-    return 0;
-  } catch (error) {
-    return reportFailure(error, { verbose: false, json: args.includes("--json") });
-  }
+/** Returns the exit code. */
+async function run(args: readonly string[], databaseUrl = database.url): Promise<number | null> {
+  const result = await runCommand(args, { databaseUrl });
+  ({ stdout, stderr } = result);
+  return result.code;
 }
 
 // Nothing listens there.
@@ -165,14 +154,12 @@ it("lists orders, the latest change first", async () => {
       ],
     );
   const listed = async (...options: string[]) => {
-    stdout = "";
     expect(await run(["orders", "--json", ...options])).toBe(0);
     return (JSON.parse(stdout) as { reference: string }[]).map(({ reference }) => reference);
   };
   expect(await listed()).toEqual(["C", "B", "A"]);
   expect(await listed("--source", "live", "--limit", "1")).toEqual(["B"]);
   expect(await listed("--status", "created")).toEqual(["C", "A"]);
-  stdout = "";
   expect(await run(["orders", "--source", "test"])).toBe(0);
   expect(stdout).toMatch(/^source +reference .*\ntest +C +created +1970-01-01T00:00:03Z\n$/);
 });
@@ -203,7 +190,6 @@ it("status shows what is not a problem yet to people and to programs", async () 
   );
   expect(await run(["status"])).toBe(0);
   expect(stdout).toContain("… Watching: No poller runs for young.");
-  stdout = "";
   expect(await run(["status", "--json"])).toBe(0);
   const sources = JSON.parse(stdout) as { sourceId: string; beginning: { name: string }[] }[];
   const young = sources.find(({ sourceId }) => sourceId === "young");

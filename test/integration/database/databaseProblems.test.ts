@@ -1,7 +1,7 @@
 import { connect, createServer, type AddressInfo } from "node:net";
 import pg from "pg";
 import { afterAll, describe, expect, it } from "vitest";
-import { runCommand } from "../../support/programs/command.ts";
+import { runCommand, spawnCommand } from "../../support/programs/command.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
 
@@ -91,7 +91,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     const proxied = new URL(database.url);
     proxied.port = String((proxy.address() as AddressInfo).port);
     const env = { DELIVERY_BASE_URL: "https://provider.example", DELIVERY_LIVE_API_KEY: "dos_live_key" };
-    const { code, stderr } = await runCommand(["worker"], { databaseUrl: proxied.href, env });
+    const { code, stderr } = await spawnCommand(["worker"], { databaseUrl: proxied.href, env });
     proxy.close();
     expect(connections).toBeGreaterThan(1);
     expect(stderr).toContain("order-mirror: A connection was lost during the start.\n  fix: Start");
@@ -151,7 +151,9 @@ describe("migrate", () => {
     const name = `${url.pathname.slice(1)}_fresh`;
     await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);
     url.pathname = `/${name}`;
-    const outcomes = await Promise.all([1, 2].map(() => runCommand(["migrate"], { databaseUrl: url.href })));
+    const outcomes = await Promise.all(
+      [1, 2].map(() => spawnCommand(["migrate"], { databaseUrl: url.href })),
+    );
     await database.pool.query(`drop database ${pg.escapeIdentifier(name)} with (force)`);
     expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
     expect(outcomes.filter(({ stdout }) => stdout.startsWith("Ran 0001_mirror"))).toHaveLength(1);

@@ -1,19 +1,16 @@
-import { Command } from "commander";
-import { vi } from "vitest";
-import { register as addStatusCommand } from "../../../src/cli/commands/status.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerter.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { openQueues } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { ENVIRONMENT } from "../../../src/runtime/config/processEnvironment.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { checkScheme } from "../../../src/signature/scheme.ts";
+import { runCommand } from "../programs/command.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";
 
 /** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
@@ -97,27 +94,10 @@ async function readStatus(env: Record<string, string>): Promise<Said> {
   return tidy(sources.flatMap(readConditions));
 }
 
-/** What `order-mirror status` prints, in this process. */
+/** What `order-mirror status` prints. */
 export async function printStatus(env: Record<string, string>, ...options: string[]): Promise<string> {
-  const before = { ...ENVIRONMENT };
-  const printed: string[] = [];
-  const writing = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
-    printed.push(String(text));
-    return true;
-  });
-  try {
-    Object.assign(ENVIRONMENT, env);
-    const program = new Command().exitOverride();
-    addStatusCommand(program);
-    await program.parseAsync(["node", "order-mirror", "status", ...options]);
-  } finally {
-    writing.mockRestore();
-    for (const name of Object.keys(env)) {
-      if (before[name] === undefined) delete ENVIRONMENT[name];
-      else ENVIRONMENT[name] = before[name];
-    }
-  }
-  return printed.join("");
+  const databaseUrl = env["DATABASE_URL"] ?? "";
+  return (await runCommand(["status", ...options], { databaseUrl, env })).stdout;
 }
 
 /** What `order-mirror doctor` finds, in this process. */
