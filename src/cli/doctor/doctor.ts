@@ -1,20 +1,18 @@
+/**
+ * `doctor`: examines everything from outside in and says what is wrong, and how to mend it. `diagnose` runs the checks
+ * of `checks.ts`, first those of the server; a check is one function. What the mirror itself reports comes from `health`.
+ */
 import type { Command } from "commander";
+import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
+import type { Health } from "../../health/health.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
+import { describeConfig, type Config } from "../../runtime/config/config.ts";
+import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { trimAddress } from "../../runtime/config/variables.ts";
-import {
-  examine,
-  ok,
-  toRemark,
-  warning,
-  type Check,
-  type CheckFinding,
-  type Level,
-  type Patient,
-  type Remark,
-} from "./check.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import { describeRefusals, describeWebhooks } from "../../health/eventConditions.ts";
+import { readHealth } from "../commands/status.ts";
+import { configureHere } from "../demo/demoFolder.ts";
+import { readConfig } from "../input/session.ts";
 import {
   ProblemsFoundError,
   countOf,
@@ -23,18 +21,15 @@ import {
   printLine,
   printNotice,
 } from "../output/terminal.ts";
-import { readConfig } from "../input/session.ts";
-import { openDatabase } from "../../roles/openDatabase.ts";
-import { withPool } from "../../database/database.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { describeConfig, type Config } from "../../runtime/config/config.ts";
-import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
-import { configureHere } from "../demo/demoFolder.ts";
-import type { Health } from "../../health/health.ts";
-import { readHealth } from "../commands/status.ts";
-import { endpointCheck, providerCheck } from "./outsideChecks.ts";
-import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
+import {
+  CONTENT_CHECKS,
+  examine,
+  SERVER_CHECKS,
+  toRemark,
+  type CheckFinding,
+  type Level,
+  type Patient,
+} from "./checks.ts";
 
 const NAME_WIDTH = 18;
 
@@ -43,7 +38,6 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** `doctor` examines everything from outside in: configuration, Postgres, the provider, the webhooks, the mirror. */
 export function register(program: Command): void {
   program
     .command("doctor")
@@ -95,46 +89,6 @@ export interface Examination {
   readonly skipped: readonly string[];
 }
 
-/** The conditions that hold or begin to, each under the name of its area; and how far each source is complete. */
-const mirrorCheck: Check = {
-  name: "mirror",
-  async run(patient) {
-    const { facts, holding, beginning } = await patient.health();
-    return [
-      ...holding.map(({ condition, cause, remedy }): Remark => {
-        const level = condition.severity === "critical" ? "problem" : "warning";
-        return { check: condition.area, level, sentence: cause, fix: remedy, condition: condition.name };
-      }),
-      ...beginning.map(({ condition, cause, remedy }) => ({
-        ...warning(`Watching: ${cause}`, remedy),
-        check: condition.area,
-      })),
-      ...(facts.sources.length === 0 ? [ok("There is no source yet.")] : []),
-      ...facts.sources.flatMap(describeSource),
-    ];
-  },
-};
-
-function describeSource(source: Standing): Remark[] {
-  const { sourceId, safeThrough, wrongSignatures, configured } = source;
-  const complete =
-    safeThrough === null
-      ? "not verified yet; expect the first proof within a quarter of an hour"
-      : `complete up to ${formatInstant(safeThrough, 0)}`;
-  const forged = wrongSignatures === 0 ? "" : ` ${describeRefusals(source)}.`;
-  const silent = warning(
-    `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
-    `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
-  );
-  const isSilent = configured === true && describeWebhooks(source) === "never-seen";
-  return [ok(`${sourceId}: ${complete}.${forged}`), ...(isSilent ? [{ ...silent, check: "events" }] : [])];
-}
-
-const SERVER_CHECKS = [postgresCheck, migrationsCheck];
-/** They need current tables. */
-const CONTENT_CHECKS = [loginCheck, readerCheck, providerCheck, endpointCheck, mirrorCheck];
-const namesOf = (checks: readonly { name: string }[]) => checks.map(({ name }) => name);
-
 const CONNECTIONS = 4;
 const STATEMENT_TIMEOUT_MS = 8_000;
 
@@ -153,7 +107,7 @@ export async function diagnose(from: {
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const findings = error.message.split("\n").map(toConfigFinding);
-    return { findings, skipped: namesOf([...SERVER_CHECKS, ...CONTENT_CHECKS]) };
+    return { findings, skipped: Object.keys({ ...SERVER_CHECKS, ...CONTENT_CHECKS }) };
   }
   const about = describeConfiguration(config);
   let database;
@@ -161,18 +115,17 @@ export async function diagnose(from: {
     config = await configureHere(config);
     database = await openDatabase(config);
   } catch (error) {
-    const findings = [about, { check: postgresCheck.name, ...toRemark(error) }];
-    return { findings, skipped: namesOf([...SERVER_CHECKS.slice(1), ...CONTENT_CHECKS]) };
+    const findings = [about, { check: "postgres", ...toRemark(error) }];
+    return { findings, skipped: ["migrations", ...Object.keys(CONTENT_CHECKS)] };
   }
   const { url } = database;
-  const shared = { config, database, publicUrl, clock: systemClock };
-  const logger = makeLogger({ level: "fatal", format: config.logFormat, service: "doctor" });
+  const shared = { config, database, publicUrl };
   const options = { url, purpose: "doctor", max: CONNECTIONS, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   try {
     return await withPool(options, (pool) => {
       let read: Promise<Health> | undefined;
       const health = () => (read ??= readHealth({ config, pool, databaseUrl: url }));
-      return examineAll({ ...shared, logger, pool, health }, about);
+      return examineAll({ ...shared, pool, health }, about);
     });
   } finally {
     await database.close();
@@ -181,8 +134,8 @@ export async function diagnose(from: {
 
 async function examineAll(patient: Patient, about: CheckFinding): Promise<Examination> {
   const first = [about, ...(await examine(patient, SERVER_CHECKS))];
-  if (first.some(({ check, level }) => check === migrationsCheck.name && level === "problem"))
-    return { findings: first, skipped: namesOf(CONTENT_CHECKS) };
+  if (first.some(({ check, level }) => check === "migrations" && level === "problem"))
+    return { findings: first, skipped: Object.keys(CONTENT_CHECKS) };
   return { findings: [...first, ...(await examine(patient, CONTENT_CHECKS))], skipped: [] };
 }
 

@@ -1,19 +1,11 @@
 import type { Pool } from "../../database/database.ts";
 
-/** The server's properties that the doctor checks. */
-export interface ServerFacts {
-  readonly version: string;
-  readonly fsync: boolean;
-  readonly fullPageWrites: boolean;
-  readonly synchronousCommit: string;
-}
-
-export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
-  const { rows } = await pool.query<ServerFacts>(
+/** The server's version, and the settings that are off without which an acknowledged event can be lost. */
+export async function readServer(pool: Pool): Promise<{ version: string; unsafe: readonly string[] }> {
+  const { rows } = await pool.query<{ version: string; unsafe: string[] }>(
     `select split_part(current_setting('server_version'), ' ', 1) as version,
-       current_setting('fsync')::boolean as fsync,
-       current_setting('full_page_writes')::boolean as "fullPageWrites",
-       current_setting('synchronous_commit') as "synchronousCommit"`,
+       array(select name from pg_catalog.pg_settings
+             where name in ('fsync', 'synchronous_commit') and setting = 'off' order by name) as unsafe`,
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("a select without from returns one row");
@@ -21,24 +13,13 @@ export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
 }
 
 /** Whether the role of reporting tools exists and has its rights. */
-export async function readReaderRole(pool: Pool): Promise<"ready" | "missing" | "without_rights"> {
-  const { rows } = await pool.query<{ usable: boolean }>(
-    `select has_schema_privilege(oid, 'reporting', 'usage')
-       and has_table_privilege(oid, 'reporting.orders', 'select') as usable
-     from pg_catalog.pg_roles where rolname = 'order_mirror_reader'`,
+export async function isReaderReady(pool: Pool): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `select from pg_catalog.pg_roles
+     where rolname = 'order_mirror_reader' and has_schema_privilege(oid, 'reporting', 'usage')
+       and has_table_privilege(oid, 'reporting.orders', 'select')`,
   );
-  const [role] = rows;
-  if (role === undefined) return "missing";
-  return role.usable ? "ready" : "without_rights";
-}
-
-/** The reference of a source's most recently changed order; undefined if there is none. */
-export async function readNewestReference(pool: Pool, sourceId: string): Promise<string | undefined> {
-  const { rows } = await pool.query<{ reference: string }>(
-    "select reference from mirror.orders where source_id = $1 order by version desc, reference desc limit 1",
-    [sourceId],
-  );
-  return rows[0]?.reference;
+  return rowCount === 1;
 }
 
 /** The number of orders per source, without deleted ones. It counts every row: use it for people, not in a loop. */
