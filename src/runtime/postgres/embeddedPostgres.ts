@@ -155,10 +155,7 @@ async function setUp({ root, cluster, password, user, run, options }: Server): P
     await writeFile(password, secret, { mode: 0o600 });
     await rename(filled, cluster);
   } catch (error) {
-    throw new UnavailableError(
-      `The embedded Postgres could not be set up in ${root}: ${describeFailure(error)}.`,
-      { cause: error, fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, or ${OWN_POSTGRES}.` },
-    );
+    throw explain(`be set up in ${root}`, error, "Point DATA_DIR at another folder");
   } finally {
     await rm(fresh, { recursive: true, force: true });
   }
@@ -234,13 +231,16 @@ async function ensureRunning(server: Server): Promise<number> {
   if (running?.status === "ready") return running.port;
   // The process that was starting or stopping it was killed midway.
   if (running) await stop(server);
-  return start(server, server.options.port ?? 0);
+  // At the same port, because others may use it.
+  return start(server, running?.port || server.options.port || 0);
 }
 
-const TAKEN = "Address already in use";
 /** What the server says when the folder is of another major version. */
 const OTHER_MAJOR =
   /initialized by PostgreSQL version (\d+), which is not compatible with this version (\d+)/;
+
+/** Another program was faster at this port, or children of a killed server still run; they end by themselves. */
+const PASSING = /Address already in use|pre-existing shared memory block/;
 
 /** Starts it at `wantedPort` (0: a free one); resolves with the port. Needs the lock. */
 async function start({ cluster, log, user, run, options }: Server, wantedPort: number): Promise<number> {
@@ -256,33 +256,26 @@ async function start({ cluster, log, user, run, options }: Server, wantedPort: n
       return port;
     } catch (error) {
       const said = await readFile(log, "utf8").catch(() => "");
-      // Children of a killed server end by themselves.
-      const passes =
-        (said.includes(TAKEN) && !wantedPort) || said.includes("pre-existing shared memory block");
-      if (!passes || attempt >= START_ATTEMPTS) throw explainStart(error, { cluster, log, said, port });
+      const [, made, ours] = OTHER_MAJOR.exec(said) ?? [];
+      if (made !== undefined) {
+        throw new ConfigurationError(
+          `${cluster} holds data of PostgreSQL ${made}, and this version of order-mirror brings PostgreSQL ${ours}.`,
+          {
+            fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
+          },
+        );
+      }
+      if (attempt >= START_ATTEMPTS || !PASSING.test(said))
+        throw explain("start", said.trim() === "" ? error : { stderr: said }, `Read ${log}`);
       await systemClock.sleep(START_RETRY_MS);
     }
   }
 }
 
-function explainStart(
-  error: unknown,
-  { cluster, log, said, port }: { cluster: string; log: string; said: string; port: number },
-): Error {
-  const [, made, ours] = OTHER_MAJOR.exec(said) ?? [];
-  if (made !== undefined) {
-    return new ConfigurationError(
-      `${cluster} holds data of PostgreSQL ${made}, and this version of order-mirror brings PostgreSQL ${ours}.`,
-      {
-        fix: "Run the version of order-mirror that made the folder, or point DATA_DIR at a new one: polling fills it again.",
-      },
-    );
-  }
-  const failure = said.trim() === "" ? error : { stderr: said };
-  const reason = said.includes(TAKEN) ? `port ${port} on 127.0.0.1 is taken` : describeFailure(failure);
-  return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
-    cause: error,
-    fix: `${findFix(failure) ?? `Read ${log}`}, or ${OWN_POSTGRES}.`,
+function explain(what: string, failure: unknown, otherwise: string): UnavailableError {
+  return new UnavailableError(`The embedded Postgres could not ${what}: ${describeFailure(failure)}.`, {
+    cause: failure,
+    fix: `${findFix(failure) ?? otherwise}, or ${OWN_POSTGRES}.`,
   });
 }
 

@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
@@ -227,21 +226,24 @@ it("removes the files that a kill during the setup left behind", async () => {
   expect(existsSync(path.join(dataDir, "postgres-new-1"))).toBe(false);
 });
 
-it("reports that the requested port is taken", async () => {
+it("reports why the server does not start, and starts once that is mended", async () => {
   await setUpBefore();
-  const taken = createServer().listen(0, "127.0.0.1");
-  await once(taken, "listening");
-  cleanUps.push(() => new Promise((resolve) => taken.close(resolve)));
-  const { port } = taken.address() as { port: number };
-  await expect(start({ port })).rejects.toMatchObject({
+  await expect(start({ settings: ["no_such_setting=1"] })).rejects.toMatchObject({
     name: "UnavailableError",
-    message: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
+    message: expect.stringMatching(/could not start: .*no_such_setting/) as unknown,
   });
-  // The log still mentions the taken port; the reported cause is this start's.
-  await expect(start({ settings: ["no_such_setting=1"] })).rejects.toThrow(
-    /could not start: .*no_such_setting/,
-  );
   expect(await isRunning((await start()).url)).toBe(true);
+});
+
+it.each(["starting", "stopping"])("restarts a server that a killed process left %s", async (status) => {
+  await setUpBefore();
+  const first = await start();
+  await writeFile(pidFile(), (await readFile(pidFile(), "utf8")).replace(/ready */, status));
+  const pid = await readPid();
+  const second = await start();
+  expect(second.url).toBe(first.url);
+  expect(await isRunning(second.url)).toBe(true);
+  expect(await readPid()).not.toBe(pid);
 });
 
 it("refuses a folder with other content and says what to do", async () => {
