@@ -106,3 +106,11 @@ export async function startWithQueue(queue: "Redis" | "Postgres", { databaseUrl,
 export function webhookAddress(web: Child): string {
   return `${String(web.greeting)}/webhooks/live`;
 }
+
+let rounds = 0;
+
+/** A number unique to this round of the run. */
+export function nextRound(): number {
+  rounds += 1;
+  return rounds;
+}

@@ -13,12 +13,10 @@ import { amount } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
 import { FIGURE_HEAD, writeFigure, type Figure } from "./measure.ts";
-import { benchStream } from "./sections/stream.ts";
 
 const SECTIONS: Readonly<Record<string, Bench>> = {
   cost: benchCost,
   "end-to-end": benchEndToEnd,
-  stream: benchStream,
 };
 /** 1.6 GB, for the writes between two checkpoints: 6.5 kB per event on its way to the mirror. */
 const FILES = amount(100);

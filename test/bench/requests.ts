@@ -8,25 +8,19 @@ export interface RequestsOrder {
   readonly requests: number;
   /** Makes the events of this round differ from those of every other. */
   readonly round: number;
-  /** Changes per order, spread over the round so that few are in one batch; 4 by default. */
-  readonly eventsPerOrder?: number;
 }
 
+/** Changes per order, spread over the round so that few are in one batch. */
 const EVENTS_PER_ORDER = 4;
 const NOTE = "x".repeat(300);
 
 const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
 
 /** Distinct, correctly signed events of about 1 KB as the bytes of their requests, made before the clock starts. */
-export function makeRequests({
-  url,
-  requests,
-  round,
-  eventsPerOrder = EVENTS_PER_ORDER,
-}: RequestsOrder): Buffer[] {
+export function makeRequests({ url, requests, round }: RequestsOrder): Buffer[] {
   const { host, pathname } = new URL(url);
   const nowSeconds = Math.floor(Date.now() / 1_000);
-  const orders = Math.ceil(requests / eventsPerOrder);
+  const orders = Math.ceil(requests / EVENTS_PER_ORDER);
   return Array.from({ length: requests }, (_, index) => {
     const id = `evt_${round}_${index}`;
     const order = { reference: `R${round}-${index % orders}`, updatedAt: at(index), more: { note: NOTE } };

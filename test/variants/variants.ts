@@ -28,7 +28,6 @@ export const VARIANTS: readonly Variant[] = [
     find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
     replace:
       "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
-
     by: "integration/receive/receive",
     test: "accepts the same event again, without a second row or notification",
   },
@@ -37,7 +36,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/order/observation.ts",
     find: "if (compareKeys(seen, known) <= 0) return",
     replace: "if (compareKeys(seen, known) < 0) return",
-
     by: "unit/domain/observation",
     test: "decide never lowers the stored key, and repeating an observation does nothing",
   },
@@ -61,7 +59,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/order/observation.ts",
     find: "  if (horizon !== null) return horizon;",
     replace: "",
-
     by: "unit/domain/claimsAndReads",
     test: "a read beyond the margin of every observation produces the state that the provider shows",
   },
@@ -70,7 +67,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: "keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })",
     replace: "keyOf(stored, { horizon: `${stored}.horizon` })",
-
     by: "integration/apply/apply",
     test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
   },
@@ -79,7 +75,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "provider/providerClock.ts",
     find: "ours === undefined || distance(origin, ours) <= TRUST",
     replace: "ours === undefined || origin !== undefined",
-
     by: "integration/proof/wrongClock",
     test: "a provider's clock that is a day ahead for two minutes proves and freezes nothing",
   },
@@ -88,7 +83,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: "coalesce(${row}.horizon, ${row}.version) <= ${horizon}, false)",
     replace: "(${horizon} is null or true), false)",
-
     by: "integration/apply/apply",
     test: "calls a true event that lost to a batch beside it stale: only a read refutes",
   },
@@ -97,7 +91,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/order/observation.ts",
     find: "  return addSeconds(requestedAt, -marginSeconds);",
     replace: "  return addSeconds(requestedAt, -0 * marginSeconds);",
-
     by: "unit/domain/claimsAndReads",
     test: "nothing within the margin is ever refuted, so a true event survives a lagging read",
   },
@@ -106,7 +99,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/coverage.sql.ts",
     find: "  if (!rows[0].advanced) throw new WalkForgottenError(",
     replace: "  if (!rows[0].held) throw new WalkForgottenError(",
-
     by: "integration/poll/pollLedger",
     test: "the ledger does not know a page of a long walk whose earlier pages it has lost",
   },
@@ -115,7 +107,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "apply/applyBatch.sql.ts",
     find: "conflict and not resolved or lost as doubtful",
     replace: "conflict and not resolved as doubtful",
-
     by: "integration/apply/apply",
     test: "that contradict each other request a refetch even when they are decided concurrently",
   },
@@ -124,7 +115,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/coverage.sql.ts",
     find: "  select * from waiting w where exists (",
     replace: "  select * from waiting w where false and exists (",
-
     by: "integration/proof/proofSchedules",
     test: "ends as the provider on",
   },
@@ -133,7 +123,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "apply/recordBranches.sql.ts",
     find: "or s.branch_ids && shown.ids",
     replace: "or true",
-
     by: "integration/poll/otherOrganization",
     test: "tolerates an empty list of branches, a failing request, and branches that come and go",
   },
@@ -142,7 +131,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "roles/web.ts",
     find: "      await assertOwnKey(pool, source, logger);\n",
     replace: "",
-
     by: "integration/poll/otherOrganization",
     test: "forwards no write with a key that the poller found to be of another organization",
   },
@@ -151,7 +139,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "receive/receiver.ts",
     find: "const { seq } = await store(event);",
     replace: "void store(event).catch(() => undefined);\n    const seq = 1;",
-
     by: "integration/receive/receiveOutage",
     test: "while the inbox cannot be written answers 200 only once the event is committed",
   },
@@ -160,7 +147,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "receive/groupCommit.ts",
     find: 'failAll(batch, new UnavailableError("The inbox could not be written.", { cause: error }));',
     replace: "finishStored(batch, []);",
-
     by: "unit/receive/groupCommitModel",
     test: "reports only stored events as stored, keeps its limits, and answers each once, in any sequence of events",
   },
@@ -184,7 +170,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/window/scan.ts",
     find: "return countBetween(shared) * 2 >= countBetween(tail);",
     replace: "return true;",
-
     by: "unit/domain/walk",
     test: "does not accept two known rows as proof where it should know many",
   },
@@ -193,7 +178,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/window/ties.ts",
     find: "return shared * 2 >= tail.length - start;",
     replace: "return shared > 0;",
-
     by: "unit/domain/walk",
     test: "does not accept one known row as an anchor where there should be many",
   },
@@ -202,7 +186,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/window/scan.ts",
     find: 'if (direction === "unsorted") return { kind: "lost" };',
     replace: 'if (direction === "unsorted") return { kind: "read" };',
-
     by: "unit/domain/walkAgainstNastyProvider",
     test: "a walk over the pages of a nasty provider shows every order that stays in the window while it is proved, with any sort, ties, bounds, lateness and load",
   },
@@ -229,7 +212,6 @@ export const VARIANTS: readonly Variant[] = [
     find: "safe_through = greatest(p.safe_through, (select upper(span) from run where upper(span) >= $6::bigint)),",
     replace:
       "safe_through = greatest(p.safe_through, (select upper(span) from run where $6::bigint is not null)),",
-
     by: "integration/poll/pollLedger",
     test: "the ledger makes proofs of walked windows only with a head sweep that reaches back to their end",
   },
@@ -238,7 +220,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/window/walk.ts",
     find: 'if (walk.open === true && progress.scan.direction === "descending") return cut(walk, range);',
     replace: "",
-
     by: "unit/domain/walkAgainstNastyProvider",
     test: "a walk over the pages of a nasty provider shows every order that was there when it began, if the window has no end and it is proved",
   },
@@ -247,7 +228,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/coverage.sql.ts",
     find: "int8range(b.since, b.until) <@ (select range_agg(span)",
     replace: "int8range(b.since, b.until) && (select range_agg(span)",
-
     by: "integration/poll/pollLedger",
     test: "the ledger closes a breach only when all of its period is proved again",
   },
@@ -256,7 +236,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/coverage.sql.ts",
     find: "  where c.source_id = $4 and c.proved and (c.until > ground.reached",
     replace: "  where $4 is not null and c.proved and (c.until > ground.reached",
-
     by: "integration/poll/pollLedger",
     test: "the ledger counts no window of another source, whatever it is",
   },
@@ -265,7 +244,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "domain/order/observation.ts",
     find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
     replace: "",
-
     by: "unit/domain/observation",
     test: "fold keeps the greatest of each order, once, in a fixed sequence",
   },
@@ -275,7 +253,6 @@ export const VARIANTS: readonly Variant[] = [
     find: 'return BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
     replace:
       "return instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
-
     by: "unit/domain/instant",
     test: "formatInstant is parsed back exactly",
   },
@@ -285,7 +262,6 @@ export const VARIANTS: readonly Variant[] = [
     find: "const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });",
     replace:
       "let rewritten = body;\n  try {\n    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));\n  } catch {}\n  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });",
-
     by: "integration/receive/receive",
     test: "accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
   },
@@ -294,7 +270,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "changes/changeFeed.sql.ts",
     find: " and c.position <= $5::bigint",
     replace: " and $5::bigint is not null",
-
     by: "integration/changes/changeFeed",
     test: "a transaction that is still open hides its own change and later ones, but no earlier one",
   },
@@ -303,16 +278,30 @@ export const VARIANTS: readonly Variant[] = [
     in: "database/leases.sql.ts",
     find: "  where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()\n  for share",
     replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
-
     by: "integration/poll/leaseModel",
     test: "has one holder at a time and lets nobody else renew, write or release, in any sequence of events",
+  },
+  {
+    flaw: "a pace that counts from the start of a request, not from its answer",
+    in: "provider/budget.ts",
+    find: "return () => (slot.ms = this.#options.clock.monotonicMs());",
+    replace: "slot.ms = nowMs;\n    return () => undefined;",
+    by: "unit/provider/budget",
+    test: "stay within every policy in every sliding window of the provider, are all sent, and the more urgent of a policy first",
+  },
+  {
+    flaw: "a request a second before the end of Retry-After",
+    in: "provider/budget.ts",
+    find: "return Math.max(0, untilMs - this.#options.clock.monotonicMs());",
+    replace: "return Math.max(0, untilMs - 1_000 - this.#options.clock.monotonicMs());",
+    by: "unit/provider/budget",
+    test: "sends nothing of a refused policy before the end of Retry-After, to the millisecond",
   },
   {
     flaw: "a read stamped with the time of its write",
     in: "poll/windows.ts",
     find: "const time = { requestedAt: page.requestedAt, marginSeconds };",
     replace: "const time = { requestedAt: page.requestedAt + 3_600_000_000_000n, marginSeconds };",
-
     by: "integration/poll/readInstants",
     test: "stamps a read with the instant of its request, however long the answer takes",
   },
@@ -321,7 +310,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/leadership.ts",
     find: "term.trustedUntilMs = askedMs + ttlMs;",
     replace: "term.trustedUntilMs = clock.monotonicMs() + ttlMs;",
-
     by: "integration/poll/leadership",
     test: "is trusted from the instant before its renewal was requested",
   },
@@ -330,7 +318,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "retention/retention.sql.ts",
     find: "select source_id, max(position) as position from gone",
     replace: "select source_id, min(position) as position from gone",
-
     by: "integration/retention/retention",
     test: "of the feed, and every reader within the removed rows must start again",
   },
@@ -339,7 +326,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/lostEvents.sql.ts",
     find: "coalesce(i.received_at, h.seen_at)",
     replace: "h.seen_at",
-
     by: "integration/apply/lostEvents",
     test: "names the waiting of applied events as ours",
   },
@@ -348,7 +334,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingPlan.sql.ts",
     find: "where endpoint_id = $1 for update skip locked",
     replace: "where endpoint_id = $1",
-
     by: "integration/changes/outgoing",
     test: "are not planned by a second process before the first has committed its plan",
   },
@@ -357,7 +342,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingPlan.sql.ts",
     find: "delivery_id = default, state",
     replace: "state",
-
     by: "integration/changes/outgoing",
     test: "a late answer to the former sending changes nothing",
   },
@@ -366,7 +350,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingQueue.ts",
     find: "if (held < standing.enqueued)",
     replace: "if (held < 0 * standing.enqueued)",
-
     by: "integration/changes/outgoing",
     test: "loses nothing when its jobs are lost",
   },
@@ -375,7 +358,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingDelivery.sql.ts",
     find: "where $2 and o.endpoint_id = d.endpoint_id",
     replace: "where false and $2 and o.endpoint_id = d.endpoint_id",
-
     by: "integration/changes/outgoing",
     test: "gets the changes of each order one after the other, with failures and two processes",
   },
@@ -384,7 +366,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "changes/changeHub.ts",
     find: "complete: isEnd ? kept.complete : null",
     replace: "complete: isEnd || first >= 0 ? kept.complete : null",
-
     by: "integration/changes/changeStream",
     test: "says that every change was sent only behind the last of those that are kept",
   },
@@ -394,7 +375,6 @@ export const VARIANTS: readonly Variant[] = [
     find: "where source_id = concerned.source_id and reference = concerned.reference offset 0",
     replace:
       "where history_id = any (array(select id from old)) and reference = concerned.reference offset 0",
-
     by: "integration/retention/retention",
     test: "of the history, except the observation that each order shows",
   },
@@ -403,7 +383,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "retention/erasure.sql.ts",
     find: "    union select unnest($3::bigint[])\n",
     replace: "    union select unnest($3::bigint[]) where false\n",
-
     by: "integration/retention/erasure",
     test: "is erased from an event whose decision is no longer in the history",
   },
@@ -412,7 +391,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "database/database.ts",
     find: "  cancelAbandoned(pool);\n",
     replace: "  void cancelAbandoned;\n",
-
     by: "integration/receive/synchronousStandby",
     test: "a stalled standby uses no more connections than a pool has",
   },
@@ -421,7 +399,6 @@ export const VARIANTS: readonly Variant[] = [
     in: "receive/inbox.sql.ts",
     find: "where (select count(*) from stored) < cardinality",
     replace: "where false and (select count(*) from stored) < cardinality",
-
     by: "integration/receive/synchronousStandby",
     test: "a stalled standby uses no more connections than a pool has",
   },

@@ -1,12 +1,11 @@
 import { readdir, readFile } from "node:fs/promises";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startChild, startLoad, startWithQueue, webhookAddress, type Child } from "../children.ts";
+import { nextRound, startChild, startLoad, startWithQueue, webhookAddress, type Child } from "../children.ts";
 import { amount } from "../effort.ts";
 import { compare, type Sample, type Subject } from "../measure.ts";
 import type { LoadAnswer } from "../processes/load.ts";
 import type { RoundAnswer } from "../processes/roleProcess.ts";
-import { nextRound } from "../timeEvents.ts";
 
 const CONNECTIONS = 64;
 const EVENTS = amount(30_000);

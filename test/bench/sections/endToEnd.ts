@@ -3,11 +3,13 @@ import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import type { Bench, BenchDeps } from "../bench.ts";
-import { startLoad, startWithQueue } from "../children.ts";
+import { nextRound, startLoad, startWithQueue, webhookAddress, type Child } from "../children.ts";
 import { amount } from "../effort.ts";
-import { compare, quantile, type Figure, type Subject } from "../measure.ts";
-import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
+import { compare, quantile, type Figure, type Sample, type Subject } from "../measure.ts";
+import type { LoadAnswer, LoadOrder } from "../processes/load.ts";
+import type { RoundAnswer } from "../processes/roleProcess.ts";
 
+const CONNECTIONS = 64;
 const WARM_UP_EVENTS = amount(30_000);
 const WARM_UP_ROUNDS = 3;
 const DIRECT_EVENTS = amount(1_000);
@@ -45,7 +47,7 @@ export const benchEndToEnd: Bench = async (deps) => {
     const under = { load, web, worker };
     // The state after a minute of work: until then Node compiles on the measured cores.
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) {
-      await sendAndAwait(under, { requests: WARM_UP_EVENTS });
+      await timeEvents(under, { requests: WARM_UP_EVENTS });
     }
     figures.push(
       ...(await compare({
@@ -94,4 +96,28 @@ function makeDirect({ pool }: BenchDeps): Subject {
       return { value: p50Ms, p50Ms, p99Ms, errors: 0 };
     },
   };
+}
+
+/** The processes that an event goes through. */
+interface UnderLoad {
+  readonly load: Child;
+  readonly web: Child;
+  readonly worker: Child;
+}
+
+/** Sends events and waits until each is in the mirror; one that never arrives counts as an error. */
+async function timeEvents(
+  { load, web, worker }: UnderLoad,
+  order: Pick<LoadOrder, "requests" | "perSecond">,
+): Promise<Sample> {
+  const round = nextRound();
+  const url = webhookAddress(web);
+  const [sent, appliedAtMs] = await Promise.all([
+    load.ask<LoadAnswer>({ url, connections: CONNECTIONS, round, ...order }),
+    worker.ask<RoundAnswer>({ round, count: order.requests }),
+  ]);
+  const errors = sent.errors + appliedAtMs.filter((atMs) => atMs === 0).length;
+  const spansMs = [...appliedAtMs].map((atMs, index) => atMs - (sent.sentAtMs[index] ?? 0));
+  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
+  return { value: p50Ms, p50Ms, p99Ms, errors };
 }

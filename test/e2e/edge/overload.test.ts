@@ -1,8 +1,8 @@
-import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { startRole, stopPrograms, type Ending } from "../../support/programs/program.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
@@ -28,11 +28,8 @@ afterEach(async () => {
 afterAll(() => postgres.remove());
 
 async function storedEvents(): Promise<Set<string>> {
-  const client = new pg.Client(postgres.url);
-  await client.connect();
-  const { rows } = await client.query<{ event_id: string }>("select event_id from mirror.inbox");
-  await client.end();
-  return new Set(rows.map((row) => row.event_id));
+  const rows = await runOnServer(postgres.url, "select event_id as id from mirror.inbox");
+  return new Set(rows.map(({ id }) => String(id)));
 }
 
 describe("a shutdown in the middle of traffic", () => {

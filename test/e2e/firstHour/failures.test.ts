@@ -1,9 +1,9 @@
 import { createServer } from "node:http";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
@@ -35,66 +35,60 @@ it("refuses an older Node in one sentence", async () => {
   expect(code).toBe(2);
 });
 
-describe("a wrong configuration exits with 2 and names every problem together", () => {
-  it("lists all problems together, without secrets", async () => {
-    const ending = await runProgram(["up"], {
-      ...PROVIDER,
-      DELIVERY_LIVE_API_KEY: "dos_test_0123456789",
-      PORT: "http",
-      POLL_MARGIN_SECONDS: "-3",
-      WEBHOOK_SCHEME: "rot13",
-      DATABASE_URL: database.url,
-    });
-    expect(ending).toMatchObject({ code: 2, stdout: "" });
-    for (const name of ["DELIVERY_LIVE_API_KEY", "PORT", "POLL_MARGIN_SECONDS", "WEBHOOK_SCHEME"]) {
-      expect(ending.stderr).toContain(name);
-    }
-    expect(ending.stderr).not.toContain("0123456789");
-  });
-
-  it("names what is missing when no source is configured", async () => {
-    const ending = await runProgram(["up"], { DATABASE_URL: database.url });
-    expect(ending.code).toBe(2);
-    expect(ending.stderr).toMatch(/DELIVERY_LIVE_API_KEY|DELIVERY_TEST_API_KEY/);
-  });
-
-  it("refuses an unknown command or option, with a suggestion", async () => {
-    const command = await runProgram(["stauts"]);
-    expect(command).toMatchObject({ code: 2 });
-    expect(command.stderr).toContain("status");
-    expect(await runProgram(["status", "--jsno"])).toMatchObject({ code: 2 });
-  });
-
-  it("refuses to start a role on a database that lacks migrations", async () => {
-    const empty = withDatabase(database.url, "without_migrations");
-    await createDatabase(database.url, "without_migrations");
-    const ending = await runProgram(["worker"], { ...PROVIDER, DATABASE_URL: empty });
-    expect(ending.code).toBe(2);
-    expect(ending.stderr).toContain("order-mirror migrate");
-  });
-
-  it("refuses a missing database and a wrong password, without showing it", async () => {
-    const absent = await runProgram(["status"], { DATABASE_URL: withDatabase(database.url, "nowhere") });
-    expect(absent).toMatchObject({ code: 2 });
-    expect(absent.stderr).toContain("no database nowhere");
+describe("a wrong configuration exits with 2 and says what is wrong, without a secret", () => {
+  const WRONG = {
+    ...PROVIDER,
+    DELIVERY_LIVE_API_KEY: "dos_test_0123456789",
+    PORT: "http",
+    POLL_MARGIN_SECONDS: "-3",
+    WEBHOOK_SCHEME: "rot13",
+  };
+  const dataDir = path.join(folder, "occupied");
+  const withPassword = (password: string) => {
     const url = new URL(database.url);
-    url.password = "not-the-password";
-    const refused = await runProgram(["status"], { DATABASE_URL: url.href });
-    expect(refused).toMatchObject({ code: 2 });
-    expect(refused.stderr).toContain("refused the user or password");
-    expect(refused.stderr).not.toContain("not-the-password");
+    url.password = password;
+    return url.href;
+  };
+  beforeAll(async () => {
+    await createDatabase(database.url, "without_migrations");
+    await mkdir(path.join(dataDir, "postgres"), { recursive: true });
+    await writeFile(path.join(dataDir, "postgres", "letter.txt"), "dear");
   });
 
-  it("refuses a DATA_DIR with other content", async () => {
-    const dataDir = path.join(folder, "occupied");
-    await rm(dataDir, { recursive: true, force: true });
-    await import("node:fs/promises").then((fs) =>
-      fs.mkdir(path.join(dataDir, "postgres"), { recursive: true }),
-    );
-    await writeFile(path.join(dataDir, "postgres", "letter.txt"), "dear");
-    const ending = await runProgram(["migrate"], { DATA_DIR: dataDir });
-    expect(ending).toMatchObject({ code: 2 });
-    expect(ending.stderr).toContain("not a Postgres data folder");
+  it.each<[string, string[], Record<string, string>, RegExp]>([
+    [
+      "all its problems together",
+      ["up"],
+      { ...WRONG, DATABASE_URL: database.url },
+      /(?=.*DELIVERY_LIVE_API_KEY)(?=.*PORT)(?=.*POLL_MARGIN_SECONDS)(?=.*WEBHOOK_SCHEME)/s,
+    ],
+    ["no source", ["up"], { DATABASE_URL: database.url }, /DELIVERY_LIVE_API_KEY|DELIVERY_TEST_API_KEY/],
+    ["an unknown command", ["stauts"], {}, /status/],
+    ["an unknown option", ["status", "--jsno"], {}, /--jsno/],
+    [
+      "a database that lacks migrations",
+      ["worker"],
+      { ...PROVIDER, DATABASE_URL: withDatabase(database.url, "without_migrations") },
+      /order-mirror migrate/,
+    ],
+    [
+      "a missing database",
+      ["status"],
+      { DATABASE_URL: withDatabase(database.url, "nowhere") },
+      /no database nowhere/,
+    ],
+    [
+      "a wrong password",
+      ["status"],
+      { DATABASE_URL: withPassword("sesame-0123456789") },
+      /refused the user or password/,
+    ],
+    ["a DATA_DIR with other content", ["migrate"], { DATA_DIR: dataDir }, /not a Postgres data folder/],
+  ])("%s", async (_what, args, env, message) => {
+    const ending = await runProgram(args, env);
+    expect(ending).toMatchObject({ code: 2, stdout: "" });
+    expect(ending.stderr).toMatch(message);
+    expect(ending.stderr).not.toContain("0123456789");
   });
 });
 

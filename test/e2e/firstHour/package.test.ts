@@ -15,7 +15,7 @@ import { createDatabase, runOnServer, withDatabase } from "../../support/servers
 import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { orderBody, TEST } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, orderBody, TEST } from "../../support/providers/testSandbox.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MODULES = path.join(ROOT, "node_modules");
@@ -91,7 +91,9 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
   await copyFile(path.join(ROOT, "examples/embed/server.mjs"), path.join(folder, "server.mjs"));
   const name = `embed_${process.pid}`;
   await createDatabase(findTestServer(), name);
-  onTestFinished(() => runOnServer(findTestServer(), `drop database ${name} with (force)`));
+  onTestFinished(
+    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
+  );
   const port = String(await findFreePort());
   const url = `http://127.0.0.1:${port}`;
   const control = makeSandboxControl(sandbox.url);
@@ -118,12 +120,7 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
-  const made = await fetch(`${sandbox.url}/v1/orders`, {
-    method: "POST",
-    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
-    body: JSON.stringify(orderBody()),
-  });
-  const { reference } = (await made.json()) as { reference: string };
+  const reference = await createLiveOrder(sandbox.url);
   await control.moveByFleet(reference);
   const read = () =>
     fetch(`${url}/v1/orders/${reference}`, { headers: { authorization: "Bearer a-token-of-the-shop" } });

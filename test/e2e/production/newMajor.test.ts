@@ -3,7 +3,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
-import pg from "pg";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
@@ -20,27 +19,20 @@ if (!hasDebianPostgres) console.warn("NOT RUN: the move to another major of Post
 
 afterEach(stopPrograms);
 
-async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
 const majorOf = async (url: string) =>
   Math.floor(
-    Number((await ask(url, "select current_setting('server_version_num') as version"))[0]?.["version"]) /
-      10_000,
+    Number(
+      (await runOnServer(url, "select current_setting('server_version_num') as version"))[0]?.["version"],
+    ) / 10_000,
   );
 
 /** Dumps the database and restores it into a newer major. */
 async function dumpAndRestore(oldUrl: string): Promise<string> {
   const name = `moved_${process.pid}`;
   await createDatabase(findTestServer(), name);
-  onTestFinished(() => runOnServer(findTestServer(), `drop database ${name} with (force)`));
+  onTestFinished(
+    async () => void (await runOnServer(findTestServer(), `drop database ${name} with (force)`)),
+  );
   const newUrl = withDatabase(findTestServer(), name);
   expect(await majorOf(oldUrl)).toBeLessThan(await majorOf(newUrl));
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-major-"));
@@ -73,7 +65,7 @@ it.runIf(hasDebianPostgres)(
     await before.stop();
 
     const positions = (url: string) =>
-      ask(url, "select position, reference, revision from mirror.changes order by position");
+      runOnServer(url, "select position, reference, revision from mirror.changes order by position");
     const moved = await positions(oldUrl);
     const newUrl = await dumpAndRestore(oldUrl);
     expect(await positions(newUrl)).toEqual(moved);

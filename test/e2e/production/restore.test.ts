@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
 import {
   startEmbeddedPostgres,
@@ -10,10 +9,11 @@ import {
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";
+import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { orderBody } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder } from "../../support/providers/testSandbox.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const ORDERS = 5;
@@ -36,28 +36,7 @@ async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
   return server;
 }
 
-async function ask(url: string, sql: string): Promise<Record<string, string>[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, string>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
-async function create(count: number): Promise<string[]> {
-  const references: string[] = [];
-  for (let made = 0; made < count; made += 1) {
-    const answer = await fetch(`${sandbox.url}/v1/orders`, {
-      method: "POST",
-      headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
-      body: JSON.stringify(orderBody()),
-    });
-    references.push(((await answer.json()) as { reference: string }).reference);
-  }
-  return references;
-}
+const create = () => Promise.all(Array.from({ length: ORDERS }, () => createLiveOrder(sandbox.url)));
 
 it("a mirror restored from a backup resumes from its cursors, and polling adds later changes", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
@@ -81,15 +60,20 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
       BACKFILL_SINCE: "PT1H",
     });
   const statuses = (databaseUrl: string) => async () => {
-    const rows = await ask(databaseUrl, "select reference, status from mirror.orders");
-    return new Map(rows.map(({ reference, status }) => [reference, status]));
+    const rows = await runOnServer(databaseUrl, "select reference, status from mirror.orders");
+    return new Map(rows.map(({ reference, status }) => [String(reference), String(status)]));
   };
   const safeThrough = async (databaseUrl: string) =>
-    BigInt((await ask(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ?? 0);
+    BigInt(
+      String(
+        (await runOnServer(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ??
+          0,
+      ),
+    );
 
   const first = await startServer(liveDir);
   const before = await startUp(first.url);
-  const old = await create(ORDERS);
+  const old = await create();
   for (const reference of old) await control.moveByFleet(reference);
   await expect
     .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
@@ -100,7 +84,7 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
   await backUp({ url: first.url, from: liveDir, to: copyDir, signal: "recovery.signal", settings });
 
   // What is acknowledged from now on is lost with the first server's disk.
-  const young = await create(ORDERS);
+  const young = await create();
   for (const reference of [...old, ...young]) await control.moveByFleet(reference);
   await control.settleEvents();
   const { next } = (await (await fetch(`${url}/v1/changes`)).json()) as { next: string };

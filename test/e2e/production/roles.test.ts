@@ -1,7 +1,6 @@
 import path from "node:path";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
@@ -13,11 +12,11 @@ import {
   type RunningProgram,
 } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
-import { orderBody, receiveEvents } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { logIn } from "../../support/http/logIn.ts";
 
 const PASSWORD = "a password of the tests";
@@ -29,35 +28,22 @@ const PROCESSES = ["web", "worker", "poller"] as const;
 type ProcessName = (typeof PROCESSES)[number];
 type Login = ProcessName | "owner" | "reader";
 
-/** A server whose mirror has an owner without further rights, and a login for each process. */
-interface RoleLogins {
-  urlOf(who: Login): string;
-  query(who: Login, sql: string): Promise<Record<string, unknown>[]>;
-  /** As an administrator of the server. */
-  administer(sql: string): Promise<void>;
-  /** What the server refused a process. */
-  listRefusals(): Promise<readonly string[]>;
-  remove(): Promise<void>;
-}
+let server: OwnPostgres;
+let elsewhere: TestDatabase;
+let sandbox: Sandbox;
 
-async function makeRoleLogins(): Promise<RoleLogins> {
-  const server = await startOwnPostgres();
+/** The mirror's address for a login. */
+function urlOf(who: Login): string {
+  const url = new URL(withDatabase(server.url, DATABASE));
+  url.username = `mirror_${who}`;
+  url.password = encodeURIComponent(PASSWORD);
+  return url.href;
+}
+const query = (who: Login, sql: string) => runOnServer(urlOf(who), sql);
+
+/** A mirror whose owner has no further rights, and a login for each process. */
+async function createLogins(): Promise<void> {
   const administer = (sql: string) => runOnServer(withDatabase(server.url, DATABASE), sql);
-  const urlOf = (who: Login) => {
-    const url = new URL(withDatabase(server.url, DATABASE));
-    url.username = `mirror_${who}`;
-    url.password = encodeURIComponent(PASSWORD);
-    return url.href;
-  };
-  const query: RoleLogins["query"] = async (who, sql) => {
-    const client = new pg.Client(urlOf(who));
-    await client.connect();
-    try {
-      return (await client.query<Record<string, unknown>>(sql)).rows;
-    } finally {
-      await client.end();
-    }
-  };
   await runOnServer(server.url, `create role mirror_owner login createrole password '${PASSWORD}'`);
   await createDatabase(server.url, DATABASE);
   await runOnServer(server.url, `alter database ${DATABASE} owner to mirror_owner`);
@@ -66,36 +52,21 @@ async function makeRoleLogins(): Promise<RoleLogins> {
     await runProgram(["migrate", "--roles"], { DATABASE_URL: urlOf("owner") });
   await administer(`alter system set log_line_prefix = '${LOG_PREFIX}'`);
   await administer("select pg_reload_conf()");
-  for (const name of PROCESSES) {
+  for (const name of [...PROCESSES, "reader"])
     await administer(`create role mirror_${name} login password '${PASSWORD}' in role order_mirror_${name}`);
-  }
-  await administer(`create role mirror_reader login password '${PASSWORD}' in role order_mirror_reader`);
   await administer("grant order_mirror_retention to mirror_worker");
-
-  return {
-    urlOf,
-    query,
-    administer,
-    async listRefusals() {
-      const entries = (await server.readLog()).split(/^(?=mirror_\w+\|)/m);
-      const ofProcess = (entry: string) => PROCESSES.some((name) => entry.startsWith(`mirror_${name}|`));
-      return [
-        ...new Set(
-          entries.filter((entry) => ofProcess(entry) && /permission denied|must be owner/.test(entry)),
-        ),
-      ];
-    },
-    remove: () => server.remove(),
-  };
 }
 
-let logins: RoleLogins;
-let elsewhere: TestDatabase;
-let sandbox: Sandbox;
-const query: RoleLogins["query"] = (who, sql) => logins.query(who, sql);
+/** What the server refused a process. */
+async function listRefusals(): Promise<readonly string[]> {
+  const entries = (await server.readLog()).split(/^(?=mirror_\w+\|)/m);
+  const ofProcess = (entry: string) => PROCESSES.some((name) => entry.startsWith(`mirror_${name}|`));
+  return entries.filter((entry) => ofProcess(entry) && /permission denied|must be owner/.test(entry));
+}
 
 beforeAll(async () => {
-  logins = await makeRoleLogins();
+  server = await startOwnPostgres();
+  await createLogins();
   elsewhere = await makeTestDatabase();
   sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
 });
@@ -103,18 +74,8 @@ afterEach(stopPrograms);
 afterAll(async () => {
   await sandbox.close();
   await elsewhere.drop();
-  await logins.remove();
+  await server.remove();
 });
-
-async function createOrder(): Promise<string> {
-  const response = await fetch(`${sandbox.url}/v1/orders`, {
-    method: "POST",
-    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
-    body: JSON.stringify(orderBody()),
-  });
-  expect(response.status).toBe(201);
-  return ((await response.json()) as { reference: string }).reference;
-}
 
 it("web, worker and poller do their work with the rights of their own roles", async () => {
   const port = await findFreePort();
@@ -155,14 +116,14 @@ it("web, worker and poller do their work with the rights of their own roles", as
     const program = startProgram([name], {
       ...env,
       ...keyOf(name),
-      DATABASE_URL: logins.urlOf(name),
+      DATABASE_URL: urlOf(name),
       ...(name === "web" ? {} : { HEALTH_PORT: String(healthOf(name)) }),
     });
     await program.waitFor(new RegExp(`${name} is ready`));
     programs.push(program);
   }
   expect(await query("owner", "select from mirror.feed where server = '1/1'")).toEqual([]);
-  const byPoll = await createOrder();
+  const byPoll = await createLiveOrder(sandbox.url);
   const control = makeSandboxControl(sandbox.url);
   await control.addWebhook({
     organization: "sandbox",
@@ -170,7 +131,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
     url: `${url}/webhooks/live`,
     secret: WEBHOOK_SECRET,
   });
-  const byWebhook = await createOrder();
+  const byWebhook = await createLiveOrder(sandbox.url);
   await control.moveByFleet(byWebhook);
   await control.settleEvents();
   /** Shown when a wait fails, as the likely cause. */
@@ -266,7 +227,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   }
   for (const program of programs) await program.stop("SIGTERM");
   expect(refused()).toEqual([]);
-  expect(await logins.listRefusals()).toEqual([]);
+  expect(await listRefusals()).toEqual([]);
 });
 
 describe("no process can do another process's work", () => {

@@ -93,15 +93,6 @@ describe.each(ROWS)("%s %s when %s", (status, code, _, refuse) => {
   });
 });
 
-describe("402 subscription_inactive when the subscription is unpaid or canceled", () => {
-  it.each(["unpaid", "canceled"] as const)("%s", async (subscription) => {
-    await target.control.setSubscription("sandbox", subscription);
-    const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world));
-    await target.control.setSubscription("sandbox", "active");
-    expect([answer.status, answer.code]).toEqual([402, "subscription_inactive"]);
-  });
-});
-
 it("no refusal repeats the customer", async () => {
   const { world, test } = target;
   const order = orderTo(world, world.addresses.notFound);

@@ -111,6 +111,16 @@ export function orderBody(change: Record<string, unknown> = {}): Record<string, 
   };
 }
 
+/** Creates a live order at the sandbox; resolves with its reference. */
+export async function createLiveOrder(sandboxUrl: string): Promise<string> {
+  const answer = await fetch(`${sandboxUrl}/v1/orders`, {
+    method: "POST",
+    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
+    body: JSON.stringify(orderBody()),
+  });
+  return ((await answer.json()) as { reference: string }).reference;
+}
+
 export function anAddress(change: Record<string, string> = {}): Record<string, string> {
   return { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN", ...change };
 }

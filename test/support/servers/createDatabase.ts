@@ -16,11 +16,12 @@ export function withDatabase(serverUrl: string, name: string): string {
   return url.href;
 }
 
-export async function runOnServer(serverUrl: string, sql: string): Promise<void> {
+/** Over a connection of its own. Resolves with the rows. */
+export async function runOnServer(serverUrl: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(serverUrl);
   await client.connect();
   try {
-    await client.query(sql);
+    return (await client.query<Record<string, unknown>>(sql)).rows;
   } finally {
     await client.end();
   }

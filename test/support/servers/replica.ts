@@ -1,10 +1,10 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { expect, vi } from "vitest";
 import { backUp } from "./backup.ts";
 import { openOwnPostgres, type OwnPostgres } from "./ownPostgres.ts";
+import { runOnServer } from "./createDatabase.ts";
 
 /** A hot standby of a running server. After its promotion, it does not wait for a standby. */
 export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
@@ -25,11 +25,11 @@ export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
 
 /** From now on each commit of the server waits until its standby has it; resolves when the standby keeps up. */
 export async function waitForStandby(primary: OwnPostgres): Promise<void> {
-  await runOn(primary, "alter system set synchronous_standby_names = '*'");
-  await runOn(primary, "select pg_reload_conf()");
+  await runOnServer(primary.url, "alter system set synchronous_standby_names = '*'");
+  await runOnServer(primary.url, "select pg_reload_conf()");
   await vi.waitFor(
     async () => {
-      const states = await runOn(primary, "select sync_state from pg_stat_replication");
+      const states = await runOnServer(primary.url, "select sync_state from pg_stat_replication");
       expect(states).toEqual([{ sync_state: "sync" }]);
     },
     { timeout: 60_000, interval: 50 },
@@ -38,15 +38,7 @@ export async function waitForStandby(primary: OwnPostgres): Promise<void> {
 
 /** Makes the standby a primary; resolves when it takes writes. */
 export async function promote(standby: OwnPostgres): Promise<void> {
-  expect(await runOn(standby, "select pg_promote(true, 60) as promoted")).toEqual([{ promoted: true }]);
-}
-
-async function runOn({ url }: OwnPostgres, sql: string): Promise<unknown[]> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
+  expect(await runOnServer(standby.url, "select pg_promote(true, 60) as promoted")).toEqual([
+    { promoted: true },
+  ]);
 }
