@@ -8,9 +8,21 @@ import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
-import { openSurfaces, printStatus, readFindings } from "../../support/pages/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
+import { diagnose } from "../../../src/cli/doctor/doctor.ts";
+import { makeAlerter, type AlertMessage } from "../../../src/health/alerter.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { openQueues } from "../../../src/roles/role.ts";
+import { openHealth } from "../../../src/roles/health.ts";
+import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { checkScheme } from "../../../src/signature/scheme.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 
 const WAIT = { timeout: 60_000, interval: 500 };
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
@@ -206,3 +218,111 @@ it("reports everywhere that Postgres is read-only", async () => {
   await makeReadOnly(false);
   await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere());
 });
+
+/** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
+type Said = readonly string[];
+
+/** The real web process over a database, with everything else that shows the mirror's state. */
+async function openSurfaces(env: Record<string, string>) {
+  const whole = { ...env, PORT: String(await findFreePort()) };
+  const config = loadConfig(whole, { checkScheme, envFile: null });
+  const databaseUrl = env["DATABASE_URL"] ?? "";
+  const shutdown = makeShutdown({ logger: silentLogger });
+  // Makes cached readings outdated at the next check.
+  let heldBackMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
+  const metrics = makeMetrics({ version: "0" });
+  const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics };
+  const health = openHealth({ ...deps, ...(await openQueues(deps)) });
+  const { url, close } = await openServedMirror({ config, databaseUrl, clock });
+  const alerts: AlertMessage[] = [];
+  const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const send = async (message: AlertMessage) => void alerts.push(message);
+  const alert = makeAlerter({ pool, send, logger: silentLogger });
+  const readText = async (path: string) => (await fetch(url + path)).text();
+
+  return {
+    /** Address of the web process. */
+    url,
+    health,
+    /** What page, status, doctor, readiness and metrics show now, each separately. */
+    async look() {
+      heldBackMs += 10_000;
+      const [page, status, doctor, readyz, metrics] = await Promise.all([
+        readText("/ops"),
+        readStatus(whole),
+        readDoctor(whole),
+        readText("/readyz?verbose"),
+        readText("/metrics"),
+      ]);
+      return {
+        page: findAll(page, /class="(\w+)" data-condition="(\w+)"/g),
+        status,
+        doctor,
+        readyz: readConditions(JSON.parse(readyz) as Conditions),
+        metrics: findAll(
+          metrics,
+          /^order_mirror_condition\{condition="(\w+)",severity="(\w+)".*\} 1$/gm,
+          ([name = "", severity = ""]) => `${severity} ${name}`,
+        ),
+      };
+    },
+    /** The alerts received so far, after one more run of the alerter. */
+    async tell() {
+      heldBackMs += 10_000;
+      await alert(await health.read());
+      return alerts.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
+    },
+    /** The whole text of the page as a person reads it. */
+    async readPage() {
+      heldBackMs += 10_000;
+      return (await readText("/ops")).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+    },
+    async close() {
+      await close();
+      await shutdown.run("the test is over");
+      await pool.end();
+    },
+  };
+}
+
+interface Conditions {
+  readonly conditions?: readonly { readonly name: string; readonly severity: string }[];
+}
+
+const tidy = (said: readonly string[]): Said => [...new Set(said)].toSorted();
+
+function readConditions({ conditions = [] }: Conditions): Said {
+  return tidy(conditions.map(({ name, severity }) => `${severity} ${name}`));
+}
+
+function findAll(text: string, pattern: RegExp, join = (groups: string[]) => groups.join(" ")): Said {
+  return tidy([...text.matchAll(pattern)].map(([, ...groups]) => join(groups)));
+}
+
+async function readStatus(env: Record<string, string>): Promise<Said> {
+  const sources = JSON.parse(await printStatus(env, "--json")) as Conditions[];
+  return tidy(sources.flatMap(readConditions));
+}
+
+/** What `order-mirror status` prints. */
+async function printStatus(env: Record<string, string>, ...options: string[]): Promise<string> {
+  const databaseUrl = env["DATABASE_URL"] ?? "";
+  return (await runCommand(["status", ...options], { databaseUrl, env })).stdout;
+}
+
+/** What `order-mirror doctor` finds, in this process. */
+async function readFindings(env: Record<string, string>) {
+  const readConfig = () => loadConfig(env, { checkScheme, envFile: null });
+  return (await diagnose({ readConfig, publicUrl: null })).findings;
+}
+
+async function readDoctor(env: Record<string, string>): Promise<Said> {
+  const findings = await readFindings(env);
+  const severity = { ok: "ok", warning: "warning", problem: "critical" };
+  return tidy(
+    findings.flatMap(({ condition, level }) =>
+      condition === undefined ? [] : [`${severity[level]} ${condition}`],
+    ),
+  );
+}

@@ -3,16 +3,91 @@ import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts"
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import {
-  changePage,
-  handOn,
-  ofLists,
-  startBadGateway,
-  type GoodAnswer,
-  type Spoil,
-} from "../../support/providers/badGateway.ts";
 import { LIVE, readLiveOrders } from "../../support/providers/testSandbox.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import {
+  createServer,
+  request as sendRequest,
+  type IncomingHttpHeaders,
+  type ServerResponse,
+} from "node:http";
+import { listenHere } from "../../support/http/serve.ts";
+
+/** The provider's answer, before it was spoilt. */
+interface GoodAnswer {
+  readonly url: URL;
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Answers instead of the provider. */
+type Spoil = (response: ServerResponse, good: GoodAnswer) => void;
+
+/** In front of `providerUrl`. */
+async function startBadGateway(providerUrl: string) {
+  let how: Spoil | undefined;
+  let spoilt = 0;
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? "/", providerUrl);
+    const { method = "GET", headers } = request;
+    const onward = sendRequest(url, { method, headers: { ...headers, host: url.host } }, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+      answer.on("end", () => {
+        const body = Buffer.concat(chunks).toString();
+        const good = { url, status: answer.statusCode ?? 0, headers: answer.headers, body };
+        if (how === undefined || good.status !== 200) return handOn(response, good);
+        spoilt += 1;
+        how(response, good);
+      });
+    });
+    onward.on("error", () => response.destroy());
+    request.pipe(onward);
+  });
+  const { url, close } = await listenHere(server);
+  return {
+    url,
+    /** Answers that were spoilt since the last call of `spoil`. */
+    get spoilt() {
+      return spoilt;
+    },
+    /** Takes effect immediately; undefined forwards answers unchanged. */
+    spoil(next: Spoil | undefined) {
+      how = next;
+      spoilt = 0;
+    },
+    close,
+  };
+}
+
+/** The answer, with other parts where given. */
+function handOn(
+  response: ServerResponse,
+  good: GoodAnswer,
+  { status = good.status, headers = {}, body = good.body }: Partial<Omit<GoodAnswer, "url">> = {},
+): void {
+  const { "content-length": _length, "transfer-encoding": _coding, connection: _own, ...kept } = good.headers;
+  response.writeHead(status, { ...kept, ...headers }).end(body);
+}
+
+/** Spoils the answers to GET /v1/orders only. */
+function ofLists(spoil: Spoil): Spoil {
+  return (response, good) =>
+    good.url.pathname === "/v1/orders" ? spoil(response, good) : handOn(response, good);
+}
+
+/** Changes the JSON of a list page. */
+function changePage(change: (page: ListPage) => unknown): Spoil {
+  return ofLists((response, good) =>
+    handOn(response, good, { body: JSON.stringify(change(JSON.parse(good.body) as ListPage)) }),
+  );
+}
+
+interface ListPage {
+  readonly data: readonly Record<string, unknown>[];
+  readonly hasMore: boolean;
+}
 
 const MINUTE_MS = 60_000;
 const SPELL_MS = 4 * MINUTE_MS;

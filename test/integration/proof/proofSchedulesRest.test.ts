@@ -1,3 +1,3 @@
-import { testSchedules } from "../../support/virtual/proofSchedules.ts";
+import { testSchedules } from "./schedules/scheduledRun.ts";
 
 testSchedules(1);

@@ -14,12 +14,11 @@ import {
   speakTo,
   type EventReceiver,
   type ReceivedEvent,
-  type TestSandbox,
 } from "../../support/providers/testSandbox.ts";
 
 let database: TestDatabase;
 let sandbox: Sandbox;
-let world: Omit<TestSandbox, "close">;
+let world: ReturnType<typeof speakTo>;
 let live: EventReceiver;
 let test: EventReceiver;
 

@@ -19,7 +19,7 @@ const open = async (options: Partial<SandboxOptions> = {}) => {
 };
 
 /** Everything that a client can see, as text. */
-async function lookAt(world: Omit<TestSandbox, "close">): Promise<string> {
+async function lookAt(world: ReturnType<typeof speakTo>): Promise<string> {
   const { orders } = await world.steer("GET", "/orders?mode=live");
   const tests = await world.steer("GET", "/orders?mode=test");
   const events = await world.steer("GET", "/events?limit=5000");

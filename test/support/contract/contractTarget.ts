@@ -1,12 +1,12 @@
+import { makeTestSandbox } from "../providers/testSandbox.ts";
 import { addSeconds, type Instant } from "../../../src/domain/order/instant.ts";
 import { UNLIMITED } from "../../../src/provider/budget.ts";
 import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { startSandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import type { CreateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
 import { openContractMirror } from "./contractMirror.ts";
-import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
 import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
 /**
@@ -137,33 +137,13 @@ interface OwnProvider {
   close(): Promise<void>;
 }
 
-/** A fleet at rest, and no rate limits, unless the options say otherwise. */
-async function openSandbox(
-  options: Partial<SandboxOptions>,
-): Promise<OwnProvider & { database: TestDatabase }> {
-  const database = await makeTestDatabase();
-  const sandbox = await startSandbox({
-    databaseUrl: database.url,
-    port: 0,
-    seed: 1,
-    speed: 0,
-    rateLimits: false,
-    ...options,
-  });
-  return {
-    url: sandbox.url,
-    keys: SANDBOX_WORLD.keys,
-    control: makeSandboxControl(sandbox.url),
-    database,
-    async close() {
-      await sandbox.close();
-      await database.drop();
-    },
-  };
+async function openSandbox(options: Partial<SandboxOptions>): Promise<OwnProvider> {
+  const { url, close } = await makeTestSandbox(options);
+  return { url, keys: SANDBOX_WORLD.keys, control: makeSandboxControl(url), close };
 }
 
 async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider> {
-  const sandbox = await openSandbox(options);
+  const sandbox = await makeTestSandbox(options);
   const mirror = await openContractMirror(sandbox.database, sandbox.url);
   return {
     ...mirror,

@@ -1,10 +1,18 @@
-import { afterAll } from "vitest";
+import { afterAll, expect } from "vitest";
 import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { logIn } from "../http/logIn.ts";
 import { serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";
-import { openBoardQueue } from "./boardQueue.ts";
+import {
+  createPostgresBackend,
+  UnrecoverableError,
+  withBackend,
+  type PostgresConnectionOptions,
+  type Queue as AnyQueue,
+} from "bullmq";
+import pg from "pg";
+import { QUEUE_SCHEMA } from "../../../src/queue/postgresServer.ts";
 
 export const PASSWORDS = { operator: "operate", viewer: "look" };
 type Role = keyof typeof PASSWORDS;
@@ -47,4 +55,31 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
     return { status: answer.status, to: answer.headers.get("location") };
   }
   return { database, pool, board, deps, url, as, read, post };
+}
+
+/** A BullMQ queue of the test's own in the migrated database, without a worker. */
+async function openBoardQueue(databaseUrl: string, name: string) {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: 2,
+    options: `-c search_path=${QUEUE_SCHEMA}`,
+  });
+  pool.on("error", () => undefined);
+  const { Queue, Worker } = withBackend(createPostgresBackend);
+  const connection = pool as unknown as PostgresConnectionOptions;
+  const queue = new Queue(name, { connection });
+  await queue.waitUntilReady();
+  /** Works off the waiting jobs: each fails for good, for this reason. */
+  const failAll = async (reason: string) => {
+    const fail = () => Promise.reject(new UnrecoverableError(reason));
+    const worker = new Worker(name, fail, { connection });
+    await expect.poll(() => queue.getWaitingCount(), { timeout: 60_000 }).toBe(0);
+    await worker.close();
+  };
+  const close = async () => {
+    await queue.close();
+    await pool.end();
+  };
+  // As the product sees it, whatever its backend.
+  return { queue: queue as unknown as AnyQueue, failAll, close };
 }

@@ -1,10 +1,8 @@
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
-import { findTestServer } from "../servers/database.ts";
+import { type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { startFaultProxy, type FaultProxy } from "../faults/faultProxy.ts";
 import { through } from "../faults/faultWorld.ts";
-import { readLiveOrders, speakTo, type TestSandbox } from "./testSandbox.ts";
+import { makeTestSandbox, readLiveOrders, type TestSandbox } from "./testSandbox.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 /** The provider, on a database server without faults, behind a proxy that can fail. */
@@ -24,18 +22,10 @@ export interface FaultProvider extends Pick<TestSandbox, "steer"> {
   close(): Promise<void>;
 }
 
-let worlds = 0;
-
 /** Rate limits are on, as at the provider; the fleet is at rest unless requested. */
 export async function startFaultProvider(options: Partial<SandboxOptions> = {}): Promise<FaultProvider> {
-  const serverUrl = findTestServer();
-  const name = `sandbox_${(worlds += 1)}_${process.pid}`;
-  await createDatabase(serverUrl, name);
-  const databaseUrl = withDatabase(serverUrl, name);
-  const sandbox = await startSandbox({ databaseUrl, port: 0, seed: 1, speed: 0, ...options });
+  const { sandbox, steer, close } = await makeTestSandbox({ rateLimits: true, ...options });
   const line = await startFaultProxy(sandbox.port);
-  const { steer } = speakTo(sandbox);
-
   const readTruth = () => readLiveOrders(steer);
 
   return {
@@ -65,8 +55,7 @@ export async function startFaultProvider(options: Partial<SandboxOptions> = {}):
     },
     async close() {
       await line.close();
-      await sandbox.close();
-      await runOnServer(serverUrl, `drop database if exists ${name} with (force)`);
+      await close();
     },
   };
 }

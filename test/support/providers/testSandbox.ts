@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { onTestFinished } from "vitest";
 import { startSandbox, type Sandbox, type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase } from "../servers/database.ts";
+import { makeTestDatabase, type TestDatabase } from "../servers/database.ts";
 import { listenHere } from "../http/serve.ts";
 
 export const LIVE = "dos_live_sandbox";
@@ -22,6 +22,7 @@ export interface SandboxAnswer {
 export interface TestSandbox {
   readonly sandbox: Sandbox;
   readonly url: string;
+  readonly database: TestDatabase;
   /** One request to the provider's interface; `key` null sends none, the default is the live key. */
   ask(method: string, path: string, options?: AskOptions): Promise<SandboxAnswer>;
   /** One request to the control interface, which must succeed. */
@@ -48,6 +49,7 @@ export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Pr
   });
   return {
     ...speakTo(sandbox),
+    database,
     close: async () => {
       await sandbox.close();
       await database.drop();
@@ -56,7 +58,7 @@ export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Pr
 }
 
 /** For a sandbox that a test started itself. */
-export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "close"> {
+export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "database" | "close"> {
   const { url } = sandbox;
   const ask: TestSandbox["ask"] = async (method, path, { key = LIVE, body, headers = {} } = {}) => {
     const response = await fetch(url + path, {

@@ -1,14 +1,238 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { addSeconds } from "../../../src/domain/order/instant.ts";
+import { addSeconds, floorTo, type Instant } from "../../../src/domain/order/instant.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 import { provableUntil, type Window } from "../../../src/domain/window/window.ts";
-import {
-  arbitraryBehaviour,
-  NastyProvider,
-  START,
-  type NastyBehaviour,
-} from "../../support/providers/nastyProvider.ts";
+import { makeRandom, shuffle } from "../../support/faults/random.ts";
+
+/** How this provider differs from an ideal one. Times in seconds of its own clock. */
+interface NastyBehaviour {
+  readonly seed: number;
+  /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
+  readonly sort: "ascending" | "descending" | "byReference" | "byReferenceDown" | "shuffled";
+  /** Orders of one timestamp: always in the same order, or in another one at every request. */
+  readonly ties: "stable" | "random";
+  readonly sinceInclusive: boolean;
+  readonly untilInclusive: boolean;
+  /** It truncates requested bounds to whole seconds. */
+  readonly cutsBounds: boolean;
+  /** Resolution of the timestamps that it shows, in nanoseconds. */
+  readonly granule: bigint;
+  /** It stores, filters and sorts by microseconds, and truncates them only in answers. */
+  readonly keepsFiner: boolean;
+  /** It lowers the limit to this. */
+  readonly limitMax: number;
+  readonly orders: number;
+  readonly updatesPerSecond: number;
+  readonly requestSeconds: number;
+  /** Share of changes that become visible only later, and by how much at most. */
+  readonly lateShare: number;
+  readonly lateSecondsMax: number;
+  /** Share of changes stamped in the future, and by how much at most. */
+  readonly futureShare: number;
+  readonly futureSecondsMax: number;
+  /** Machines whose clocks are wrong by up to this, in either direction. */
+  readonly skewSeconds: number;
+}
+
+interface Row {
+  readonly reference: string;
+  readonly place: number;
+  readonly stamp: Instant;
+  readonly revision: number;
+}
+
+interface ServedRow {
+  readonly reference: string;
+  readonly revision: number;
+  /** As shown. */
+  readonly updatedAt: Instant;
+}
+
+interface ServedPage {
+  readonly rows: readonly ServedRow[];
+  readonly hasMore: boolean;
+  readonly limit: number;
+}
+
+const START: Instant = 1_790_000_000n * 1_000_000_000n;
+const MICRO = 1_000n;
+
+/** A pure replacement for the provider in its own time: only `advance` and `list` make anything happen. */
+class NastyProvider {
+  readonly #behaviour: NastyBehaviour;
+  readonly #rows: Row[];
+  #late: { row: Row; visibleAt: Instant }[] = [];
+  readonly #busy = new Set<number>();
+  readonly #random: () => number;
+  #now: Instant = START;
+  #owed = 0;
+  #quiet = false;
+  requests = 0;
+  /** Orders whose timestamp was once later than it is now: sorting by timestamps cannot follow those. */
+  readonly wentBack = new Set<string>();
+
+  constructor(behaviour: NastyBehaviour) {
+    this.#behaviour = behaviour;
+    this.#random = makeRandom(behaviour.seed);
+    // The orders are some minutes old, the last ones first touched a moment ago.
+    this.#rows = Array.from({ length: behaviour.orders }, (_, place) => ({
+      reference: `R${place}`,
+      place,
+      stamp: this.#keep(START - seconds(120 * (1 - place / behaviour.orders)) - seconds(10)),
+      revision: 1,
+    }));
+  }
+
+  get now(): Instant {
+    return this.#now;
+  }
+
+  /** What a client can know about the time: the `Date` header has whole seconds, so up to a second may have passed. */
+  get providerNow(): Instant {
+    return floorTo(this.#now, 1_000_000_000n) - 1_000_000_000n;
+  }
+
+  /** From now on nothing changes, except what is already late. */
+  calmDown(): void {
+    this.#quiet = true;
+  }
+
+  advance(spanSeconds: number): void {
+    const until = this.#now + seconds(spanSeconds);
+    if (!this.#quiet) this.#owed += spanSeconds * this.#behaviour.updatesPerSecond;
+    const updates = Math.floor(this.#owed);
+    this.#owed -= updates;
+    const step = (until - this.#now) / BigInt(updates + 1);
+    for (let update = 0; update < updates; update += 1) {
+      this.#now += step;
+      this.#settleLate();
+      this.#update(Math.floor(this.#random() * this.#rows.length), this.#stampNow());
+    }
+    this.#now = until;
+    this.#settleLate();
+  }
+
+  /** `count` orders get one and the same timestamp, or timestamps spread over the last `spreadSeconds`. */
+  burst(count: number, spreadSeconds = 0): void {
+    const start = Math.floor(this.#random() * this.#rows.length);
+    const orders = Math.min(count, this.#rows.length);
+    for (let nth = 0; nth < orders; nth += 1) {
+      const stamp = this.#keep(this.#now - seconds(spreadSeconds * (1 - nth / orders)));
+      this.#update((start + nth) % this.#rows.length, stamp);
+    }
+  }
+
+  /** One order gets the timestamp of `agoSeconds` ago. */
+  change(place: number, agoSeconds = 0): void {
+    this.#update(place, this.#keep(this.#now - seconds(agoSeconds)));
+  }
+
+  list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
+    this.advance(this.#behaviour.requestSeconds);
+    this.requests += 1;
+    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule } = this.#behaviour;
+    const limit = Math.min(query.limit, limitMax);
+    const [since, until] = cutsBounds
+      ? [floorTo(query.since, seconds(1)), floorTo(query.until, seconds(1))]
+      : [query.since, query.until];
+    const first = sinceInclusive ? since : since + 1n;
+    const end = untilInclusive ? until + 1n : until;
+    const inside = this.#rows.filter(({ stamp }) => stamp >= first && stamp < end);
+    const page = this.#sorted(inside).slice(query.offset, query.offset + limit);
+    return {
+      rows: page.map(({ reference, revision, stamp }) => ({
+        reference,
+        revision,
+        updatedAt: floorTo(stamp, granule),
+      })),
+      hasMore: query.offset + page.length < inside.length,
+      limit,
+    };
+  }
+
+  /** Everything that is visible now. */
+  visible(): { reference: string; revision: number; stamp: Instant }[] {
+    return this.#rows.map(({ reference, revision, stamp }) => ({ reference, revision, stamp }));
+  }
+
+  #sorted(rows: Row[]): Row[] {
+    const { sort, ties } = this.#behaviour;
+    if (sort === "byReference") return rows;
+    if (sort === "byReferenceDown") return rows.toReversed();
+    if (sort === "shuffled" || ties === "random") shuffle(rows, this.#random);
+    if (sort === "shuffled") return rows;
+    const sign = sort === "ascending" ? 1 : -1;
+    return rows.sort((left, right) =>
+      left.stamp === right.stamp ? 0 : left.stamp < right.stamp ? -sign : sign,
+    );
+  }
+
+  #stampNow(): Instant {
+    const { futureShare, futureSecondsMax, skewSeconds } = this.#behaviour;
+    const future = this.#random() < futureShare ? this.#random() * futureSecondsMax : 0;
+    const skew = (this.#random() * 2 - 1) * skewSeconds;
+    return this.#keep(this.#now + seconds(future + skew));
+  }
+
+  #keep(stamp: Instant): Instant {
+    return floorTo(stamp, this.#behaviour.keepsFiner ? MICRO : this.#behaviour.granule);
+  }
+
+  #update(place: number, stamp: Instant): void {
+    const old = this.#rows[place];
+    // A transaction that has not committed holds its row.
+    if (old === undefined || this.#busy.has(place)) return;
+    const { reference } = old;
+    const row = { reference, place, stamp, revision: old.revision + 1 };
+    if (stamp < old.stamp) this.wentBack.add(reference);
+    if (this.#random() >= this.#behaviour.lateShare) {
+      this.#rows[place] = row;
+      return;
+    }
+    this.#busy.add(place);
+    this.#late.push({ row, visibleAt: this.#now + seconds(this.#random() * this.#behaviour.lateSecondsMax) });
+  }
+
+  #settleLate(): void {
+    if (this.#late.length === 0) return;
+    const due = this.#late.filter(({ visibleAt }) => visibleAt <= this.#now);
+    if (due.length === 0) return;
+    this.#late = this.#late.filter(({ visibleAt }) => visibleAt > this.#now);
+    for (const { row } of due) {
+      this.#rows[row.place] = row;
+      this.#busy.delete(row.place);
+    }
+  }
+}
+
+/** Any behaviour; `full` has realistic pages and load, `small` a tenth of that, so that thousands of runs are possible. */
+function arbitraryBehaviour(extent: "small" | "full"): fc.Arbitrary<NastyBehaviour> {
+  const isFull = extent === "full";
+  return fc.record({
+    seed: fc.nat(),
+    sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
+    ties: fc.constantFrom("stable", "random"),
+    sinceInclusive: fc.boolean(),
+    untilInclusive: fc.boolean(),
+    cutsBounds: fc.boolean(),
+    granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
+    keepsFiner: fc.boolean(),
+    requestSeconds: fc.constantFrom(0.05, 0.5, 2),
+    lateShare: fc.constantFrom(0, 0.03, 0.3),
+    lateSecondsMax: fc.constantFrom(1, 20, 58),
+    futureShare: fc.constantFrom(0, 0.02),
+    futureSecondsMax: fc.constantFrom(0, 100),
+    skewSeconds: fc.constantFrom(0, 2),
+    limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
+    orders: isFull ? fc.constantFrom(500, 2_000) : fc.constantFrom(15, 60, 200),
+    updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),
+  });
+}
+
+function seconds(count: number): bigint {
+  return BigInt(Math.round(count * 1e6)) * MICRO;
+}
 
 const LIMIT = 200;
 const MARGIN_SECONDS = 5;

@@ -1,12 +1,12 @@
-import { formatInstant, millisFromInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
-import type { WalkRequest } from "../../../src/domain/window/walk.ts";
-import { ProviderError } from "../../../src/provider/errors.ts";
-import { makeProviderClock } from "../../../src/provider/providerClock.ts";
-import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { readSnapshot } from "../../../src/wire/order.ts";
-import { readListed } from "../../../src/wire/page.ts";
-import { makeOrder } from "../mirror/orders.ts";
+import { formatInstant, millisFromInstant, type Instant } from "../../../../src/domain/order/instant.ts";
+import type { OrderSource } from "../../../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../../../src/domain/window/walk.ts";
+import { ProviderError } from "../../../../src/provider/errors.ts";
+import { makeProviderClock } from "../../../../src/provider/providerClock.ts";
+import type { Clock } from "../../../../src/runtime/lifecycle/clock.ts";
+import { readSnapshot } from "../../../../src/wire/order.ts";
+import { readListed } from "../../../../src/wire/page.ts";
+import { makeOrder } from "../../../support/mirror/orders.ts";
 
 export interface Shown {
   readonly updatedAt: Instant;

@@ -1,11 +1,20 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Poller } from "../../../src/poll/poller.ts";
-import type { Make } from "../providers/scheduledProvider.ts";
-import { INTERVAL_SECONDS, MARGIN_SECONDS, nanos, type Look, type ScheduledWorld } from "./scheduledWorld.ts";
+import type { Poller } from "../../../../src/poll/poller.ts";
+import type { Make } from "./scheduledProvider.ts";
+import {
+  INTERVAL_SECONDS,
+  MARGIN_SECONDS,
+  nanos,
+  type Look,
+  type ScheduledWorld,
+  openLane,
+  type Lane,
+} from "./scheduledWorld.ts";
+import { expect, it } from "vitest";
 
 /** Providers with every combination of choices. */
-export const arbitraryMake: fc.Arbitrary<Make> = fc.record({
+const arbitraryMake: fc.Arbitrary<Make> = fc.record({
   sort: fc.constantFrom("updatedAt", "creation"),
   descending: fc.boolean(),
   cutsBounds: fc.boolean(),
@@ -15,7 +24,7 @@ export const arbitraryMake: fc.Arbitrary<Make> = fc.record({
 const order = fc.constantFrom("A", "B", "C", "D", "E");
 const weigh = <One>(weight: number, arbitrary: fc.Arbitrary<One>) => ({ weight, arbitrary });
 /** Events that may happen between two cycles or during one. */
-export const arbitraryStep = fc.oneof(
+const arbitraryStep = fc.oneof(
   weigh(
     6,
     fc.record({
@@ -60,7 +69,7 @@ export const arbitraryStep = fc.oneof(
   weigh(2, fc.record({ kind: fc.constant("heal" as const) })),
   weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
 );
-export type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
+type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
 
 /** A list that shows a change later than any margin, or that goes back, breaks what a proof rests on. */
 const WORD_LAG_SECONDS = 250;
@@ -93,7 +102,7 @@ function listFalse(world: ScheduledWorld, { safeThrough, served, excepted }: Loo
 }
 
 /** One schedule under way. */
-export class ScheduledRun {
+class ScheduledRun {
   readonly #world: ScheduledWorld;
   #poller: Poller;
   #look: Look | undefined;
@@ -285,4 +294,54 @@ export class ScheduledRun {
     assert.deepEqual(this.#look?.served, provider.truth(), "the mirror is not as the provider");
     assert.deepEqual(await world.lookBeside(), this.#beside, "what was done to one source shows in another");
   }
+}
+
+/**
+ * `PROOF_SCHEDULES` and `PROOF_SEED` choose the number of schedules and the first seed, from which the lanes count up. A
+ * failure prints the schedule. `.ci/run` asks for 2,000.
+ */
+const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 400);
+const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
+/** Test files that share the schedules, each in its own process with its own Postgres. */
+const SHARES = 2;
+const SHARE = Math.ceil(SCHEDULES / SHARES);
+/** Schedules that run in parallel in one process, each with its own database and clock: one computes while another waits for Postgres. */
+const LANES = Math.min(3, SHARE);
+
+async function runSchedule(lane: Lane, as: Make, steps: readonly Step[]): Promise<void> {
+  const world = await lane.begin(as);
+  const run = new ScheduledRun(world);
+  await run.begin();
+  for (const one of steps) await run.take(one);
+  await run.end();
+}
+
+async function runLane(number: number): Promise<void> {
+  const lane = await openLane(`lane${number}`);
+  try {
+    await fc.assert(
+      fc.asyncProperty(arbitraryMake, fc.array(arbitraryStep, { minLength: 3, maxLength: 12 }), (as, steps) =>
+        runSchedule(lane, as, steps),
+      ),
+      { numRuns: Math.ceil(SHARE / LANES), seed: SEED + number, endOnFailure: true },
+    );
+  } finally {
+    await lane.close();
+  }
+}
+
+/** Runs one share, from 0 on, of random schedules: whole pollers over a real Postgres in virtual time. */
+export function testSchedules(share: 0 | 1): void {
+  it(
+    `ends as the provider on share ${share} of ${SCHEDULES} schedules of seed ${SEED}, and never claims what is known to be false`,
+    { timeout: 60_000 + SHARE * 4_000 },
+    async () => {
+      const first = share * LANES;
+      const lanes = await Promise.allSettled(
+        Array.from({ length: LANES }, (_, number) => runLane(first + number)),
+      );
+      for (const lane of lanes) if (lane.status === "rejected") throw lane.reason;
+      expect(lanes).toHaveLength(LANES);
+    },
+  );
 }
