@@ -51,10 +51,9 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
 
   async function open(request: ProviderRequest, abort: AbortController): Promise<Response> {
     const prepared = prepare(request);
-    const permit = await UNLIMITED.acquire({ policy: request.policy, priority: "poll" });
     const late = setTimeout(() => abort.abort(new DeadlineReached("deadline reached")), deadlineMs);
     try {
-      return (await openOnce({ request, prepared, permit, signal: abort.signal })).response;
+      return (await openOnce({ prepared, learn: () => [], signal: abort.signal })).response;
     } finally {
       clearTimeout(late);
     }

@@ -24,7 +24,6 @@ import { rawElements, rawMember } from "../wire/rawJson.ts";
 import { makeBudget, SPEC_LIMITS } from "./budget.ts";
 import { makeUnreadable, parseAnswer, type ProviderAnswer, type ProviderRequest } from "./exchange.ts";
 import { makeProviderClock, type ProviderClock } from "./providerClock.ts";
-import type { RateAnswer } from "./rateHeaders.ts";
 import {
   makeRetrying,
   makeTransport,
@@ -61,7 +60,8 @@ export interface ClientOptions {
  * keeps within the rates of the spec.
  *
  * Instants are nanoseconds since 1970 as bigint (`parseInstant` and `formatInstant`). Its requests throw a ProviderError;
- * createClient throws ConfigurationError for an address or key that cannot be used in a request.
+ * createClient throws ConfigurationError for an address or key that cannot be used in a request. Your program stays for up
+ * to a second after its last request, because the next one would have to wait.
  */
 export function createClient(options: ClientOptions): ProviderClient {
   const clock = systemClock;
@@ -86,8 +86,6 @@ interface Answer {
 
 /** A page with the exact text of every order in it. */
 export interface OrdersPage extends RawPage, Answer {
-  /** The limits in its headers; empty if the provider sends no `RateLimit-Policy`. */
-  readonly rates: RateAnswer["declared"];
   /** Parses the page as strictly as the spec describes it. Throws a ProviderError if it deviates. */
   readonly readOrders: () => api.ListOrdersResponse;
 }
@@ -167,14 +165,8 @@ async function listWindow(
   options?: SourceReadOptions,
 ): Promise<WindowPage> {
   const query = { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" } as const;
-  const { rates, elements, ...page } = await listOrders(query, options);
-  return { ...page, elements: elements.map(readListed), rate: nameRate(rates) };
-}
-
-function nameRate(rates: OrdersPage["rates"]): string {
-  const list = rates.find(({ policy }) => policy === "order-list");
-  if (list !== undefined) return `${list.requestsMax} per ${list.windowMs / 1_000} s`;
-  return rates.length === 0 ? "no headers" : "no order-list policy";
+  const { elements, ...page } = await listOrders(query, options);
+  return { ...page, elements: elements.map(readListed) };
 }
 
 /** The endpoints that answer with one order. */
@@ -226,10 +218,10 @@ function makeReads(send: SendRequest) {
 
 function readOrdersPage(answer: ProviderAnswer): OrdersPage {
   const endpoint = "GET /v1/orders";
-  const { requestedAt, requestId, rates } = answer;
+  const { requestedAt, requestId } = answer;
   const readOrders = () => parseAnswer(listOrdersResponseSchema, endpoint, answer);
   const page = refuseUnreadable(endpoint, answer, () => readPage(answer));
-  return { ...page, requestedAt, requestId, rates, readOrders };
+  return { ...page, requestedAt, requestId, readOrders };
 }
 
 function readOrderAnswer(endpoint: string, answer: ProviderAnswer): OrderAnswer {

@@ -7,10 +7,10 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import { VERSION } from "../runtime/version.ts";
 import { describeMistakes } from "../wire/order.ts";
-import { policiesOf, type Permit, type PolicyName } from "./budget.ts";
+import { policiesOf, type Learn, type PolicyName } from "./budget.ts";
 import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";
 import type { ProviderClock } from "./providerClock.ts";
-import { parseRetryAfter, readRateHeaders, type RateAnswer } from "./rateHeaders.ts";
+import { parseRetryAfter, readRateHeaders } from "./rateHeaders.ts";
 
 // One HTTP request and its answer: the address and the key, the bounds of the body, and the error of every failure.
 
@@ -38,8 +38,6 @@ export interface ProviderAnswer {
   readonly text: string;
   readonly value: unknown;
   readonly requestId: string | null;
-  /** The limits in its headers. */
-  readonly rates: RateAnswer["declared"];
   /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
 }
@@ -60,8 +58,9 @@ export interface Target {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The arguments for `fetch`. */
+/** A request with the arguments for `fetch`. */
 export interface PreparedRequest {
+  readonly request: ProviderRequest;
   readonly url: URL;
   readonly init: RequestInit;
 }
@@ -86,7 +85,8 @@ export function makePrepare(target: Target): (request: ProviderRequest) => Prepa
     accept: "application/json",
     "user-agent": `order-mirror/${VERSION}`,
   };
-  return ({ method, route, reference, path, query, body, bytes }) => {
+  return (request) => {
+    const { method, route, reference, path, query, body, bytes } = request;
     const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
     const url = new URL(prefix + (path ?? own));
     // Dot segments, even encoded, would let a foreign path leave the API.
@@ -96,7 +96,7 @@ export function makePrepare(target: Target): (request: ProviderRequest) => Prepa
     const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
     const headers = sent === undefined ? common : { ...common, "content-type": "application/json" };
     // The key must never follow a redirect to another address, so redirects are not followed.
-    return { url, init: { method, headers, redirect: "manual", body: sent ?? null } };
+    return { request, url, init: { method, headers, redirect: "manual", body: sent ?? null } };
   };
 }
 
@@ -128,51 +128,45 @@ function makeUnsendable(why: string): ProviderError {
 }
 
 export interface ExchangeRequest {
-  readonly request: ProviderRequest;
   readonly prepared: PreparedRequest;
-  readonly permit: Permit;
+  readonly learn: Learn;
   readonly signal: AbortSignal;
 }
 
 /** The head of a success, whose body was not read. */
-export interface Opened extends Pick<ProviderAnswer, "rates" | "requestedAt"> {
+interface Opened {
   readonly response: Response;
+  readonly requestedAt: Instant;
 }
 
 /** Sends a request once, up to the head or to the end of its answer. Both throw a ProviderError. */
 export function makeExchange({ clock, providerClock }: { clock: Clock; providerClock: ProviderClock }) {
-  async function openOnce({ request, prepared, permit, signal }: ExchangeRequest): Promise<Opened> {
+  async function openOnce({ prepared, learn, signal }: ExchangeRequest): Promise<Opened> {
     const startedAtMs = clock.monotonicMs();
     const response = await fetch(prepared.url, { ...prepared.init, signal });
     const { headers, status } = response;
-    providerClock.observe({ date: headers.get("date"), startedAtMs, receivedAtMs: clock.monotonicMs() });
+    providerClock.observe({ date: headers.get("date"), receivedAtMs: clock.monotonicMs() });
     const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
-    const rate = readRateHeaders(headers);
     const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
-    const refused = permit.learn({ ...rate, refusedForMs });
-    // Before the body, which may be slow: others wait for the end of this request.
-    permit.release();
-    if (!response.ok) throw await readRefused(request, response, { retryAfterMs, refused });
-    return { response, rates: rate.declared, requestedAt: providerClock.instantAt(startedAtMs) };
+    const refused = learn({ ...readRateHeaders(headers), refusedForMs });
+    if (!response.ok) throw await readRefused(prepared.request, response, { retryAfterMs, refused });
+    return { response, requestedAt: providerClock.instantAt(startedAtMs) };
   }
 
-  async function open(parts: ExchangeRequest): Promise<Opened> {
-    return openOnce(parts).catch((error: unknown) => {
-      throw toUnavailable(parts.request, { error, signal: parts.signal });
-    });
-  }
-
-  async function exchange(parts: ExchangeRequest): Promise<ProviderAnswer> {
-    const { response, rates, requestedAt } = await open(parts);
+  async function exchangeOnce(parts: ExchangeRequest): Promise<ProviderAnswer> {
+    const { response, requestedAt } = await openOnce(parts);
     const { headers, status } = response;
-    try {
-      const { text, value } = await readJsonBody(describeEndpoint(parts.request), response);
-      return { status, headers, text, value, requestId: readRequestId(value), rates, requestedAt };
-    } catch (error) {
-      throw toUnavailable(parts.request, { error, signal: parts.signal });
-    }
+    const { text, value } = await readJsonBody(describeEndpoint(parts.prepared.request), response);
+    return { status, headers, text, value, requestId: readRequestId(value), requestedAt };
   }
-  return { open, exchange };
+
+  const explain = (parts: ExchangeRequest) => (error: unknown) => {
+    throw toUnavailable(parts.prepared.request, { error, signal: parts.signal });
+  };
+  return {
+    open: (parts: ExchangeRequest) => openOnce(parts).catch(explain(parts)),
+    exchange: (parts: ExchangeRequest) => exchangeOnce(parts).catch(explain(parts)),
+  };
 }
 
 /** The error for an unsuccessful answer. `refused` are the policies that a 429 may refer to. */

@@ -13,10 +13,9 @@ const SAMPLES_MAX = 16;
 
 const NANOS_PER_MILLI_NUMBER = 1e6;
 
-/** An answer, with the monotonic instants at which its request started and it arrived. */
+/** The `Date` of an answer, with the monotonic instant at which it arrived. */
 interface TimedAnswer {
   readonly date: string | null;
-  readonly startedAtMs: number;
   readonly receivedAtMs: number;
 }
 
@@ -40,11 +39,6 @@ export interface ProviderClock {
   instantAt(monotonicMs: number): Instant;
   /** False until an answer had a `Date`; until then the bound is our database's clock, or at first the local one, minus 30 s. */
   isSynchronized(): boolean;
-  /**
-   * Seconds by which the local wall clock is certainly ahead (positive) or behind (negative); a difference that network
-   * delay could explain counts as none. Null until an answer had a `Date`.
-   */
-  skewSeconds(): number | null;
 }
 
 interface Sample {
@@ -55,13 +49,12 @@ interface Sample {
 
 export function makeProviderClock(clock: Clock): ProviderClock {
   let samples: readonly Sample[] = [];
-  let skew: number | null = null;
   /** Our database's time at monotonic zero; undefined until it was compared. */
   let ours: Instant | undefined;
 
   const agrees = (origin: Instant) => ours === undefined || distance(origin, ours) <= TRUST;
 
-  function observe({ date, startedAtMs, receivedAtMs }: TimedAnswer): void {
+  function observe({ date, receivedAtMs }: TimedAnswer): void {
     const sentAt = date === null ? null : parseHttpDate(date);
     if (sentAt === null) return;
     const origin = sentAt - DATE_RESOLUTION - nanos(receivedAtMs);
@@ -71,9 +64,6 @@ export function makeProviderClock(clock: Clock): ProviderClock {
         sample.receivedAtMs > receivedAtMs - SAMPLE_AGE_MAX_MS && (agrees(sample.origin) || !agrees(origin)),
     );
     samples = [...recent, { receivedAtMs, origin }].slice(-SAMPLES_MAX);
-    const localReceivedAt = clock.now() - nanos(clock.monotonicMs() - receivedAtMs);
-    const localStartedAt = localReceivedAt - nanos(receivedAtMs - startedAtMs);
-    skew = provenSkewSeconds(sentAt, localStartedAt, localReceivedAt);
   }
 
   /** The provider's time at monotonic zero, by what it said. */
@@ -107,16 +97,7 @@ export function makeProviderClock(clock: Clock): ProviderClock {
     instantAt,
     providerNow: () => instantAt(clock.monotonicMs()),
     isSynchronized: () => samples.length > 0,
-    skewSeconds: () => skew,
   };
-}
-
-/** The provider wrote its `Date` at some instant of [date, date + 1 s), between our start and our receipt. */
-function provenSkewSeconds(sentAt: Instant, localStartedAt: Instant, localReceivedAt: Instant): number {
-  const aheadBy = localStartedAt - (sentAt + DATE_RESOLUTION);
-  const behindBy = sentAt - localReceivedAt;
-  if (aheadBy > 0n) return Number(aheadBy) / Number(NANOS_PER_SECOND);
-  return behindBy > 0n ? -Number(behindBy) / Number(NANOS_PER_SECOND) : 0;
 }
 
 function distance(one: Instant, other: Instant): bigint {

@@ -55,14 +55,9 @@ function readDelayMs(field: string, sentAt: Instant): number | null {
 
 /** Ignores malformed parts, as the draft requires; never throws. */
 export function readRateHeaders(headers: Headers): RateAnswer {
-  const policies = parseNamedList(headers.get("ratelimit-policy"));
-  // A policy may count something else, such as bytes; then its numbers say nothing about requests.
-  const foreign = new Set(policies.filter((entry) => !countsRequests(entry)).map(({ name }) => name));
   return {
-    declared: policies.filter(countsRequests).flatMap(readDeclared),
-    remaining: parseNamedList(headers.get("ratelimit"))
-      .filter(({ name }) => !foreign.has(name))
-      .flatMap(readRemaining),
+    declared: parseNamedList(headers.get("ratelimit-policy")).flatMap(readDeclared),
+    remaining: parseNamedList(headers.get("ratelimit")).flatMap(readRemaining),
   };
 }
 
@@ -71,24 +66,14 @@ export function readRateHeaders(headers: Headers): RateAnswer {
  * parameters. A malformed list is empty; members of other kinds are omitted.
  */
 function parseNamedList(field: string | null): NamedEntry[] {
-  if (field === null) return [];
-  return tryParseList(field).flatMap(([value, params]) => {
-    if (typeof value === "string") return [{ name: value, params }];
-    return value instanceof Token ? [{ name: value.toString(), params }] : [];
-  });
-}
-
-function tryParseList(field: string): ReturnType<typeof parseList> {
   try {
-    return parseList(field);
+    return parseList(field ?? "").flatMap(([value, params]) => {
+      if (typeof value === "string") return [{ name: value, params }];
+      return value instanceof Token ? [{ name: value.toString(), params }] : [];
+    });
   } catch {
     return [];
   }
-}
-
-function countsRequests({ params }: NamedEntry): boolean {
-  const unit = params.get("qu");
-  return unit === undefined || unit === "requests";
 }
 
 function readDeclared({ name, params }: NamedEntry): DeclaredEntry[] {

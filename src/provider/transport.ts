@@ -1,9 +1,9 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Priority } from "../domain/source/orderSource.ts";
-import { withDeadline } from "../runtime/lifecycle/abort.ts";
+import { DeadlineReached, withDeadline } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import type { Budget, PolicyName } from "./budget.ts";
+import type { Budget, Learn, PolicyName } from "./budget.ts";
 import { ProviderError, type RawAnswer } from "./errors.ts";
 import {
   describeEndpoint,
@@ -67,28 +67,28 @@ export function makeTransport(deps: TransportDeps & { readonly providerClock: Pr
   return async function send(request, options) {
     const { priority = "poll", signal, turnSignal = signal } = options;
     const prepared = prepare(request);
-    const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
-    const startedAtMs = clock.monotonicMs();
-    const note = (outcome: string, status: number | null) => {
-      const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
-      const { method, route } = request;
-      logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
-      deps.onAnswer?.({ endpoint: describeEndpoint(request), policy: request.policy, status });
+    const sendNow = async (learn: Learn) => {
+      const startedAtMs = clock.monotonicMs();
+      const note = (outcome: string, status: number | null) => {
+        const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
+        const { method, route } = request;
+        logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
+        deps.onAnswer?.({ endpoint: describeEndpoint(request), policy: request.policy, status });
+      };
+      try {
+        const answer = await withDeadline({ deadlineMs, signal }, (abortable) =>
+          exchange({ prepared, learn, signal: abortable }),
+        );
+        note("answered", answer.status);
+        return answer;
+      } catch (error) {
+        // The caller gave up: not the provider's failure, and never retried.
+        signal?.throwIfAborted();
+        if (error instanceof ProviderError) note(error.code ?? error.failure, error.status);
+        throw error;
+      }
     };
-    try {
-      const answer = await withDeadline({ deadlineMs, signal }, (abortable) =>
-        exchange({ request, prepared, permit, signal: abortable }),
-      );
-      note("answered", answer.status);
-      return answer;
-    } catch (error) {
-      // The caller gave up: not the provider's failure, and never retried.
-      signal?.throwIfAborted();
-      if (error instanceof ProviderError) note(error.code ?? error.failure, error.status);
-      throw error;
-    } finally {
-      permit.release();
-    }
+    return budget.run({ policy: request.policy, priority, signal: turnSignal }, sendNow);
   };
 }
 
@@ -180,16 +180,13 @@ export function makeForward(deps: TransportDeps): Forward {
       safe: false,
       ...known,
     } as const;
-    const turn = new AbortController();
-    const leave = () => turn.abort(gone.reason);
-    const timer = setTimeout(() => turn.abort(makeCrowdedError(method, request)), TURN_MAX_MS);
-    gone.addEventListener("abort", leave);
+    const turn = { deadlineMs: TURN_MAX_MS, signal: gone };
     try {
-      gone.throwIfAborted();
-      return await send({ ...request, method, path, bytes }, { turnSignal: turn.signal });
-    } finally {
-      clearTimeout(timer);
-      gone.removeEventListener("abort", leave);
+      return await withDeadline(turn, (turnSignal) =>
+        send({ ...request, method, path, bytes }, { turnSignal }),
+      );
+    } catch (error) {
+      throw error instanceof DeadlineReached ? makeCrowdedError(method, request) : error;
     }
   };
 }

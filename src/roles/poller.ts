@@ -2,7 +2,7 @@ import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import { makePoller, type Poller } from "../poll/poller.ts";
 import type { PollDeps } from "../poll/pollDeps.ts";
-import { makeBudget, POLLER_SHARES } from "../provider/budget.ts";
+import { makeBudget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
@@ -26,7 +26,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const apply = composeApply(deps, pool);
-  const budgetOf = makeBudgets(deps, config.writeThrough ? POLLER_SHARES : undefined);
+  const budgetOf = makeBudgets(deps);
   const onAnswerOf = meterAnswers(metrics, openCallCounts(deps, pool));
   const shared = { apply, eventGraceSeconds: deps.eventGraceSeconds };
   const pollers = config.sources.map((source) => {

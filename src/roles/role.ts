@@ -98,15 +98,14 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
  * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
  * "Limits").
  */
-export function makeBudgets(
-  { clock, config }: Pick<RoleDeps, "config" | "clock">,
-  shares: Parameters<typeof makeBudget>[0]["shares"],
-): (source: SourceConfig) => Budget {
+export function makeBudgets({
+  clock,
+  config,
+}: Pick<RoleDeps, "config" | "clock">): (source: SourceConfig) => Budget {
   const budgets = new Map<string, Budget>();
   return ({ organization, mode }) => {
     const owner = JSON.stringify([organization, mode]);
-    const budget =
-      budgets.get(owner) ?? makeBudget({ clock, share: config.rateShare, ...(shares && { shares }) });
+    const budget = budgets.get(owner) ?? makeBudget({ clock, share: config.rateShare });
     budgets.set(owner, budget);
     return budget;
   };

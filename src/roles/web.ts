@@ -10,7 +10,7 @@ import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
 import { makeHealthRouter, makeMetricsRouter } from "../ops/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
-import { SPEC_LIMITS, WRITER_SHARES } from "../provider/budget.ts";
+import { SPEC_LIMITS } from "../provider/budget.ts";
 import { makeForward, type Forward } from "../provider/transport.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver, type Receiver } from "../receive/receiver.ts";
@@ -251,7 +251,7 @@ export function composeWrites(deps: RoleDeps, countCall: CountCall): ReportDeps[
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;
   const pool = openPool(deps, WRITE_POOL);
-  const budgetOf = makeBudgets(deps, WRITER_SHARES);
+  const budgetOf = makeBudgets(deps);
   const onAnswerOf = meterAnswers(metrics, countCall);
   const senders = new Map<string, Forward>();
   for (const source of config.sources) {

@@ -1,5 +1,5 @@
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { listLostSettings, readLogin } from "../../database/logins.ts";
@@ -157,6 +157,7 @@ async function checkProviders({ config, pool }: Patient, signal: AbortSignal): P
   return Promise.all(config.sources.map((source) => checkKey(pool, source, signal)));
 }
 
+/** Far more than an answer may be under way, so that a smaller difference need not be the clock's. */
 const SKEW_HARMFUL_SECONDS = 30;
 
 async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): Promise<Remark> {
@@ -168,8 +169,9 @@ async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): 
   try {
     await assertOwnKey(pool, source, silentLogger);
     const { data } = await client.listBranches({}, { signal });
-    const skew = client.providerClock.skewSeconds() ?? 0;
-    if (Math.abs(skew) < SKEW_HARMFUL_SECONDS)
+    const { providerClock } = client;
+    const skew = Number(clock.now() - providerClock.providerNow()) / Number(NANOS_PER_SECOND);
+    if (!providerClock.isSynchronized() || Math.abs(skew) < SKEW_HARMFUL_SECONDS)
       return ok(`${sourceId}: the key works and sees ${data.length} branches.`);
     return problem(
       `This machine's clock is ${Math.round(Math.abs(skew))} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`,

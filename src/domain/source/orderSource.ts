@@ -38,8 +38,6 @@ export interface WindowPage {
   readonly limit: number;
   /** The source's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
-  /** The source's statement about its rate limits for lists, in words. */
-  readonly rate: string;
 }
 
 export interface OrderRead {
@@ -58,8 +56,6 @@ export interface SourceClock {
   compareWith(ours: Instant, atMs: number): void;
   /** Seconds by which the source's clock is ahead of our database's (positive) or behind; null while they agree to a minute. */
   disagreementSeconds(): number | null;
-  /** Seconds by which the local clock is certainly ahead (positive) or behind; null while unknown. */
-  skewSeconds(): number | null;
 }
 
 /** What a source guarantees in addition to the format of its answers. */

@@ -39,11 +39,20 @@ const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>): Budget => {
 
 /** Counts what waits for its turn. */
 function countWaits(budget: Budget): Budget & { waiting: number } {
-  const counted = {
+  const counted: Budget & { waiting: number } = {
     waiting: 0,
-    acquire: async (request: Parameters<Budget["acquire"]>[0]) => {
+    async run(turn, send) {
+      let waits = 1;
+      const endWait = () => {
+        counted.waiting -= waits;
+        waits = 0;
+      };
       counted.waiting += 1;
-      return budget.acquire(request).finally(() => (counted.waiting -= 1));
+      const sendNow = (...given: Parameters<typeof send>) => {
+        endWait();
+        return send(...given);
+      };
+      return budget.run(turn, sendNow).finally(endWait);
     },
   };
   return counted;
@@ -344,7 +353,7 @@ describe("the provider's rates", () => {
   });
 
   it("drop a request whose caller disconnects before its turn", async () => {
-    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 1_500 } }));
+    const budget = countWaits(budgetOf({ sustained: { requestsMax: 1, windowMs: 750 } }));
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
     await ask("PATCH", "/v1/orders/DO-FIRST", { body: "{}", server });

@@ -71,7 +71,7 @@ export function makeMemoryProvider(): MemoryProvider {
       reads.push({ query, atMs: performance.now() });
       const requestedAt = now();
       await provider.before(options.signal);
-      return { ...listPage(query), requestedAt, rate: "no headers" };
+      return { ...listPage(query), requestedAt };
     },
     async getOrder(reference, options = {}) {
       singleReads.push(reference);
@@ -85,7 +85,6 @@ export function makeMemoryProvider(): MemoryProvider {
     providerClock: {
       providerNow: now,
       isSynchronized: () => true,
-      skewSeconds: () => 0,
       disagreementSeconds: () => null,
       compareWith: () => undefined,
     },

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   makeBudget,
   type Budget,
-  type Permit,
+  type Learn,
   type PolicyName,
   type RateLesson,
 } from "../../../src/provider/budget.ts";
@@ -17,6 +17,20 @@ const HOUR_MS = 3_600_000;
 function open() {
   const clock = makeSimulatedClock();
   return { clock, budget: makeBudget({ clock }) };
+}
+
+/** A request under way, until `release`. */
+interface Permit {
+  readonly learn: Learn;
+  readonly release: () => void;
+}
+
+/** Resolves when it is the request's turn. */
+function acquire(budget: Budget, turn: Parameters<Budget["run"]>[0]): Promise<Permit> {
+  return new Promise((resolve, reject) => {
+    const send = (learn: Learn) => new Promise<void>((release) => resolve({ learn, release }));
+    budget.run(turn, send).catch(reject);
+  });
 }
 
 interface Sent {
@@ -43,7 +57,7 @@ function play(clock: SimulatedClock, budget: Budget, requests: readonly Request[
   for (const { atMs, policy, priority, latencyMs, counted } of requests) {
     void (async () => {
       await clock.sleep(atMs - clock.monotonicMs());
-      const permit = await budget.acquire({ policy, priority });
+      const permit = await acquire(budget, { policy, priority });
       const startedAtMs = clock.monotonicMs();
       const countedAtMs = startedAtMs + latencyMs * counted;
       sent.push({ policy, priority, askedAtMs: atMs, startedAtMs, countedAtMs });
@@ -76,7 +90,7 @@ const lesson = (fields: Partial<RateLesson>): RateLesson => ({
 async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
   const times: number[] = [];
   for (let index = 0; index < count; index += 1) {
-    void budget.acquire({ policy, priority: "poll" }).then((permit) => {
+    void acquire(budget, { policy, priority: "poll" }).then((permit) => {
       times.push(clock.monotonicMs());
       permit.release();
     });
@@ -86,7 +100,7 @@ async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyN
 }
 
 async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyName): Promise<Permit> {
-  const permit = budget.acquire({ policy, priority: "poll" });
+  const permit = acquire(budget, { policy, priority: "poll" });
   await clock.runUntil(clock.monotonicMs());
   return permit;
 }
@@ -170,7 +184,7 @@ describe("priorities", () => {
     const { clock, budget } = open();
     const order: string[] = [];
     const ask = (priority: Priority, name: string) =>
-      void budget.acquire({ policy: "order-list", priority }).then((permit) => {
+      void acquire(budget, { policy: "order-list", priority }).then((permit) => {
         order.push(name);
         permit.release();
       });
@@ -200,7 +214,7 @@ describe("priorities", () => {
       { policy: "sustained", remaining: 120, resetMs: 20_000 },
     ];
     const { clock, budget } = await openAfter("order-list", { refusedForMs: 20_000, remaining });
-    void budget.acquire({ policy: "order-list", priority: "poll" });
+    void acquire(budget, { policy: "order-list", priority: "poll" });
     const [first = Infinity, second = Infinity] = await grantTimes(clock, budget, "sustained", 2);
     expect(Math.max(first, second)).toBeLessThan(200);
   });
@@ -263,10 +277,10 @@ describe("learning from answers", () => {
   it("refuses at once what the provider does not allow for long, and says until when", async () => {
     const { clock, budget } = open();
     const permit = await grantOne(clock, budget, "order-list");
-    const waiting = budget.acquire({ policy: "order-list", priority: "poll" });
+    const waiting = acquire(budget, { policy: "order-list", priority: "poll" });
     permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: 600_000 }] }));
     permit.release();
-    for (const asked of [waiting, budget.acquire({ policy: "order-list", priority: "backfill" })]) {
+    for (const asked of [waiting, acquire(budget, { policy: "order-list", priority: "backfill" })]) {
       await expect(asked).rejects.toMatchObject({
         failure: "rate_limited",
         policy: "order-list",
@@ -278,13 +292,13 @@ describe("learning from answers", () => {
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([600_000]);
   });
 
-  it("takes another slot while an answer is slow, but only one list at a time", async () => {
+  it("takes another place while an answer is slow, but only one list at a time", async () => {
     const { clock, budget } = open();
     const slow = await grantOne(clock, budget, "sustained");
     const list = await grantOne(clock, budget, "order-list");
     (await grantOne(clock, budget, "sustained")).release();
     let grantedAtMs: number | null = null;
-    void budget.acquire({ policy: "order-list", priority: "poll" }).then(() => {
+    void acquire(budget, { policy: "order-list", priority: "poll" }).then(() => {
       grantedAtMs = clock.monotonicMs();
     });
     await clock.runUntil(9_000);
@@ -310,7 +324,7 @@ describe("aborting", () => {
     const control = new AbortController();
     const remaining = [{ policy: "order-list", remaining: 0, resetMs: null }];
     const { clock, budget } = await openAfter("order-list", { refusedForMs: 5_000, remaining });
-    const waiting = budget.acquire({ policy: "order-list", priority: "poll", signal: control.signal });
+    const waiting = acquire(budget, { policy: "order-list", priority: "poll", signal: control.signal });
     const reason = new Error("shutting down");
     await clock.runUntil(100);
     control.abort(reason);

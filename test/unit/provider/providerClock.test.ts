@@ -21,12 +21,11 @@ describe("without a Date header", () => {
     const providerClock = makeProviderClock(makeSimulatedClock(NOON));
     expect(providerClock.providerNow()).toBe(NOON - 30n * NANOS_PER_SECOND);
     expect(providerClock.isSynchronized()).toBe(false);
-    expect(providerClock.skewSeconds()).toBeNull();
   });
 
   it.each([null, "yesterday", "2026-11-20T12:00:00Z"])("learns nothing from %j", (date) => {
     const providerClock = makeProviderClock(makeSimulatedClock(NOON));
-    providerClock.observe({ date, startedAtMs: 0, receivedAtMs: 0 });
+    providerClock.observe({ date, receivedAtMs: 0 });
     expect(providerClock.isSynchronized()).toBe(false);
   });
 });
@@ -35,7 +34,7 @@ describe("with Date headers", () => {
   it("is one second behind the header, and advances with the monotonic clock", async () => {
     const clock = makeSimulatedClock(NOON);
     const providerClock = makeProviderClock(clock);
-    providerClock.observe({ date: dateHeader(NOON), startedAtMs: 0, receivedAtMs: 0 });
+    providerClock.observe({ date: dateHeader(NOON), receivedAtMs: 0 });
     expect(providerClock.providerNow()).toBe(NOON - NANOS_PER_SECOND);
     await clock.runUntil(2_500);
     expect(providerClock.providerNow()).toBe(NOON + millis(1_500));
@@ -46,9 +45,9 @@ describe("with Date headers", () => {
     const clock = makeSimulatedClock(NOON);
     const providerClock = makeProviderClock(clock);
     const slow = NOON - 8n * NANOS_PER_SECOND;
-    providerClock.observe({ date: dateHeader(slow), startedAtMs: 0, receivedAtMs: 0 });
+    providerClock.observe({ date: dateHeader(slow), receivedAtMs: 0 });
     const observe = (ms: number) =>
-      providerClock.observe({ date: dateHeader(NOON + millis(ms)), startedAtMs: ms, receivedAtMs: ms });
+      providerClock.observe({ date: dateHeader(NOON + millis(ms)), receivedAtMs: ms });
     await clock.runUntil(119_000);
     observe(119_000);
     expect(providerClock.providerNow()).toBe(slow + millis(118_000));
@@ -59,8 +58,7 @@ describe("with Date headers", () => {
 
   it("keeps at most sixteen answers", () => {
     const providerClock = makeProviderClock(makeSimulatedClock(NOON));
-    const observe = (at: Instant) =>
-      providerClock.observe({ date: dateHeader(at), startedAtMs: 0, receivedAtMs: 0 });
+    const observe = (at: Instant) => providerClock.observe({ date: dateHeader(at), receivedAtMs: 0 });
     observe(NOON - 8n * NANOS_PER_SECOND);
     for (let count = 0; count < 15; count += 1) observe(NOON);
     expect(providerClock.providerNow()).toBe(NOON - 9n * NANOS_PER_SECOND);
@@ -72,7 +70,7 @@ describe("with Date headers", () => {
 describe("compared with our database's clock", () => {
   const HOUR = 3_600n * NANOS_PER_SECOND;
   const answer = (providerClock: ProviderClock, provider: Instant) =>
-    providerClock.observe({ date: dateHeader(provider), startedAtMs: 0, receivedAtMs: 0 });
+    providerClock.observe({ date: dateHeader(provider), receivedAtMs: 0 });
   it.each([
     ["ahead", HOUR, 0n, 3_599],
     ["behind", -HOUR, -HOUR - NANOS_PER_SECOND, -3_601],
@@ -100,25 +98,6 @@ describe("compared with our database's clock", () => {
   });
 });
 
-describe("skew", () => {
-  const skewAfter = async (providerTime: Instant, tookMs: number) => {
-    const clock = makeSimulatedClock(NOON);
-    const providerClock = makeProviderClock(clock);
-    await clock.runUntil(tookMs);
-    providerClock.observe({ date: dateHeader(providerTime), startedAtMs: 0, receivedAtMs: tookMs });
-    return providerClock.skewSeconds();
-  };
-
-  it("is what latency and the truncated second cannot explain", async () => {
-    expect(await skewAfter(NOON, 0)).toBe(0);
-    expect(await skewAfter(NOON - NANOS_PER_SECOND, 0)).toBe(0);
-    expect(await skewAfter(NOON - 7n * NANOS_PER_SECOND, 0)).toBe(6);
-    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 0)).toBe(-7);
-    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 7_000)).toBe(0);
-    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 6_000)).toBe(-1);
-  });
-});
-
 it("is never later than the provider's clock, whatever the latency and the skew", async () => {
   const exchange = fc.record({
     pauseMs: fc.integer({ min: 0, max: 60_000 }),
@@ -143,7 +122,7 @@ it("is never later than the provider's clock, whatever the latency and the skew"
           const receivedAtMs = answeredAtMs + backMs;
           await clock.runUntil(receivedAtMs);
           const date = hasDate ? dateHeader(trueTime(answeredAtMs) - millis(behindMs)) : null;
-          providerClock.observe({ date, startedAtMs, receivedAtMs });
+          providerClock.observe({ date, receivedAtMs });
           if (!providerClock.isSynchronized()) continue;
           slowestMs = Math.max(slowestMs, hasDate ? behindMs : 0);
           // A machine stamps orders with its own time.

@@ -60,19 +60,8 @@ describe("rate headers of an answer", () => {
     ["no q", '"sustained";w=10'],
     ["no w", '"sustained";q=10'],
     ["an empty window", '"sustained";q=10;w=0'],
-    ["another unit", '"sustained";q=10;w=10;qu="content-bytes"'],
   ])("ignores a RateLimit-Policy with %s", (_, field) => {
     expect(readRateHeaders(headers({ "ratelimit-policy": field })).declared).toEqual([]);
-  });
-
-  it("does not mistake remaining bytes for requests", () => {
-    const answer = readRateHeaders(
-      headers({
-        "ratelimit-policy": '"sustained";q=65535;w=10;qu="content-bytes"',
-        ratelimit: '"sustained";r=0;t=4',
-      }),
-    );
-    expect(answer.remaining).toEqual([]);
   });
 
   it("reads the good entries next to a bad one", () => {

@@ -62,7 +62,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     const startedAtMs = clock.monotonicMs();
     return (): Instant => {
       const date = new Date(millisFromInstant(now() + nanos(provider.clockErrorSeconds))).toUTCString();
-      providerClock.observe({ date, startedAtMs, receivedAtMs: clock.monotonicMs() });
+      providerClock.observe({ date, receivedAtMs: clock.monotonicMs() });
       return providerClock.instantAt(startedAtMs);
     };
   };
@@ -129,7 +129,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     async listWindow(query) {
       const answer = beginExchange();
       await provider.before();
-      return { ...listPage(query), requestedAt: answer(), rate: "no headers" };
+      return { ...listPage(query), requestedAt: answer() };
     },
     getOrder(reference) {
       const requestedAt = beginExchange()();
