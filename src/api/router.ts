@@ -10,13 +10,13 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAuthenticate, makeAuthorizeWrite, type Authenticate } from "../http/authenticate.ts";
 import { makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
-import type { ChangeHub } from "../changes/changeHub.ts";
 import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeExportOrders } from "../orders/exportRoutes.ts";
-import type { OrderWait } from "../orders/orderWait.ts";
+import { makeOrderWait } from "../orders/orderWait.ts";
+import type { News } from "../http/news.ts";
 import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "../http/respond.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
@@ -31,10 +31,8 @@ export interface ReportDeps {
   readonly localTrust: boolean;
   /** Undefined: writes are refused. */
   readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
-  /** Feeds the streams of changes; its maker closes it. */
-  readonly hub: ChangeHub;
-  /** Its maker closes it. */
-  readonly orderWait: OrderWait;
+  /** Wakes streams of changes and requests that wait; its maker closes it, which ends them. */
+  readonly news: News;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -49,7 +47,12 @@ export interface ReportDeps {
 export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
-  const routeDeps = { ...deps, authenticate, exporting: new Map<string, number>() };
+  const routeDeps = {
+    ...deps,
+    authenticate,
+    orderWait: makeOrderWait(deps),
+    exporting: new Map<string, number>(),
+  };
   const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);

@@ -1,23 +1,24 @@
+import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { OrderMirrorError } from "../domain/errors.ts";
+import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import type { ChangeHub, FeedBatch } from "./changeHub.ts";
+import type { News } from "../http/news.ts";
 import { parseFeedQuery, findStart } from "./changeRoutes.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor, showCompleteness } from "./changeJson.ts";
 import type { Completeness, WrittenCursor } from "./changeFeed.sql.ts";
-import { readFeed, type FeedEntry } from "./feedReader.ts";
+import { readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { setHeaders, type Route } from "../http/respond.ts";
+import { setHeaders, untilClosed, type Route } from "../http/respond.ts";
 
 /** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;
+const SECTION_LIMIT = 100;
 const HEARTBEAT_MS = 15_000;
-const HEARTBEAT = Buffer.from(": heartbeat\n\n");
+const HEARTBEAT = ": heartbeat\n\n";
 /** A client that accepts no bytes for this long is disconnected. It resumes where it left off. */
 const STALLED_MS = 30_000;
 const RECONNECT_MS = 3_000;
@@ -32,9 +33,8 @@ const STREAM_HEADERS = {
 
 export interface StreamDeps {
   readonly pool: Pool;
-  readonly hub: ChangeHub;
+  readonly news: News;
   readonly authenticate: Authenticate;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
   readonly limits?: {
@@ -55,6 +55,7 @@ export interface StreamDeps {
 export function makeStreamChanges(deps: StreamDeps): Route {
   const { pool, authenticate, limits = {} } = deps;
   const { streamsMax = STREAMS_MAX } = limits;
+  const read = makeSharedRead(deps);
   let open = 0;
   return async (request, response) => {
     const sourceId = authenticate(request);
@@ -62,154 +63,111 @@ export function makeStreamChanges(deps: StreamDeps): Route {
     const from = await findStart(pool, { sourceId, after });
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after: from, limit: 1 });
+    if (response.destroyed) return;
     if (open >= streamsMax) throw refuseStream();
     open += 1;
-    try {
-      setHeaders(response, STREAM_HEADERS);
-      if (request.method === "HEAD") response.end();
-      else await runStream(deps, { sourceId, start, response });
-    } finally {
-      open -= 1;
-    }
+    response.once("close", () => (open -= 1));
+    setHeaders(response, STREAM_HEADERS);
+    if (request.method === "HEAD") response.end();
+    else await runStream(deps, { sourceId, start, read, response });
   };
+}
+
+interface Section extends Pick<FeedSection, "next" | "hasMore" | "complete"> {
+  /** Its changes as events. */
+  readonly bytes: Buffer;
+}
+
+type SharedRead = (sourceId: string, after: WrittenCursor) => Promise<Section>;
+
+/**
+ * Readers that are equally far share one read and its bytes, so a change costs one read however many follow. One that
+ * began before the last news may miss what was announced, and is not shared any more.
+ */
+function makeSharedRead({ pool, news }: StreamDeps): SharedRead {
+  let underWay = new Map<string, Promise<Section>>();
+  let since = news.next();
+
+  async function read(sourceId: string, after: WrittenCursor): Promise<Section> {
+    const { entries, ...section } = await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT });
+    return { ...section, bytes: Buffer.from(entries.map(writeFrame).join("")) };
+  }
+  return (sourceId, after) => {
+    if (since !== news.next()) [since, underWay] = [news.next(), new Map()];
+    const reads = underWay;
+    const key = `${sourceId} ${writeFeedCursor(after)}`;
+    const begun = reads.get(key) ?? read(sourceId, after).finally(() => reads.delete(key));
+    reads.set(key, begun);
+    return begun;
+  };
+}
+
+/** Writes to one client until it is gone or the process closes. */
+async function runStream(
+  { news, logger, limits = {} }: StreamDeps,
+  stream: { sourceId: string; start: WrittenCursor; read: SharedRead; response: ServerResponse },
+): Promise<void> {
+  const { sourceId, start, read, response } = stream;
+  const gone = untilClosed(response);
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(HEARTBEAT);
+  }, limits.heartbeatMs ?? HEARTBEAT_MS);
+  response.setTimeout(limits.stalledMs ?? STALLED_MS, () => {
+    if (!response.writableNeedDrain) return;
+    logger.info({ source: sourceId }, "a stream of changes was ended: its client took nothing for too long");
+    response.destroy();
+  });
+  let after = start;
+  let through: Instant | undefined;
+  try {
+    // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
+    response.write(`retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`);
+    while (!gone.aborted && !news.isOver()) {
+      const later = news.next();
+      const section = await readIfAvailable(read(sourceId, after));
+      if (section !== undefined) {
+        const { bytes, complete, next } = section;
+        after = next;
+        if (bytes.length > 0) await write(response, bytes, gone);
+        if (complete !== null && complete.through !== through) {
+          ({ through } = complete);
+          await write(response, frameCompleteness(after, complete), gone);
+        }
+      }
+      if (section?.hasMore !== true) await later;
+    }
+    response.end();
+  } catch (error) {
+    if (gone.aborted) return;
+    // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
+    const expected = error instanceof OrderMirrorError;
+    logger[expected ? "info" : "error"]({ err: error, source: sourceId }, "a stream of changes was ended");
+    response.destroy();
+  } finally {
+    clearInterval(heartbeat);
+  }
+}
+
+/** Undefined while the database is unavailable: the stream then looks again later. */
+async function readIfAvailable(read: Promise<Section>): Promise<Section | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof UnavailableError) return undefined;
+    throw error;
+  }
 }
 
 /**
- * Writes to one client until it is gone or the hub is closed; resolves then. It is written to within the call that says
- * that there is news: with a promise for each of 200 readers, the first waited for the steps of all others.
+ * Resolves when the client has room for more. In one piece and at once: Node keeps the parts of a chunk until the end of
+ * the turn, when all readers have theirs.
  */
-async function runStream(
-  deps: StreamDeps,
-  { sourceId, start, response }: { sourceId: string; start: WrittenCursor; response: ServerResponse },
-): Promise<void> {
-  if (response.destroyed) return;
-  const { hub, limits = {} } = deps;
-  const gone = new AbortController();
-  const framing = makeFraming(start);
-  let hasNews = true;
-  /** The client or the database has to answer first. */
-  let isWaiting = false;
-  const subscription = hub.subscribe(sourceId, () => {
-    hasNews = true;
-    send();
-  });
-  const heartbeat = setTimeout(() => {
-    if (isWaiting) heartbeat.refresh();
-    else write(HEARTBEAT);
-  }, limits.heartbeatMs ?? HEARTBEAT_MS);
-
-  function send(): void {
-    while (hasNews && !isWaiting && !hub.isClosed()) {
-      hasNews = false;
-      const batch = subscription.take(framing.after());
-      if (batch === undefined) waitFor(subscription.read(framing.after()), give);
-      else give(batch);
-    }
-    if (!hub.isClosed() || isWaiting) return;
-    clearTimeout(heartbeat);
-    response.end();
-  }
-
-  function give(batch: FeedBatch): void {
-    // More may follow them.
-    hasNews ||= batch.entries.length > 0;
-    const chunk = framing.frame(batch);
-    if (chunk !== undefined) write(chunk);
-  }
-
-  function write(chunk: string | Buffer): void {
-    heartbeat.refresh();
-    if (!writeNow(response, chunk)) waitFor(untilTaken(deps, { response, signal: gone.signal }));
-  }
-
-  function waitFor<Answer>(answer: Promise<Answer>, use: (answer: Answer) => void = () => undefined): void {
-    isWaiting = true;
-    const proceed = (given: Answer) => {
-      isWaiting = false;
-      if (gone.signal.aborted) return;
-      use(given);
-      send();
-    };
-    answer.then(proceed).catch((error: unknown) => {
-      // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
-      if (!gone.signal.aborted) logStop(deps.logger, sourceId, error);
-      response.destroy();
-    });
-  }
-
-  // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
-  write(`retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`);
-  send();
-  await new Promise((resolve) => response.once("close", resolve));
-  gone.abort(new Error("the client is gone"));
-  clearTimeout(heartbeat);
-  subscription.close();
-}
-
-/** Turns the batches of one reader into bytes, from `start` on. */
-function makeFraming(start: WrittenCursor) {
-  let after = start;
-  let completeThrough: Instant | undefined;
-  return {
-    /** Behind everything that was framed. */
-    after: () => after,
-    /** Undefined if the batch says nothing new. */
-    frame({ entries, complete }: FeedBatch): Buffer | undefined {
-      after = entries.at(-1)?.place ?? after;
-      const frames = entries.map(frameOf);
-      if (complete !== null && complete.through !== completeThrough) {
-        frames.push(frameCompleteness(after, complete));
-        completeThrough = complete.through;
-      }
-      return frames.length > 1 ? Buffer.concat(frames) : frames[0];
-    },
-  };
-}
-
-/** In one piece and at once: Node keeps the parts of a chunk until the end of the turn, when all readers have theirs. */
-function writeNow(response: ServerResponse, chunk: string | Buffer): boolean {
+async function write(response: ServerResponse, chunk: string | Buffer, gone: AbortSignal): Promise<void> {
+  gone.throwIfAborted();
   response.socket?.cork();
   const taken = response.write(chunk);
   response.socket?.uncork();
-  return taken;
-}
-
-/** Resolves when the client has taken what was written, as far as the socket's buffer goes. */
-async function untilTaken(
-  { clock, limits = {} }: StreamDeps,
-  { response, signal }: { response: ServerResponse; signal: AbortSignal },
-): Promise<void> {
-  const over = new AbortController();
-  try {
-    await new Promise<void>((resolve, reject) => {
-      response.once("drain", resolve);
-      signal.addEventListener("abort", () => reject(signal.reason as Error), { signal: over.signal });
-      const stalled = clock.sleep(limits.stalledMs ?? STALLED_MS, over.signal);
-      stalled.then(
-        () => reject(new StalledClientError("a client took no changes for too long")),
-        () => undefined,
-      );
-    });
-  } finally {
-    over.abort();
-  }
-}
-
-/** A client of the stream that does not read; it is let go. */
-class StalledClientError extends OrderMirrorError {
-  override readonly name = "StalledClientError";
-  override readonly retry = "never";
-}
-
-/** All readers share the entries that the hub keeps, so each frame is written, and encoded, once. */
-const framesOf = new WeakMap<FeedEntry, Buffer>();
-
-function frameOf(entry: FeedEntry): Buffer {
-  const known = framesOf.get(entry);
-  if (known !== undefined) return known;
-  const frame = Buffer.from(writeFrame(entry));
-  framesOf.set(entry, frame);
-  return frame;
+  if (!taken) await once(response, "drain", { signal: gone });
 }
 
 /** The lines of an order's text are lines of the event; the client joins them again. */
@@ -217,20 +175,15 @@ function writeFrame({ cursor, text }: FeedEntry): string {
   return `id: ${cursor}\nevent: change\ndata: ${text.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
 }
 
-function frameCompleteness(place: WrittenCursor, complete: Completeness): Buffer {
+function frameCompleteness(place: WrittenCursor, complete: Completeness): string {
   const position = writeFeedCursor(place);
   const record = { position, ...showCompleteness(complete) };
-  return Buffer.from(`id: ${position}\nevent: complete\ndata: ${JSON.stringify(record)}\n\n`);
+  return `id: ${position}\nevent: complete\ndata: ${JSON.stringify(record)}\n\n`;
 }
 
 function readLastEventId(request: IncomingMessage): string | undefined {
   const value = request.headers["last-event-id"];
   return Array.isArray(value) ? value.join(",") : value;
-}
-
-function logStop(logger: Logger, source: string, error: unknown): void {
-  const expected = error instanceof OrderMirrorError;
-  logger[expected ? "info" : "error"]({ err: error, source }, "a stream of changes was ended");
 }
 
 function refuseStream(): RefusedRequestError {

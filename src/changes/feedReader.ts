@@ -4,7 +4,6 @@ import {
   readFeedEnd,
   readFeedFence,
   beginFeedEpoch,
-  type Change,
   type Completeness,
   type FeedCursor,
   type WrittenCursor,
@@ -19,11 +18,8 @@ export const FEED_SLICE = 20;
 
 /** A change, ready to be sent. */
 export interface FeedEntry {
-  /** Behind the change. */
-  readonly place: WrittenCursor;
-  /** `place` as text. */
+  /** The position behind the change, as text. */
   readonly cursor: string;
-  readonly change: Change;
   /** The change as JSON; see writeChange. */
   readonly text: string;
 }
@@ -59,19 +55,15 @@ export async function readFeed(
   }
   const { epoch, place, changes, hasMore, complete } = page;
   if (place === null) throw refuseCursor();
+  const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
+  let next = start;
   const entries: FeedEntry[] = [];
   for (const change of changes) {
-    const behind = { epoch, position: change.position, digest: change.digest };
-    entries.push({
-      place: behind,
-      cursor: writeFeedCursor(behind),
-      change,
-      text: writeChange(change, epoch),
-    });
+    next = { epoch, position: change.position, digest: change.digest };
+    entries.push({ cursor: writeFeedCursor(next), text: writeChange(change, epoch) });
     if (entries.length % FEED_SLICE === 0) await nextTurn();
   }
-  const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
-  return { start, entries, next: entries.at(-1)?.place ?? start, hasMore, complete };
+  return { start, entries, next, hasMore, complete };
 }
 
 /** The cursor behind the last change that can be read now. */

@@ -4,7 +4,7 @@
  * Orders are sent as the provider wrote them, so answers are put together as text. `authenticate.ts` decides who may
  * read and write which source. Start at `sendJson` and `makeErrorAnswer`.
  */
-import { createHash, hash, randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
@@ -76,38 +76,23 @@ export const refuseAnyAddress: Middleware = () => {
  * The ETag is weak because it ignores `request_id`, which is new each time.
  */
 export function sendJson(response: ServerResponse, object: string): void {
-  if (!answerKnown(response, hash("sha256", object, "base64url"))) sendObject(response, object);
+  const digest = hash("sha256", object, "base64url");
+  response.setHeader("ETag", `W/"${digest}"`);
+  if (hasCurrent(response.req, digest)) response.writeHead(304).end();
+  else sendObject(response, object);
 }
 
 /**
- * As `sendJson`, for a large object in parts, the last of which has its end. Each part is digested and written in a turn of
- * the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
+ * As `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each part is written in a
+ * turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
  */
 export async function sendJsonParts(response: ServerResponse, parts: readonly string[]): Promise<void> {
-  const digest = createHash("sha256");
-  const [body, end] = withRequestId(parts.at(-1) ?? "{}", requestId(response));
-  const written = [...parts.slice(0, -1), body, end];
-  let length = 0;
-  for (const part of written) {
-    if (part !== end) digest.update(part);
-    length += Buffer.byteLength(part);
-    await nextTurn();
-  }
-  if (answerKnown(response, digest.digest("base64url"))) return;
-  response.setHeader("Content-Type", JSON_TYPE).setHeader("Content-Length", length);
-  for (const part of written) {
+  response.setHeader("Content-Type", JSON_TYPE);
+  for (const part of parts.slice(0, -1)) {
     response.write(part);
     await nextTurn();
   }
-  response.end();
-}
-
-/** Sets the weak ETag with this digest, and answers 304 if the client already has what it stands for; true if it did. */
-function answerKnown(response: ServerResponse, digest: string): boolean {
-  response.setHeader("ETag", `W/"${digest}"`);
-  const isKnown = hasCurrent(response.req, digest);
-  if (isKnown) response.writeHead(304).end();
-  return isKnown;
+  response.end(withRequestId(parts.at(-1) ?? "{}", requestId(response)).join(""));
 }
 
 /** RFC 9110, 13.1.2. A client that asks for `no-cache` wants the whole answer: browsers do so at a forced reload. */
@@ -131,6 +116,13 @@ function sendObject(response: ServerResponse, object: string): void {
   response.cork();
   for (const part of parts) response.write(part);
   response.end();
+}
+
+/** Aborted when the client is gone. */
+export function untilClosed(response: ServerResponse): AbortSignal {
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  return gone.signal;
 }
 
 /** Waits for a read. Throws UnavailableError for transient failures: the client can retry later. */

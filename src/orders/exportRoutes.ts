@@ -6,12 +6,12 @@ import { formatInstant } from "../domain/order/instant.ts";
 import { callerOf, type Authenticate } from "../http/authenticate.ts";
 import { resolveFilter, parseOrderFilter } from "./orderQuery.ts";
 import { exportOrders, type ExportFormat } from "./exportOrders.ts";
-import { awaitComplete, completeSchema, untilClosed, stampFreshness } from "./freshness.ts";
+import { awaitComplete, completeSchema, stampFreshness } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { readOrUnavailable, setHeaders, type Route } from "../http/respond.ts";
+import { readOrUnavailable, setHeaders, untilClosed, type Route } from "../http/respond.ts";
 
 /** Fewer than there are connections, so that exports that one token does not read leave room for others. */
 const EXPORTS_PER_TOKEN_MAX = 2;

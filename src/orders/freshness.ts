@@ -6,7 +6,7 @@ import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { explainIncomplete, selectFreshness, type Freshness } from "./orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { readOrUnavailable, untilClosed } from "../http/respond.ts";
 
 /**
  * Reads how far the answer can be trusted, and sets the headers: see writeFreshness. Throws the refusal of
@@ -57,7 +57,7 @@ export async function awaitComplete(
 ): Promise<void> {
   if (complete === undefined || wait === 0) return;
   const awaited = { sourceId, reference: null, instant: complete };
-  await orderWait.wait(awaited, { timeoutMs: wait * 1_000, signal: untilClosed(response) });
+  await orderWait(awaited, { timeoutMs: wait * 1_000, signal: untilClosed(response) });
 }
 
 /**
@@ -81,11 +81,4 @@ export async function assertComplete(
   const why = await readOrUnavailable(explainIncomplete(pool, { sourceId, instant: complete }));
   const message = why ?? "The mirror became complete up to this time only after it was read.";
   throw new RefusedRequestError({ status: 412, code: "not_complete", message });
-}
-
-/** Aborted when the client is gone. */
-export function untilClosed(response: ServerResponse): AbortSignal {
-  const gone = new AbortController();
-  response.on("close", () => gone.abort(new Error("the client is gone")));
-  return gone.signal;
 }

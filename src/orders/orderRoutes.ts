@@ -14,14 +14,13 @@ import {
   assertComplete,
   awaitComplete,
   completeSchema,
-  untilClosed,
   stampFreshness,
   writeFreshness,
 } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
-import { withoutRequestId, readOrUnavailable, sendJson, type Route } from "../http/respond.ts";
+import { withoutRequestId, readOrUnavailable, sendJson, untilClosed, type Route } from "../http/respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "./branches.sql.ts";
 
@@ -84,7 +83,7 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
     if (updatedAfter !== undefined) {
       const awaited = { sourceId, reference, instant: updatedAfter };
       const options = { timeoutMs: wait * 1_000, signal: untilClosed(response) };
-      const newer = await orderWait.wait(awaited, options);
+      const newer = await orderWait(awaited, options);
       response.setHeader("X-Waited", newer ? "newer" : "timeout");
     }
     if (response.destroyed) return;

@@ -16,10 +16,9 @@ import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver, type Receiver } from "../receive/receiver.ts";
 import { captureRefused } from "../receive/refusedRequests.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
-import { makeChangeHub, type ChangeHub } from "../changes/changeHub.ts";
 import { describeApi } from "../api/openapi.ts";
+import { makeNews, type News } from "../http/news.ts";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
-import { makeOrderWait, type OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter, type ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
@@ -82,14 +81,10 @@ export async function openWeb(
   await recordReceiving(readPool, new Map(receives));
   const countCall = openCallCounts(deps, openPool(deps, CALLS_POOL));
   const receiver = await composeReceiver(deps, { pool: receivePool, countCall });
-  const hub = makeChangeHub({ pool: readPool, clock, logger });
-  const orderWait = makeOrderWait({ pool: readPool, clock });
+  const news = makeNews(clock);
   const announcements = listenForAnnouncements({
     databaseUrl: deps.databaseUrl,
-    onChanges() {
-      hub.look();
-      orderWait.look();
-    },
+    onChanges: news.announce,
     clock,
     logger,
   });
@@ -101,13 +96,10 @@ export async function openWeb(
   shutdown.onShutdown("requests", () => running.end());
   shutdown.onShutdown("webhooks", () => receiver.drain());
   // Before the requests, as a stream of changes never ends on its own.
-  shutdown.onShutdown("change streams", async () => {
-    orderWait.close();
-    await hub.close();
-  });
+  shutdown.onShutdown("change streams", () => news.close());
   return {
     webhooks: receiver,
-    api: running.note(composeApi(deps, { pool: readPool, exportPool, hub, orderWait }, countCall)),
+    api: running.note(composeApi(deps, { pool: readPool, exportPool, news }, countCall)),
     ops: running.note(composeOps(deps, { receivePool, opsPool })),
   };
 }
@@ -173,7 +165,7 @@ function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
 
 function composeApi(
   deps: RoleDeps & Queues,
-  readers: { pool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
+  readers: { pool: Pool; exportPool: Pool; news: News },
   countCall: CountCall,
 ): Handler {
   const { config, clock, logger } = deps;

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { makeOrderWait } from "../../../src/orders/orderWait.ts";
+import { makeNews } from "../../../src/http/news.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
@@ -84,24 +85,26 @@ describe("many waiting requests", () => {
 
   it("share one statement at a time", async () => {
     const query = vi.spyOn(report.pool, "query");
-    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
+    const news = makeNews(systemClock);
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock, news });
     const waits = Array.from({ length: 400 }, (_, n) =>
-      orderWait.wait({ sourceId: "live", reference: `R${n}`, instant: after }, { timeoutMs: 20_000, signal }),
+      orderWait({ sourceId: "live", reference: `R${n}`, instant: after }, { timeoutMs: 20_000, signal }),
     );
     await add({ reference: "R399", updatedAt: LATER });
     expect(await waits[399]).toBe(true);
-    orderWait.close();
+    await news.close();
     expect((await Promise.all(waits)).filter(Boolean)).toHaveLength(1);
     expect(query.mock.calls.length).toBeLessThan(100);
   });
 
   it("are refused beyond the cap, and released when the process closes", async () => {
-    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
+    const news = makeNews(systemClock);
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock, news });
     const wait = () =>
-      orderWait.wait({ sourceId: "live", reference: "A", instant: after }, { timeoutMs: 20_000, signal });
+      orderWait({ sourceId: "live", reference: "A", instant: after }, { timeoutMs: 20_000, signal });
     const waits = Array.from({ length: 500 }, wait);
     await expect(wait()).rejects.toMatchObject({ status: 503, code: "too_many_waits" });
-    orderWait.close();
+    await news.close();
     expect(await Promise.all(waits)).not.toContain(true);
     expect(await wait()).toBe(false);
   });
@@ -113,12 +116,14 @@ describe("many waiting requests", () => {
       max: 1,
       statementTimeoutMs: 500,
     });
-    const orderWait = makeOrderWait({ pool: away, clock: systemClock });
-    const waiting = orderWait.wait(
+    const news = makeNews(systemClock);
+    const orderWait = makeOrderWait({ pool: away, clock: systemClock, news });
+    const waiting = orderWait(
       { sourceId: "live", reference: "A", instant: after },
       { timeoutMs: 20_000, signal },
     );
     await expect(waiting).rejects.toMatchObject({ name: "UnavailableError" });
+    await news.close();
     await away.end();
   });
 });

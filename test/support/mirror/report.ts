@@ -1,7 +1,6 @@
 import { afterAll, expect, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
-import { makeChangeHub } from "../../../src/changes/changeHub.ts";
-import { makeOrderWait } from "../../../src/orders/orderWait.ts";
+import { makeNews } from "../../../src/http/news.ts";
 import { makeReportRouter, type ReportDeps } from "../../../src/api/router.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
@@ -11,13 +10,10 @@ import { serve } from "../http/serve.ts";
 /** The read API over `pool`, open to this machine unless `apiTokens` are given. */
 export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
   const common = { clock: systemClock, logger: silentLogger };
-  const hub = makeChangeHub({ pool: deps.pool, ...common });
-  const orderWait = makeOrderWait({ pool: deps.pool, ...common });
   const sources = [{ sourceId: "live" }, { sourceId: "test" }];
   return makeReportRouter({
     exportPool: deps.pool,
-    hub,
-    orderWait,
+    news: makeNews(systemClock),
     sources,
     apiTokens: [],
     localTrust: true,
