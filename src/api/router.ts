@@ -9,12 +9,11 @@ import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { makeAuthenticate, makeAuthorizeWrite, type Authenticate } from "../http/authenticate.ts";
-import { makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
+import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
-import { makeExportOrders } from "../orders/exportRoutes.ts";
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { News } from "../http/news.ts";
 import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "../http/respond.ts";
@@ -47,12 +46,7 @@ export interface ReportDeps {
 export function makeReportRouter(deps: ReportDeps): Middleware {
   const { apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
-  const routeDeps = {
-    ...deps,
-    authenticate,
-    orderWait: makeOrderWait(deps),
-    exporting: new Map<string, number>(),
-  };
+  const routeDeps = { ...deps, authenticate, orderWait: makeOrderWait(deps) };
   const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);

@@ -2,11 +2,11 @@
  * The feed of changes: every change of every order once, no position twice, and none skipped under any concurrency.
  *
  * A reader gets what lies before the fence, which no open transaction can still change; an epoch tells a server that has
- * lost changes from its successor. `feedReader.ts` makes entries of them, `changeRoutes.ts` lists them, `changeHub.ts`
- * looks once for all streams of `changeStream.ts`, `announcements.ts` tells when. Start at `readChanges`.
+ * lost changes from its successor. `feedReader.ts` makes entries of them, `changeRoutes.ts` lists them, and
+ * `changeStream.ts` sends them as they come; `announcements.ts` tells it when. Start at `readChanges`.
  */
 import type { Instant } from "../domain/order/instant.ts";
-import type { Pool, Queryable } from "../database/database.ts";
+import { queryInstants, type Pool, type Queryable } from "../database/database.ts";
 import type { Via } from "../domain/order/observation.ts";
 
 export const CHANGE_VERDICTS = ["applied", "corrected", "gone"] as const;
@@ -37,39 +37,14 @@ export interface Change {
   readonly before: string | null;
 }
 
-/** The columns of a change of the table or alias `from`; a digest and both orders make them a ChangeRow. */
+/**
+ * The columns of a change of the table or alias `from`; with a digest and both orders, queryInstants makes a Change of
+ * them.
+ */
 export function changeColumns(from: string): string {
   return `${from}.position, ${from}.source_id as "sourceId", ${from}.reference, ${from}.revision, ${from}.status,
     ${from}.previous_status as "previousStatus", ${from}.verdict, ${from}.via, ${from}.event_id as "eventId",
-    ${from}.event_type as "eventType", ${from}.version,
-    (extract(epoch from ${from}.changed_at) * 1000000)::bigint as "changedMicros"`;
-}
-
-/** A change as the database answers it. */
-export interface ChangeRow extends Omit<Change, "position" | "version" | "changedAt"> {
-  readonly position: string;
-  readonly version: string;
-  readonly changedMicros: string;
-}
-
-export function toChange(row: ChangeRow): Change {
-  return {
-    position: BigInt(row.position),
-    digest: row.digest,
-    sourceId: row.sourceId,
-    reference: row.reference,
-    revision: row.revision,
-    status: row.status,
-    previousStatus: row.previousStatus,
-    verdict: row.verdict,
-    via: row.via,
-    eventId: row.eventId,
-    eventType: row.eventType,
-    version: BigInt(row.version),
-    changedAt: BigInt(row.changedMicros) * 1_000n,
-    after: row.after,
-    before: row.before,
-  };
+    ${from}.event_type as "eventType", ${from}.version, mirror.nanos_of(${from}.changed_at) as "changedAt"`;
 }
 
 /** A reader's position in the feed: after one change. */
@@ -130,7 +105,7 @@ const PAGE = `
     select f.*, mirror.change_digest(f::mirror.changes) as digest,
       h.raw::text as after, p.raw::text as before, row_number() over walk as nth,
       sum(coalesce(octet_length(h.raw::text), 0) + coalesce(octet_length(p.raw::text), 0)) over walk as bytes_through,
-      count(*) over () as found
+      (count(*) over ())::int as found
     from fresh f
     left join mirror.snapshots h on h.history_id = f.history_id
     left join mirror.snapshots p on p.history_id = f.previous_history_id
@@ -146,27 +121,21 @@ const PAGE = `
   left join page on page.nth <= $6 and (page.nth = 1 or page.bytes_through <= ${PAGE_BYTES_MAX})
   order by page.position`;
 
-interface FeedRow {
-  readonly epoch: string;
-  readonly current: boolean;
-  readonly place: string | null;
-  readonly safeThrough: string | null;
-  readonly safePosition: string | null;
+interface FeedRow extends Pick<FeedPage, "epoch" | "current" | "place"> {
+  readonly safeThrough: Instant | null;
+  readonly safePosition: bigint | null;
   readonly exceptions: number;
 }
 
-interface PageRow extends FeedRow, Omit<ChangeRow, "position"> {
-  /** Null if the page has no change; then all other columns of the change are null, too. */
-  readonly position: string | null;
-  readonly found: string;
-}
+/** Without a change in the page, one row in which its columns are null. */
+type PageRow = FeedRow & (Change | { readonly position: null }) & { readonly found: number | null };
 
 /** The position up to which every change can be read: inclusive, by any statement that begins after the answer. */
 export async function readFeedFence(database: Queryable): Promise<bigint> {
-  const { rows } = await database.query<{ fence: string }>({ name: "read-feed-fence", text: FENCE });
-  const [row] = rows;
+  const statement = { name: "read-feed-fence", text: FENCE };
+  const [row] = await queryInstants<{ fence: bigint }>(database, statement);
   if (row === undefined) throw new TypeError("a function returns a row");
-  return BigInt(row.fence);
+  return row.fence;
 }
 
 /**
@@ -178,19 +147,19 @@ export async function readChanges(
   query: { sourceId: string; after: FeedCursor; fence: bigint; limit: number },
 ): Promise<FeedPage> {
   const { sourceId, after, fence, limit } = query;
-  const { rows } = await pool.query<PageRow>({
-    name: "read-changes",
-    text: PAGE,
-    values: [sourceId, after.epoch, String(after.position), after.digest, String(fence), limit],
-  });
+  const rows = await queryInstants<PageRow>(pool, { name: "read-changes", text: PAGE }, [
+    sourceId,
+    after.epoch,
+    after.position,
+    after.digest,
+    fence,
+    limit,
+  ]);
   const [first] = rows;
   if (first === undefined) throw new TypeError("mirror.feed has no row");
-  const changes = rows.flatMap((row) =>
-    row.position === null ? [] : [toChange({ ...row, position: row.position })],
-  );
-  const { epoch, current } = first;
-  const place = first.place === null ? null : BigInt(first.place);
-  const hasMore = Number(first.found ?? 0) > changes.length;
+  const changes = rows.flatMap((row) => (row.position === null ? [] : [row]));
+  const { epoch, current, place } = first;
+  const hasMore = (first.found ?? 0) > changes.length;
   const given = hasMore ? (changes.at(-1)?.position ?? 0n) : fence;
   return { epoch, current, place, changes, hasMore, complete: claimAt(given, first) };
 }
@@ -199,10 +168,9 @@ export async function readChanges(
  * What can be claimed to a reader who has been given every change up to position `given`. The fence was read before the
  * proof, so a change that the proof was made from is either before the fence or beyond it, never skipped.
  */
-function claimAt(given: bigint, proof: FeedRow): Completeness | null {
-  const { safeThrough: through, safePosition: position, exceptions } = proof;
-  if (through === null || position === null || given < BigInt(position)) return null;
-  return { through: BigInt(through), exceptions };
+function claimAt(given: bigint, { safeThrough, safePosition, exceptions }: FeedRow): Completeness | null {
+  if (safeThrough === null || safePosition === null || given < safePosition) return null;
+  return { through: safeThrough, exceptions };
 }
 
 /** The cursor after the last change up to `fence`, or after the removed changes; its epoch is the current one. */
@@ -210,7 +178,8 @@ export async function readFeedEnd(
   pool: Pool,
   { sourceId, fence }: { sourceId: string; fence: bigint },
 ): Promise<WrittenCursor> {
-  const { rows } = await pool.query<{ epoch: string; position: string; digest: string }>(
+  const [last] = await queryInstants<WrittenCursor>(
+    pool,
     `select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch, position, digest
      from (
        (select position, mirror.change_digest(c) as digest from mirror.changes c
@@ -218,11 +187,10 @@ export async function readFeedEnd(
        union all select removed_position, '' from mirror.sources where source_id = $1
        union all select 0, '') ends
      order by position desc limit 1`,
-    [sourceId, String(fence)],
+    [sourceId, fence],
   );
-  const [last] = rows;
   if (last === undefined) throw new TypeError("the beginning is a row");
-  return { epoch: last.epoch, position: BigInt(last.position), digest: last.digest };
+  return last;
 }
 
 /** In the database and with its owner's rights, as it writes what the processes themselves must not. */

@@ -126,9 +126,3 @@ function refuseStranger(): RefusedRequestError {
 function refuseSource(message: string): RefusedRequestError {
   return new RefusedRequestError({ status: 422, code: "unknown_source", message });
 }
-
-/** Identifies the caller for counting: a digest of the token, or empty if none is needed. */
-export function callerOf(request: IncomingMessage): string {
-  const token = readToken(request);
-  return token === undefined ? "" : digestSecret(token).toString("base64");
-}

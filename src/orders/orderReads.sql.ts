@@ -1,5 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant, type Pool, type Queryable } from "../database/database.ts";
+import { queryInstants, type Pool, type Queryable } from "../database/database.ts";
 import { toTimestamp, writeOrderFilter, type Bind, type OrderFilter } from "./orderFilter.sql.ts";
 
 export const ORDER_SORTS = ["updatedAt", "pickupTime", "firstSeenAt"] as const;
@@ -29,8 +29,6 @@ export interface ListedOrder {
   readonly changedAt: Instant;
 }
 
-const NANOS_PER_MICRO = 1_000n;
-
 /** Ends with the reference, so that the order is total. Nulls come last, Postgres' default. */
 const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
   updatedAt: "version, reference",
@@ -43,19 +41,15 @@ const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
  * skips.
  */
 const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at, revision, changed_at";
-const COLUMNS = `raw::text as raw, reference, version, revision,
-  (extract(epoch from changed_at) * 1000000)::bigint as "changedMicros",
-  (extract(epoch from pickup_time) * 1000000)::bigint as "pickupMicros",
-  (extract(epoch from first_seen_at) * 1000000)::bigint as "firstSeenMicros"`;
+const COLUMNS = `raw::text as raw, reference, version as "updatedAt", revision,
+  mirror.nanos_of(changed_at) as "changedAt", mirror.nanos_of(pickup_time) as "pickupTime",
+  mirror.nanos_of(first_seen_at) as "firstSeenAt"`;
 
-interface OrderRow {
+interface OrderRow extends Readonly<Record<OrderSort, Instant | null>> {
   readonly raw: string;
   readonly reference: string;
-  readonly version: string;
   readonly revision: number;
-  readonly changedMicros: string;
-  readonly pickupMicros: string | null;
-  readonly firstSeenMicros: string;
+  readonly changedAt: Instant;
 }
 
 /**
@@ -75,12 +69,12 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
     return `(select ${PAGE_COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
   });
   const text = `select ${COLUMNS} from (${pages.join(" union all ")}) as page ${paging}`;
-  const { rows } = await pool.query<OrderRow>(text, values);
-  return rows.map((row) => ({
-    raw: row.raw,
-    position: readPosition(query.sort, row),
-    revision: row.revision,
-    changedAt: BigInt(row.changedMicros) * NANOS_PER_MICRO,
+  const rows = await queryInstants<OrderRow>(pool, text, values);
+  return rows.map(({ raw, reference, revision, changedAt, ...times }) => ({
+    raw,
+    position: { at: times[query.sort], reference },
+    revision,
+    changedAt,
   }));
 }
 
@@ -100,22 +94,15 @@ export interface Freshness {
   /** The mirror has every change of the source with an earlier updatedAt, from historySince on. */
   readonly safeThrough: Instant;
   readonly historySince: Instant | null;
-  /** How long ago that is, in seconds, by the database's clock. */
-  readonly ageSeconds: number;
   /** Orders excluded from this claim: see mirror.exceptions. Counted up to 1,000. */
   readonly exceptions: number;
 }
 
-interface FreshnessRow {
-  readonly safeThrough: string | null;
-  readonly historySince: string | null;
-  readonly ageSeconds: number | null;
-  readonly exceptions: number;
-}
+/** Null while it is unknown how far the orders can be trusted. */
+type FreshnessRow = Omit<Freshness, "safeThrough"> & { readonly safeThrough: Instant | null };
 
 /** Columns of FreshnessRow. */
 const FRESHNESS = `p.safe_through as "safeThrough", p.history_since as "historySince",
-    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as "ageSeconds",
     (select count(*)::int from (
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
@@ -148,12 +135,9 @@ export async function selectOrder(
   pool: Pool,
   order: { sourceId: string; reference: string },
 ): Promise<OrderText> {
-  const { rows } = await pool.query<FreshnessRow & { raw: string | null }>({
-    name: "select-order",
-    text: ORDER,
-    values: [order.sourceId, order.reference],
-  });
-  const [row] = rows;
+  const statement = { name: "select-order", text: ORDER };
+  const values = [order.sourceId, order.reference];
+  const [row] = await queryInstants<FreshnessRow & { raw: string | null }>(pool, statement, values);
   if (row === undefined) throw new TypeError("a left join from one row returns a row");
   return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
 }
@@ -171,10 +155,10 @@ export interface Awaited {
 
 /** The indexes of what has arrived. */
 export async function findArrived(pool: Pool, awaited: readonly Awaited[]): Promise<number[]> {
-  const { rows } = await pool.query<{ place: string }>({
+  const { rows } = await pool.query<{ index: number }>({
     name: "find-arrived",
     text: `
-      select w.place
+      select w.place::int - 1 as index
       from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, instant, place)
       where exists (select from mirror.orders o
           where o.source_id = w.source_id and o.reference = w.reference and o.version > w.instant and o.gone_at is null)
@@ -188,7 +172,7 @@ export async function findArrived(pool: Pool, awaited: readonly Awaited[]): Prom
       awaited.map(({ instant }) => instant.toString()),
     ],
   });
-  return rows.map((row) => Number(row.place) - 1);
+  return rows.map(({ index }) => index);
 }
 
 /** Why the mirror is not complete up to an instant, in words; null if it is. */
@@ -205,18 +189,14 @@ export async function explainIncomplete(
 
 /** How far a source's orders can be trusted; undefined while that is unknown. */
 export async function selectFreshness(database: Queryable, sourceId: string): Promise<Freshness | undefined> {
-  const { rows } = await database.query<FreshnessRow>({
-    name: "select-freshness",
-    text: `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
-    values: [sourceId],
-  });
-  return rows[0] && toFreshness(rows[0]);
+  const text = `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`;
+  const [row] = await queryInstants<FreshnessRow>(database, { name: "select-freshness", text }, [sourceId]);
+  return row && toFreshness(row);
 }
 
-function toFreshness(row: FreshnessRow): Freshness | undefined {
-  const { safeThrough: safe, historySince: since, ageSeconds, exceptions } = row;
-  if (safe === null || ageSeconds === null) return undefined;
-  return { safeThrough: BigInt(safe), historySince: toInstant(since), ageSeconds, exceptions };
+/** Undefined before the first proof. */
+function toFreshness({ safeThrough, historySince, exceptions }: FreshnessRow): Freshness | undefined {
+  return safeThrough === null ? undefined : { safeThrough, historySince, exceptions };
 }
 
 /**
@@ -233,10 +213,4 @@ function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
   if (after.at === null) return [["pickup_time is null", `reference > ${reference}`]];
   const later = `(pickup_time, reference) > (${bind(toTimestamp(after.at))}, ${reference})`;
   return [[later], ["pickup_time is null"]];
-}
-
-function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
-  if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
-  const micros = sort === "pickupTime" ? row.pickupMicros : row.firstSeenMicros;
-  return { at: micros === null ? null : BigInt(micros) * NANOS_PER_MICRO, reference: row.reference };
 }

@@ -2,13 +2,24 @@
  * Orders and branches for readers: the provider's own reads, answered from the mirror to the byte, and exports.
  *
  * Every answer says up to when it is complete (`freshness.ts`). `orderQuery.ts` reads parameters, `orderReads.sql.ts`
- * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.ts` writes files. Start at
+ * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.sql.ts` writes files. Start at
  * `makeListOrders`.
  */
+import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import { selectOrder, selectOrders, type OrdersQuery, type ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { resolveFilter, parseOrderQuery, writeCursor } from "./orderQuery.ts";
+import {
+  resolveFilter,
+  parseOrderFilter,
+  parseOrderQuery,
+  writeCursor,
+  type AskedFilter,
+} from "./orderQuery.ts";
+import type { OrderFilter } from "./orderFilter.sql.ts";
+import { exportOrders, type ExportFormat } from "./exportOrders.sql.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import {
   assertComplete,
@@ -20,7 +31,14 @@ import {
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
-import { withoutRequestId, readOrUnavailable, sendJson, untilClosed, type Route } from "../http/respond.ts";
+import {
+  withoutRequestId,
+  readOrUnavailable,
+  sendJson,
+  setHeaders,
+  untilClosed,
+  type Route,
+} from "../http/respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "./branches.sql.ts";
 
@@ -28,6 +46,22 @@ export interface OrderRouteDeps {
   readonly pool: Pool;
   readonly authenticate: Authenticate;
   readonly orderWait: OrderWait;
+}
+
+/**
+ * What the list and the exports begin with: waits for `complete`, stamps the freshness, then resolves the filter.
+ * Undefined if the client has gone meanwhile.
+ */
+async function prepare(
+  { pool, orderWait }: OrderRouteDeps,
+  query: { sourceId: string; parameters: URLSearchParams; asked: AskedFilter; response: ServerResponse },
+): Promise<OrderFilter | undefined> {
+  const { sourceId, parameters, asked, response } = query;
+  const contract = parseParameters(completeSchema, parameters);
+  await awaitComplete({ orderWait, sourceId, response }, contract);
+  if (response.destroyed) return undefined;
+  await stampFreshness(response, { pool, sourceId, complete: contract.complete });
+  return resolveFilter(pool, { sourceId, asked });
 }
 
 export const waitSchema = completeSchema.extend({
@@ -43,16 +77,14 @@ export const waitSchema = completeSchema.extend({
  * A branch is known if the provider listed it or the mirror has an order of it; another value gets 422
  * branch_not_found. With `complete` it answers only what is complete, otherwise 412 not_complete.
  */
-export function makeListOrders({ pool, authenticate, orderWait }: OrderRouteDeps): Route {
+export function makeListOrders(deps: OrderRouteDeps): Route {
+  const { pool, authenticate } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readTarget(request.url).query;
     const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
-    const contract = parseParameters(completeSchema, parameters);
-    await awaitComplete({ orderWait, sourceId, response }, contract);
-    if (response.destroyed) return;
-    await stampFreshness(response, { pool, sourceId, complete: contract.complete });
-    const filter = await resolveFilter(pool, { sourceId, asked });
+    const filter = await prepare(deps, { sourceId, parameters, asked, response });
+    if (filter === undefined) return;
     const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
     const last = page.orders.at(-1);
     if (page.hasMore && last !== undefined) {
@@ -145,5 +177,58 @@ export function makeListBranches(deps: { pool: Pool; authenticate: Authenticate 
     if (branches === undefined) throw new RefusedRequestError(NOT_READ);
     response.setHeader("X-Branches-As-Of", branches.asOf);
     sendJson(response, `{"data":[${branches.raws.join(",")}],"hasMore":false}`);
+  };
+}
+
+/** A client that accepts nothing for this long is disconnected, and its database connection released. */
+const STALLED_MS = 60_000;
+
+const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
+  csv: "text/csv; charset=utf-8; header=present",
+  ndjson: "application/x-ndjson; charset=utf-8",
+};
+
+export interface ExportRouteDeps extends OrderRouteDeps {
+  /** Small and separate, so that exports do not delay reads: each occupies a connection while it lasts. */
+  readonly exportPool: Pool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list
+ * except those for pages. With `complete` they are answered only if they are complete, otherwise 412 not_complete. 503
+ * while other exports have all connections.
+ *
+ * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
+ * the whole.
+ */
+export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): Route {
+  const { exportPool, authenticate, clock, logger } = deps;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const parameters = readTarget(request.url).query;
+    const asked = parseOrderFilter(parameters);
+    const filter = await prepare(deps, { sourceId, parameters, asked, response });
+    if (filter === undefined) return;
+    const day = formatInstant(clock.now(), 0).slice(0, 10);
+    setHeaders(response, {
+      "Content-Type": CONTENT_TYPES[format],
+      "Content-Disposition": `attachment; filename="orders-${sourceId}-${day}.${format}"`,
+    });
+    if (request.method === "HEAD") return void response.end();
+    const signal = untilClosed(response);
+    response.setTimeout(STALLED_MS, () => response.destroy());
+    try {
+      await readOrUnavailable(exportOrders({ pool: exportPool, format, filter, out: response, signal }));
+      response.end();
+    } catch (error) {
+      if (!response.headersSent && !signal.aborted) {
+        response.removeHeader("Content-Disposition");
+        throw error;
+      }
+      if (!signal.aborted) logger.error({ err: error, source: sourceId, format }, "an export broke off");
+      response.destroy();
+    }
   };
 }

@@ -1,16 +1,16 @@
-import { changeColumns, type ChangeRow } from "../changes/changeFeed.sql.ts";
-import type { Pool } from "../database/database.ts";
+import { changeColumns, type Change } from "../changes/changeFeed.sql.ts";
+import { queryInstants, type Pool } from "../database/database.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { AttemptResult } from "./outgoingSend.ts";
 
-interface DueRow extends Omit<ChangeRow, "position"> {
+interface DueRow extends Omit<Change, "position"> {
   /** Attempts of the earlier change that this one waits for; null if there is none. */
   readonly earlierAttempts: number | null;
   readonly type: OutgoingType;
   /** The epoch of the change's position. */
   readonly epoch: string;
   /** Null when the change is no longer kept; then everything of it is, and there is nothing to send. */
-  readonly position: string | null;
+  readonly position: bigint | null;
 }
 
 const DUE = `
@@ -35,8 +35,8 @@ export async function readDue(
   deliveryId: string,
   { ordered }: { readonly ordered: boolean },
 ): Promise<DueRow | undefined> {
-  const values = [deliveryId, ordered];
-  return (await pool.query<DueRow>({ name: "outgoing-due", text: DUE, values })).rows[0];
+  const statement = { name: "outgoing-due", text: DUE };
+  return (await queryInstants<DueRow>(pool, statement, [deliveryId, ordered]))[0];
 }
 
 // The order may have been erased during the attempt: the answer could still repeat what the message said.

@@ -6,7 +6,7 @@ import { Option, type Command } from "commander";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { withPool } from "../../database/database.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
-import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.ts";
+import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.sql.ts";
 import { formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import {

@@ -4,7 +4,7 @@ import { readWithin } from "../../database/transaction.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderTable } from "../../html/parts.ts";
-import { writeCsvTable } from "../../orders/exportOrders.ts";
+import { writeCsvTable } from "../../orders/exportOrders.sql.ts";
 import { html, type Html } from "../../runtime/http/html.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { shareReading } from "../../runtime/lifecycle/shareReading.ts";

@@ -4,7 +4,7 @@ import path from "node:path";
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import type * as applyModule from "../../../src/apply/apply.ts";
-import type * as exportModule from "../../../src/orders/orderExport.sql.ts";
+import type * as exportModule from "../../../src/orders/exportOrders.sql.ts";
 import type * as orderModule from "../../../src/wire/order.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
@@ -53,7 +53,7 @@ it("a new order field needs changes in the four files that the guide names, and 
   const load = async <Module>(file: string) => (await import(path.join(tree, "src", file))) as Module;
   const { makeApply } = await load<typeof applyModule>("apply/apply.ts");
   const { readSnapshot } = await load<typeof orderModule>("wire/order.ts");
-  const { readOrderRows, EXPORT_COLUMNS } = await load<typeof exportModule>("orders/orderExport.sql.ts");
+  const { readExport, EXPORT_COLUMNS } = await load<typeof exportModule>("orders/exportOrders.sql.ts");
   // New connections, as in a new release: a named statement keeps its text.
   const newPool = new pg.Pool({ connectionString: database.url, max: 2 });
   onTestFinished(() => newPool.end());
@@ -70,7 +70,7 @@ it("a new order field needs changes in the four files that the guide names, and 
 
   const columns = ["reference", "zone_code"].map((name) => Object.keys(EXPORT_COLUMNS).indexOf(name));
   const exported: string[] = [];
-  for await (const batch of readOrderRows(pool, { sourceId: "live" }))
+  for await (const batch of readExport(pool, { format: "csv", filter: { sourceId: "live" } }))
     exported.push(...batch.map((row) => columns.map((column) => row[column]).join(" ")));
   expect(exported.toSorted()).toEqual(["R1 OLD", "R2 MOVED", "R3 NEW"]);
 });

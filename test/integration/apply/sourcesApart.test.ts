@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
 import { readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
+import { readExport } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
 import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
@@ -218,8 +218,8 @@ it.each<[string, () => Promise<unknown>]>([
     `the list by ${sort}`,
     () => selectOrders(pool, { ...LIVE, sort, limit: 10, offset: 0 }),
   ]),
-  ["the export as rows", () => collect(readOrderRows(pool, LIVE))],
-  ["the export as objects", () => collect(readOrderTexts(pool, LIVE))],
+  ["the export as rows", () => collect(readExport(pool, { format: "csv", filter: LIVE }))],
+  ["the export as objects", () => collect(readExport(pool, { format: "ndjson", filter: LIVE }))],
   [
     "waiting for a change and for a proof",
     () => findArrived(pool, [awaited("R", 3), awaited("shop-R", 3), awaited("S", 3), awaited(null, 0)]),

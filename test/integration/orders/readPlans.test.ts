@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { findBranch } from "../../../src/orders/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import { readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
+import { EXPORT_FORMATS, readExport } from "../../../src/orders/exportOrders.sql.ts";
 import type { OrderFilter } from "../../../src/orders/orderFilter.sql.ts";
 import {
   findArrived,
@@ -154,14 +154,14 @@ describe.each(FILTERS)("a page of %s", (_, filter) => {
 });
 
 describe.each(NARROW)("an export of %s", (_, filter) => {
-  it.each([
-    ["as CSV", readOrderRows],
-    ["as NDJSON", readOrderTexts],
-  ])("%s is read by an index, and looks at few orders more than it has", async (_format, read) => {
-    expect(await findWaste(ORDERS / 5, (pool) => read(pool, { sourceId: "live", ...filter }).next())).toEqual(
-      [],
-    );
-  });
+  it.each(EXPORT_FORMATS)(
+    "as %s is read by an index, and looks at few orders more than it has",
+    async (format) => {
+      const read = (pool: Pool) =>
+        readExport(pool, { format, filter: { sourceId: "live", ...filter } }).next();
+      expect(await findWaste(ORDERS / 5, read)).toEqual([]);
+    },
+  );
 });
 
 it("a late cursor page of one status reads no earlier row", async () => {
