@@ -1,5 +1,9 @@
+/**
+ * The OpenAPI document. The schemas of bodies and parameters are those that parse and write them, so a field stands once;
+ * this file adds addresses, answers and what they mean. Start at `describeApi`.
+ */
 import { z } from "zod";
-import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
+import { OUTGOING_TYPES, type OutgoingType } from "../domain/order/outgoing.ts";
 import { VERSION } from "../runtime/version.ts";
 import {
   createOrderSchema,
@@ -11,10 +15,12 @@ import {
   validateAddressResponseSchema,
   addressSchema,
 } from "../wire/api.ts";
-import { envelopeSchema } from "../wire/envelope.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
-import { ENDPOINTS, INCOMING, OUTGOING, type ApiAnswer, type ApiEndpoint } from "./openapiEndpoints.ts";
+import { feedParametersSchema } from "../changes/changeRoutes.ts";
+import { completeSchema } from "../orders/freshness.ts";
+import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
+import { waitSchema } from "../orders/orderRoutes.ts";
 
 type JsonSchema = Record<string, unknown>;
 
@@ -62,11 +68,292 @@ const SCHEMAS = {
   Quote: quoteResponseSchema,
   Address: addressSchema,
   AddressCheck: validateAddressResponseSchema,
-  Event: envelopeSchema,
-  EventRefusal: z.object({ error: z.string() }),
   Refusal: errorBodySchema,
 } as const satisfies Record<string, z.ZodType>;
-export type SchemaName = keyof typeof SCHEMAS;
+type SchemaName = keyof typeof SCHEMAS;
+
+const TAGS = {
+  Orders: "The provider's reads.",
+  Changes: "Every change of every order, as a list and as a stream.",
+  Exports: "All orders of a filter in one file.",
+  Writes: "The provider's writes, with WRITE_THROUGH.",
+  Webhooks: "Messages to the business's own endpoints.",
+};
+
+interface Answer {
+  readonly description: string;
+  readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+}
+
+interface Operation {
+  /** In generated clients. */
+  readonly id: string;
+  readonly tag: keyof typeof TAGS;
+  readonly summary: string;
+  readonly description?: string;
+  readonly query?: z.ZodObject;
+  /** Name to meaning. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: SchemaName;
+  readonly answers: Readonly<Record<number | string, Answer>>;
+  /** Needs no token. */
+  readonly open?: boolean;
+}
+
+/** Operations by path and method. */
+type Paths = Readonly<Record<string, Partial<Record<"get" | "post" | "patch", Operation>>>>;
+
+const refer = (name: SchemaName): JsonSchema => ({ $ref: `#/components/schemas/${name}` });
+const json = (name: SchemaName) => ({ "application/json": { schema: refer(name) } });
+const text = (type: string, schema: JsonSchema = {}) => ({
+  [type]: { schema: { type: "string", ...schema } },
+});
+const refusal = (description: string): Answer => ({ description, content: json("Refusal") });
+
+const READ_REFUSALS = {
+  401: refusal("The token is missing or unknown: invalid_api_key."),
+  422: refusal("A parameter is invalid: invalid_request; or X-Source names another source: unknown_source."),
+  500: refusal("A mistake of the mirror: internal_error."),
+  503: refusal(
+    "The mirror cannot be read at the moment, or too many requests wait or streams are open: too_many_waits, too_many_streams. Retry-After says when to retry.",
+  ),
+};
+const NO_ORDER = refusal("No such order: order_not_found.");
+const NOT_COMPLETE = refusal(
+  "The mirror is not complete up to the time in `complete`: not_complete. The message says up to when it is, what is missing, and why.",
+);
+/** Of a read whose client may already have the answer. */
+const CACHED = {
+  headers: { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." },
+  answer: { 304: { description: "Not changed since the ETag of If-None-Match." } },
+} as const;
+const FEED_RESTARTED = refusal(
+  "The position is not valid, or not any more: feed_restarted. Take the position of latest, then read the orders, then continue from that position.",
+);
+
+/** What the text of the stream consists of; version 3.2 of OpenAPI calls it itemSchema. */
+const EVENTS = {
+  contentMediaType: "text/event-stream",
+  contentSchema: { type: "array", items: refer("StreamedEvent") },
+};
+
+function exported(format: string, type: string, description: string): Operation {
+  return {
+    id: `exportOrdersAs${format.charAt(0)}${format.slice(1).toLowerCase()}`,
+    tag: "Exports",
+    summary: `Export orders as ${format}`,
+    description,
+    query: filterSchema.extend(completeSchema.shape),
+    answers: {
+      200: {
+        description: "All orders of the filter; X-Safe-Through says up to when they are complete.",
+        content: text(type),
+      },
+      412: NOT_COMPLETE,
+      ...READ_REFUSALS,
+    },
+  };
+}
+
+const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";
+const WRITE_REFUSALS = {
+  400: refusal("The address or the body cannot be read: invalid_request."),
+  401: READ_REFUSALS[401],
+  402: refusal("The subscription is inactive: subscription_inactive."),
+  403: refusal(
+    "The token has no write access: write_not_allowed; or the plan lacks the feature: feature_not_available.",
+  ),
+  405: refusal("Writes are not forwarded here: method_not_allowed."),
+  413: refusal("The body is too large: payload_too_large."),
+  415: refusal("The content encoding of the body is not supported: invalid_request."),
+  422: refusal("The provider refuses it; its code says why."),
+  429: refusal(
+    "A rate limit of the provider is exceeded: rate_limit_exceeded. Retry-After says when to retry.",
+  ),
+  500: READ_REFUSALS[500],
+  502: refusal(
+    "The provider gave no usable answer: provider_unavailable; or the mirror's key is refused, or not the source's own: source_key_refused.",
+  ),
+  504: refusal(
+    "The provider did not answer in time: provider_timeout. Whether the write happened is unknown.",
+  ),
+  default: refusal("Any other refusal of the provider, unchanged."),
+};
+const MIRRORED = "The order is already in the mirror; X-Mirrored: later means that it is not there yet.";
+
+function write(
+  id: string,
+  summary: string,
+  { answers, ...rest }: Pick<Operation, "answers"> & Partial<Operation>,
+): Operation {
+  return {
+    id,
+    tag: "Writes",
+    summary,
+    description: THROUGH,
+    ...rest,
+    answers: { ...answers, ...WRITE_REFUSALS },
+  };
+}
+
+const CHANGED = {
+  200: { description: `The order. ${MIRRORED}`, content: json("OrderAnswer") },
+  404: NO_ORDER,
+} as const;
+
+const PATHS: Paths = {
+  "/v1/orders": {
+    get: {
+      id: "listOrders",
+      tag: "Orders",
+      summary: "List orders",
+      description:
+        'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
+      query: pageSchema.extend(completeSchema.shape),
+      headers: CACHED.headers,
+      answers: {
+        200: { description: "A page of orders.", content: json("OrderPage") },
+        412: NOT_COMPLETE,
+        ...CACHED.answer,
+        ...READ_REFUSALS,
+      },
+    },
+    post: write("createOrder", "Create an order", {
+      description: `${THROUGH} It is sent once: after a timeout, look for the externalOrderId before sending it again.`,
+      body: "NewOrder",
+      answers: {
+        201: { description: `The order. ${MIRRORED}`, content: json("OrderAnswer") },
+        409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
+      },
+    }),
+  },
+  "/v1/orders/{reference}": {
+    get: {
+      id: "getOrder",
+      tag: "Orders",
+      summary: "Read one order",
+      description:
+        "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells. Most clients remove the segments `.` and `..` from a path: ask for an order with such a reference by its externalOrderId, or with `curl --path-as-is`.",
+      query: waitSchema,
+      headers: CACHED.headers,
+      answers: {
+        200: { description: "The order.", content: json("OrderAnswer") },
+        404: NO_ORDER,
+        412: NOT_COMPLETE,
+        ...CACHED.answer,
+        ...READ_REFUSALS,
+      },
+    },
+    patch: write("updateOrder", "Change an order", {
+      description: `${THROUGH} Method and path are assumed, because the provider does not document them.`,
+      body: "OrderChange",
+      answers: CHANGED,
+    }),
+  },
+  "/v1/branches": {
+    get: {
+      id: "listBranches",
+      tag: "Orders",
+      summary: "List branches",
+      headers: CACHED.headers,
+      answers: {
+        200: { description: "The open branches, in one page.", content: json("BranchPage") },
+        ...CACHED.answer,
+        ...READ_REFUSALS,
+      },
+    },
+  },
+  "/v1/changes": {
+    get: {
+      id: "listChanges",
+      tag: "Changes",
+      summary: "Read the change feed",
+      description:
+        "Every change of every order once; the changes of each order are in sequence. Send `next` as `after` while `hasMore` is true, even if a page has fewer changes than `limit`; for new changes, send it again later or follow the stream. A position is opaque and belongs to one source.",
+      query: feedParametersSchema,
+      answers: {
+        200: { description: "The changes after the position.", content: json("ChangePage") },
+        410: FEED_RESTARTED,
+        ...READ_REFUSALS,
+      },
+    },
+  },
+  "/v1/changes/stream": {
+    get: {
+      id: "streamChanges",
+      tag: "Changes",
+      summary: "Follow the change feed",
+      description:
+        "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. Skip events of other names. A comment every 15 s shows that the stream is alive. It ends when the mirror restarts, and for a reader that takes nothing for 30 s. After a lost connection, continue with the last id.",
+      query: feedParametersSchema.omit({ limit: true }),
+      headers: { "Last-Event-ID": "Continues after this position; overrides after." },
+      answers: {
+        200: { description: "An endless stream.", content: text("text/event-stream", EVENTS) },
+        410: FEED_RESTARTED,
+        ...READ_REFUSALS,
+      },
+    },
+  },
+  "/v1/orders.csv": { get: exported("CSV", "text/csv", "The columns of reporting.orders.") },
+  "/v1/orders.ndjson": {
+    get: exported("NDJSON", "application/x-ndjson", "One order per line, as the provider sent it."),
+  },
+  "/v1/orders/quote": {
+    post: write("quoteOrder", "Preview an order", {
+      body: "NewOrder",
+      answers: { 200: { description: "What a creation would return.", content: json("Quote") } },
+    }),
+  },
+  "/v1/orders/{reference}/cancel": {
+    post: write("cancelOrder", "Cancel an order", { answers: CHANGED }),
+  },
+  "/v1/test/orders/{reference}/advance": {
+    post: write("advanceTestOrder", "Advance a test order", { answers: CHANGED }),
+  },
+  "/v1/addresses/validate": {
+    post: write("validateAddress", "Check an address", {
+      body: "Address",
+      answers: {
+        200: { description: "Whether it is valid, and if not, why.", content: json("AddressCheck") },
+      },
+    }),
+  },
+};
+
+/** Method and path of every address of the API. */
+export const ADDRESSES = Object.entries(PATHS).flatMap(([path, methods]) =>
+  Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })),
+);
+
+const MESSAGES: Readonly<Record<OutgoingType, string>> = {
+  "order.new": "An order that the mirror had not seen",
+  "order.status_changed": "An order has another status",
+  "order.gone": "The provider no longer has an order",
+  "order.changed": "Anything else of an order has changed",
+};
+
+function outgoing(type: OutgoingType): Operation {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  return {
+    id: `on${words.join("")}`,
+    tag: "Webhooks",
+    summary: MESSAGES[type],
+    description:
+      "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`.",
+    headers: {
+      "webhook-id": "The message's id, the same in each repetition.",
+      "webhook-timestamp": "Seconds since 1970.",
+      "webhook-signature": "Signatures of id, timestamp and body.",
+    },
+    body: "OutgoingMessage",
+    open: true,
+    answers: {
+      "2XX": { description: "Accepted, within 15 s." },
+      410: { description: "The endpoint wants no further attempt of this message." },
+      default: { description: "The message is sent again later; Retry-After is respected." },
+    },
+  };
+}
 
 const INTRODUCTION =
   "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders, up to 1,000, that were seen but could not be read or confirmed.";
@@ -74,18 +361,7 @@ const INTRODUCTION =
 const TOKEN =
   "A token of API_TOKENS; bound to one source, which the header X-Source may name. Without any token, with LOCAL_TRUST, X-Source selects the source, by default live.";
 
-const TAGS = {
-  Orders: "The provider's reads.",
-  Changes: "Every change of every order, as a list and as a stream.",
-  Exports: "All orders of a filter in one file.",
-  Writes: "The provider's writes, with WRITE_THROUGH.",
-  Webhooks: "Events from the provider, and messages to the business's own endpoints.",
-} satisfies Record<ApiEndpoint["tag"], string>;
-
-/**
- * The OpenAPI 3.1 document of the read API, the change feed, exports, writes, the webhook endpoint, and outgoing
- * webhooks.
- */
+/** The OpenAPI 3.1 document of the read API, the change feed, exports, writes and outgoing webhooks. */
 export function describeApi() {
   return {
     openapi: "3.1.0",
@@ -98,8 +374,10 @@ export function describeApi() {
     servers: [{ url: "/" }],
     security: [{ token: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-    paths: describePaths([...ENDPOINTS, ...INCOMING]),
-    webhooks: describePaths(OUTGOING),
+    paths: describePaths(PATHS),
+    webhooks: describePaths(
+      Object.fromEntries(OUTGOING_TYPES.map((type) => [type, { post: outgoing(type) }])),
+    ),
     components: {
       schemas: describeSchemas(),
       securitySchemes: { token: { type: "http", scheme: "bearer", description: TOKEN } },
@@ -107,19 +385,18 @@ export function describeApi() {
   };
 }
 
-function describePaths(endpoints: readonly ApiEndpoint[]) {
-  const paths: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
-  for (const endpoint of endpoints) {
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: describeOperation(endpoint) };
-  }
-  return paths;
+function describePaths(paths: Paths) {
+  const described: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
+  for (const [path, methods] of Object.entries(paths))
+    described[path] = Object.fromEntries(
+      Object.entries(methods).map(([method, operation]) => [method, describeOperation(path, operation)]),
+    );
+  return described;
 }
 
-function describeOperation(endpoint: ApiEndpoint) {
-  const { id, tag, summary, description, path, query, headers = {}, body, answers, open } = endpoint;
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) =>
-    describeParameter(name, "path", PATH_MEANINGS[name] ?? ""),
-  );
+function describeOperation(path: string, operation: Operation) {
+  const { id, tag, summary, description, query, headers = {}, body, answers, open } = operation;
+  const inPath = path.includes("{reference}") ? [describeParameter("reference", "path", REFERENCE)] : [];
   const inHeader = Object.entries(headers).map(([name, meaning]) =>
     describeParameter(name, "header", meaning),
   );
@@ -130,38 +407,12 @@ function describeOperation(endpoint: ApiEndpoint) {
     ...(description === undefined ? {} : { description }),
     ...(open === true ? { security: [] } : {}),
     parameters: [...inPath, ...(query === undefined ? [] : describeQuery(query)), ...inHeader],
-    ...(body === undefined
-      ? {}
-      : { requestBody: { required: true, content: { "application/json": { schema: refer(body) } } } }),
-    responses: Object.fromEntries(
-      Object.entries(answers).map(([status, answer]) => [status, describeAnswer(answer)]),
-    ),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
+    responses: answers,
   };
 }
 
-const PATH_MEANINGS: Readonly<Record<string, string>> = {
-  reference: "The provider's reference, or the externalOrderId.",
-  source: "Name of the source, such as live.",
-};
-
-function describeAnswer({ description, schema, type, events }: ApiAnswer): {
-  description: string;
-  content?: Record<string, { schema: JsonSchema }>;
-} {
-  if (schema !== undefined)
-    return { description, content: { "application/json": { schema: refer(schema) } } };
-  if (type === undefined) return { description };
-  // Version 3.2 of OpenAPI calls it itemSchema.
-  const consists =
-    events === undefined
-      ? {}
-      : { contentMediaType: type, contentSchema: { type: "array", items: refer(events) } };
-  return { description, content: { [type]: { schema: { type: "string", ...consists } } } };
-}
-
-function refer(name: SchemaName): JsonSchema {
-  return { $ref: `#/components/schemas/${name}` };
-}
+const REFERENCE = "The provider's reference, or the externalOrderId.";
 
 /** Parameters before parsing. All are optional, because each has a default or means no condition. */
 function describeQuery(query: z.ZodObject) {

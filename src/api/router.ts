@@ -1,23 +1,22 @@
 /**
  * The API put together: the provider's reads from the mirror, the change feed, exports, and writes that it forwards.
  *
- * A client of the provider needs another address and key, and nothing else. `writeThrough.ts` forwards writes,
- * `openapiEndpoints.ts` describes every address and `openapi.ts` makes the document of it. Start at `makeReportRouter`.
+ * A client of the provider needs another address and key, and nothing else. `writeThrough.ts` forwards writes, and
+ * `openapi.ts` describes every address. Start at `makeReportRouter`.
  */
 import { Router, type NextFunction, type Request, type Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeAuthenticate, makeAuthorizeWrite, type Authenticate } from "../http/authenticate.ts";
+import { makeAuthenticate, type Authenticate } from "../http/authenticate.ts";
 import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
-import { makeListChanges } from "../changes/changeRoutes.ts";
-import { makeStreamChanges } from "../changes/changeStream.ts";
+import { makeListChanges, makeStreamChanges } from "../changes/changeRoutes.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { News } from "../http/news.ts";
 import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "../http/respond.ts";
-import { ENDPOINTS } from "./openapiEndpoints.ts";
+import { ADDRESSES } from "./openapi.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
@@ -29,7 +28,7 @@ export interface ReportDeps {
   readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
   readonly localTrust: boolean;
   /** Undefined: writes are refused. */
-  readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
+  readonly writes?: Omit<WriteThroughDeps, "authenticate" | "logger"> | undefined;
   /** Wakes streams of changes and requests that wait; its maker closes it, which ends them. */
   readonly news: News;
   readonly clock: Clock;
@@ -44,7 +43,7 @@ export interface ReportDeps {
  * absent while that is unknown.
  */
 export function makeReportRouter(deps: ReportDeps): Middleware {
-  const { apiTokens, writes, logger } = deps;
+  const { writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate, orderWait: makeOrderWait(deps) };
   const refuseAddress = makeRefuseAddress(authenticate);
@@ -59,14 +58,7 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/changes/stream", makeStreamChanges(routeDeps));
   v1.use(refuseAddress, refuseUndecodable(refuseAddress));
   if (writes === undefined) v1.use(refuseWrite);
-  else
-    v1.use(
-      makeWriteThrough({
-        ...writes,
-        authorizeWrite: makeAuthorizeWrite({ authenticate, apiTokens }),
-        logger,
-      }),
-    );
+  else v1.use(...makeWriteThrough({ ...writes, authenticate, logger }));
   v1.use(makeErrorAnswer(logger));
   const router = Router({ caseSensitive: true });
   router.use("/v1", v1);
@@ -83,13 +75,9 @@ const READ_ONLY = {
   headers: { Allow: "GET, HEAD" },
 };
 
-/** All addresses: the provider's, and our own. */
-const ADDRESSES = [
+const ALL_ADDRESSES = [
   ...CONTRACT_ENDPOINTS,
-  ...ENDPOINTS.map(({ method, path }) => ({
-    method: method.toUpperCase(),
-    path: path.replaceAll(/\{(\w+)\}/g, ":$1"),
-  })),
+  ...ADDRESSES.map(({ method, path }) => ({ method, path: path.replaceAll(/\{(\w+)\}/g, ":$1") })),
 ];
 
 /**
@@ -100,7 +88,7 @@ function makeRefuseAddress(authenticate: Authenticate): Middleware<RoutedRequest
   return (request, _response, next) => {
     authenticate(request);
     const { method = "" } = request;
-    const { endpoint, methods } = matchEndpoint(ADDRESSES, method, readTarget(request.originalUrl).path);
+    const { endpoint, methods } = matchEndpoint(ALL_ADDRESSES, method, readTarget(request.originalUrl).path);
     if (endpoint !== undefined && WRITE_METHODS.includes(method)) next();
     else throw methods.length > 0 ? refuseMethod(methods) : new RefusedRequestError(NO_SUCH_ADDRESS);
   };

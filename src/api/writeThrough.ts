@@ -1,4 +1,4 @@
-import express from "express";
+import express, { type RequestHandler } from "express";
 import type { ServerResponse } from "node:http";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
@@ -7,14 +7,14 @@ import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/tra
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { readWith, type Route } from "../http/respond.ts";
+import { untilClosed } from "../http/respond.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { RefusedRequestError, NO_SUCH_ADDRESS } from "../wire/refusal.ts";
 import { ProviderError, type RawAnswer } from "../provider/errors.ts";
 import { UNSENDABLE } from "../provider/exchange.ts";
 
 export interface WriteThroughDeps {
-  readonly authorizeWrite: Authenticate;
+  readonly authenticate: Authenticate;
   /** Sends with a source's own key; one per source. */
   readonly forward: (sourceId: string) => Forward;
   readonly applyReads: Apply["applyReads"];
@@ -54,26 +54,28 @@ const PASSED_HEADERS = [
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
-export function makeWriteThrough(deps: WriteThroughDeps): Route {
-  const { authorizeWrite, forward, logger } = deps;
-  return async (request, response) => {
-    const sourceId = authorizeWrite(request);
-    const { reference } = matchEndpoint(
-      CONTRACT_ENDPOINTS,
-      request.method ?? "",
-      readTarget(request.originalUrl).path,
-    );
+export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
+  const { authenticate, forward, logger } = deps;
+
+  const admit: RequestHandler = (request, _response, next) => {
+    authenticate(request, { writes: true });
+    const { path } = readTarget(request.originalUrl);
+    const { reference } = matchEndpoint(CONTRACT_ENDPOINTS, request.method, path);
     if (MISLEADING.test(reference)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
-    const body = await readWith(parseRaw, request, response);
+    next();
+  };
+
+  const pass: RequestHandler = async (request, response) => {
+    const sourceId = authenticate(request, { writes: true });
+    const body: unknown = request.body;
     const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
-    const gone = new AbortController();
-    response.on("close", () => gone.abort(new Error("the client is gone")));
+    const gone = untilClosed(response);
     let answer: ForwardedAnswer;
     try {
       const method = request.method as ForwardedRequest["method"];
-      answer = await forward(sourceId)({ method, path: request.originalUrl, bytes, gone: gone.signal });
+      answer = await forward(sourceId)({ method, path: request.originalUrl, bytes, gone });
     } catch (error) {
-      if (gone.signal.aborted && error === gone.signal.reason) return;
+      if (gone.aborted && error === gone.reason) return;
       const refusal = refuseForProvider(error);
       if (error instanceof OrderMirrorError)
         logger.info({ err: error, source: sourceId }, "a write was not forwarded, or refused");
@@ -84,9 +86,9 @@ export function makeWriteThrough(deps: WriteThroughDeps): Route {
     if (!(await mirror(deps, { sourceId, answer }))) response.setHeader("X-Mirrored", "later");
     sendAsItCame(response, answer);
   };
-}
 
-const parseRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
+  return [admit, express.raw({ type: () => true, limit: BODY_BYTES_MAX }), pass];
+}
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(

@@ -16,33 +16,23 @@ export interface DecisionFilter {
   readonly reference: string | null;
 }
 
-/** The newest decisions, at most `limit`, oldest first. */
-export async function readLastDecisions(
+/**
+ * Decisions, oldest first, at most `limit`: the next ones beyond `afterId`, or the newest ones. A smaller number may still
+ * be committed later.
+ */
+export async function readDecisions(
   pool: Pool,
-  { sourceId, reference, limit }: DecisionFilter & { limit: number },
+  { sourceId, reference, afterId, limit }: DecisionFilter & { afterId?: bigint; limit: number },
 ): Promise<DecisionRow[]> {
   const rows = await queryInstants<DecisionRow>(
     pool,
-    `${SELECT}
+    `select ${DECISION_COLUMNS} from mirror.history h
      where ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
-     order by h.history_id desc limit $3`,
-    [sourceId, reference, limit],
+       and ($3::bigint is null or h.history_id > $3)
+     order by h.history_id ${afterId === undefined ? "desc" : "asc"} limit $4`,
+    [sourceId, reference, afterId ?? null, limit],
   );
-  return rows.reverse();
-}
-
-/** Decisions beyond `afterId`, oldest first, at most `limit`. A smaller number may still be committed later. */
-export async function readDecisionsAfter(
-  pool: Pool,
-  { sourceId, reference, afterId, limit }: DecisionFilter & { afterId: bigint; limit: number },
-): Promise<DecisionRow[]> {
-  return queryInstants<DecisionRow>(
-    pool,
-    `${SELECT}
-     where h.history_id > $3 and ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
-     order by h.history_id limit $4`,
-    [sourceId, reference, afterId, limit],
-  );
+  return afterId === undefined ? rows.reverse() : rows;
 }
 
 /** The number of the newest decision that can be seen; 0 when there is none. */
@@ -58,4 +48,3 @@ export const DECISION_COLUMNS = `
   h.history_id as "historyId", h.source_id as "sourceId", h.reference, h.via, h.verdict, h.conflict, h.reason,
   h.event_id as "eventId", h.event_type as "eventType", h.status, h.previous_status as "previousStatus", h.version,
   (extract(epoch from h.seen_at) * 1000000000)::bigint as "seenAt"`;
-const SELECT = `select ${DECISION_COLUMNS} from mirror.history h`;

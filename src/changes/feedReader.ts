@@ -36,7 +36,8 @@ export interface FeedSection {
 }
 
 /**
- * The next changes of a source after `after`, at most `limit`, fewer if they are large.
+ * The next changes of a source after `after`, at most `limit`, fewer if they are large. `latest`: after the last change
+ * that can be read now.
  *
  * A reader of a lost server continues after the last change that the current one took over. Throws RefusedRequestError
  * 410 feed_restarted if that cannot be determined, if retention removed later changes, or if the position is beyond the
@@ -44,10 +45,11 @@ export interface FeedSection {
  */
 export async function readFeed(
   pool: Pool,
-  query: { sourceId: string; after: FeedCursor; limit: number },
+  query: { sourceId: string; after: FeedCursor | "latest"; limit: number },
 ): Promise<FeedSection> {
-  const { after } = query;
-  const read = async () => readChanges(pool, { ...query, fence: await readFeedFence(pool) });
+  const { sourceId, limit } = query;
+  const after = query.after === "latest" ? await readFeedTail(pool, sourceId) : query.after;
+  const read = async () => readChanges(pool, { sourceId, after, limit, fence: await readFeedFence(pool) });
   let page = await readOrUnavailable(read());
   if (!page.current) {
     await readOrUnavailable(beginFeedEpoch(pool));

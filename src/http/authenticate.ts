@@ -2,14 +2,15 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isLocalRequest } from "../runtime/http/loopback.ts";
 import { digestSecret } from "../runtime/secretDigest.ts";
-import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { INVALID_API_KEY, RefusedRequestError } from "../wire/refusal.ts";
 
-/** Returns the id of the source that the request may read, or throws RefusedRequestError. */
-export type Authenticate = (request: IncomingMessage) => string;
+/**
+ * Returns the id of the source that the request may read, or with `writes` write to, or throws RefusedRequestError.
+ */
+export type Authenticate = (request: IncomingMessage, need?: { readonly writes: boolean }) => string;
 
 const BEARER = /^Bearer +(\S+) *$/i;
 const SOURCE_HEADER = "x-source";
@@ -17,7 +18,7 @@ const DEFAULT_SOURCE = "live";
 const LOG_INTERVAL_MS = 10_000;
 
 interface AuthenticateDeps {
-  readonly apiTokens: readonly { token: string; sourceId: string }[];
+  readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
   /** Read at each request, because sources may change. */
   readonly sources: readonly { sourceId: string }[];
   readonly localTrust: boolean;
@@ -26,95 +27,62 @@ interface AuthenticateDeps {
 }
 
 /**
- * Decides who may read what (spec, "Authentication").
+ * Decides who may read and write what (spec, "Authentication").
  *
  * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read the source
- * `live` or the one in the header `X-Source`. 401 invalid_api_key for a missing or unknown token; 429 too_many_attempts
- * after too many wrong ones; 422 unknown_source for an `X-Source` that does not exist or is not the token's: answering
- * from another mode than the requested one would mix them unnoticed.
+ * `live` or the one in the header `X-Source`. 401 invalid_api_key for a missing or unknown token; 422 unknown_source for
+ * an `X-Source` that does not exist or is not the token's: answering from another mode than the requested one would mix
+ * them unnoticed. 403 write_not_allowed for a write by anybody but the holder of a token with write access: a web page in a
+ * browser on this machine could order couriers otherwise.
  */
 export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
-  const keys = deps.apiTokens.map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
+  const keys = deps.apiTokens.map(({ token, ...key }) => ({ digest: digestSecret(token), ...key }));
   const isSource = (id: string) => deps.sources.some(({ sourceId }) => sourceId === id);
-  const guard = makeTokenGuard(deps);
+  const refuseToken = makeRefuseToken(deps);
 
-  return (request) => {
-    const asked = readSourceHeader(request);
+  return (request, { writes } = { writes: false }) => {
+    const asked = request.headers[SOURCE_HEADER]?.toString();
     if (keys.length === 0) {
       if (!deps.localTrust || !isLocalRequest(request)) throw refuseStranger();
       const sourceId = asked ?? DEFAULT_SOURCE;
       if (!isSource(sourceId)) throw refuseSource("The source does not exist: name one in X-Source.");
+      if (writes) throw refuseWriter();
       return sourceId;
     }
-    const sourceId = guard(request, findSource(keys, readToken(request)));
-    if (asked !== undefined && asked !== sourceId)
+    const presented = digestSecret(readToken(request) ?? "");
+    // With every key, so that the time does not reveal which one matched.
+    const [key] = keys.filter(({ digest }) => timingSafeEqual(presented, digest));
+    if (key === undefined) throw refuseToken(request);
+    if (asked !== undefined && asked !== key.sourceId)
       throw refuseSource("X-Source is not the source of this token.");
-    return sourceId;
+    if (writes && key.mayWrite !== true) throw refuseWriter();
+    return key.sourceId;
   };
 }
 
 /**
- * Admits the source of a valid token, whatever else came from its address: behind a proxy all clients share one, and nobody
- * guesses a token. A wrong one is logged with its address, at most once in 10 s; after too many the address gets 429 for
- * wrong ones, for up to a minute.
+ * Refuses a missing or unknown token. It is logged with its address, at most once in 10 s. Who guesses is not slowed down:
+ * a token has at least 16 characters, and behind a proxy all clients share one address.
  */
-function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
-  const throttle = makeFailureThrottle(clock);
+function makeRefuseToken({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  return (request: IncomingMessage, sourceId: string | undefined): string => {
-    if (sourceId !== undefined) return sourceId;
-    const address = request.socket.remoteAddress ?? "";
-    const token = readToken(request);
-    const waitSeconds = token === undefined ? 0 : throttle.waitSeconds(address);
-    if (waitSeconds > 0) throw refuseFlood(waitSeconds);
-    // A request without a token is not a guess: it comes from a browser, a scanner, or a client without configuration.
-    if (token !== undefined) throttle.recordFailure(address);
-    const outcome = token === undefined ? "missing" : "unknown";
+  return (request: IncomingMessage): RefusedRequestError => {
+    const outcome = readToken(request) === undefined ? "missing" : "unknown";
     const suppressed = sample(outcome);
+    const address = request.socket.remoteAddress;
     if (suppressed !== undefined)
       logger.warn({ outcome, remote_ip: address, suppressed }, "an API token was refused");
-    throw new RefusedRequestError(INVALID_API_KEY);
+    return new RefusedRequestError(INVALID_API_KEY);
   };
-}
-
-/**
- * Decides who may write: the holder of a token with write access, never a local program; otherwise a web page in a
- * browser there could order couriers. As `authenticate`, and 403 write_not_allowed.
- */
-export function makeAuthorizeWrite(deps: {
-  authenticate: Authenticate;
-  apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
-}): Authenticate {
-  const writers = deps.apiTokens
-    .filter(({ mayWrite }) => mayWrite === true)
-    .map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
-  return (request) => {
-    const sourceId = deps.authenticate(request);
-    if (findSource(writers, readToken(request)) !== undefined) return sourceId;
-    const message = "This token has no write access.";
-    throw new RefusedRequestError({ status: 403, code: "write_not_allowed", message });
-  };
-}
-
-/** Compares with every key, so that the time does not reveal which one matched. */
-function findSource(keys: readonly { digest: Buffer; sourceId: string }[], token = ""): string | undefined {
-  const presented = digestSecret(token);
-  return keys.filter(({ digest }) => timingSafeEqual(presented, digest))[0]?.sourceId;
 }
 
 function readToken(request: IncomingMessage): string | undefined {
   return BEARER.exec(request.headers.authorization ?? "")?.[1];
 }
 
-function readSourceHeader(request: IncomingMessage): string | undefined {
-  const value = request.headers[SOURCE_HEADER];
-  return Array.isArray(value) ? value.join(",") : value;
-}
-
-function refuseFlood(waitSeconds: number): RefusedRequestError {
-  const headers = { "Retry-After": String(waitSeconds) };
-  const message = "Too many wrong API tokens came from this address.";
-  return new RefusedRequestError({ status: 429, code: "too_many_attempts", message, headers });
+function refuseWriter(): RefusedRequestError {
+  const message = "This token has no write access.";
+  return new RefusedRequestError({ status: 403, code: "write_not_allowed", message });
 }
 
 function refuseStranger(): RefusedRequestError {

@@ -95,15 +95,15 @@ export async function sendJsonParts(response: ServerResponse, parts: readonly st
   response.end(withRequestId(parts.at(-1) ?? "{}", requestId(response)).join(""));
 }
 
-/** RFC 9110, 13.1.2. A client that asks for `no-cache` wants the whole answer: browsers do so at a forced reload. */
+/**
+ * RFC 9110, 13.1.2. A `Cache-Control: no-cache` does not matter: fetch adds it to every request with If-None-Match, and
+ * browsers send no If-None-Match at a forced reload.
+ */
 function hasCurrent({ method, headers }: IncomingMessage, digest: string): boolean {
   const known = headers["if-none-match"];
   if (known === undefined || (method !== "GET" && method !== "HEAD")) return false;
-  if (NO_CACHE.test(headers["cache-control"] ?? "")) return false;
   return known === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === `"${digest}"`);
 }
-
-const NO_CACHE = /(?:^|,)\s*no-cache\s*(?:,|$)/;
 
 /** Sends the text of a JSON object with `request_id` added. */
 function sendObject(response: ServerResponse, object: string): void {
@@ -173,20 +173,18 @@ function toRefusal(error: unknown): RefusedRequestError {
   return new RefusedRequestError({ status: 500, code: "internal_error", message: "Something went wrong." });
 }
 
-function requestId(response: ServerResponse): string {
-  return String(response.getHeader(REQUEST_ID_HEADER));
+/** 503: more of these requests at a time than this process takes. */
+export function refuseBusy(code: string, message: string, retrySeconds: number): RefusedRequestError {
+  return new RefusedRequestError({
+    status: 503,
+    code,
+    message,
+    headers: { "Retry-After": String(retrySeconds) },
+  });
 }
 
-/** The body as a parser of Express leaves it. Throws what the parser refuses, such as 413 beyond its limit. */
-export async function readWith(
-  parse: Middleware,
-  request: IncomingMessage & { body?: unknown },
-  response: ServerResponse,
-): Promise<unknown> {
-  await new Promise<void>((resolve, reject) => {
-    parse(request, response, (error?: unknown) => (error === undefined ? resolve() : reject(error as Error)));
-  });
-  return request.body;
+function requestId(response: ServerResponse): string {
+  return String(response.getHeader(REQUEST_ID_HEADER));
 }
 
 /**

@@ -4,24 +4,9 @@ import { formatInstant, type Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { explainIncomplete, selectFreshness, type Freshness } from "./orderReads.sql.ts";
+import { explainIncomplete, type Freshness } from "./orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readOrUnavailable, untilClosed } from "../http/respond.ts";
-
-/**
- * Reads how far the answer can be trusted, and sets the headers: see writeFreshness. Throws the refusal of
- * assertComplete.
- *
- * Call it before reading the orders, never after: the claim must not be more recent than the orders.
- */
-export async function stampFreshness(
-  response: ServerResponse,
-  { pool, sourceId, complete }: { pool: Pool; sourceId: string; complete: Instant | undefined },
-): Promise<void> {
-  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
-  writeFreshness(response, freshness);
-  await assertComplete(pool, { sourceId, complete, freshness });
-}
 
 /**
  * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the number

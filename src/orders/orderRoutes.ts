@@ -9,7 +9,13 @@ import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { selectOrder, selectOrders, type OrdersQuery, type ListedOrder } from "./orderReads.sql.ts";
+import {
+  selectFreshness,
+  selectOrder,
+  selectOrders,
+  type OrdersQuery,
+  type ListedOrder,
+} from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import {
   resolveFilter,
@@ -21,13 +27,7 @@ import {
 import type { OrderFilter } from "./orderFilter.sql.ts";
 import { exportOrders, type ExportFormat } from "./exportOrders.sql.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
-import {
-  assertComplete,
-  awaitComplete,
-  completeSchema,
-  stampFreshness,
-  writeFreshness,
-} from "./freshness.ts";
+import { assertComplete, awaitComplete, completeSchema, writeFreshness } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, timeParameter } from "../wire/listParameters.ts";
@@ -49,7 +49,8 @@ export interface OrderRouteDeps {
 }
 
 /**
- * What the list and the exports begin with: waits for `complete`, stamps the freshness, then resolves the filter.
+ * What the list and the exports begin with: waits for `complete`, says how far the answer can be trusted, and resolves the
+ * filter.
  * Undefined if the client has gone meanwhile.
  */
 async function prepare(
@@ -60,7 +61,10 @@ async function prepare(
   const contract = parseParameters(completeSchema, parameters);
   await awaitComplete({ orderWait, sourceId, response }, contract);
   if (response.destroyed) return undefined;
-  await stampFreshness(response, { pool, sourceId, complete: contract.complete });
+  // Before the orders: the claim must not be more recent than they are.
+  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
+  writeFreshness(response, freshness);
+  await assertComplete(pool, { sourceId, complete: contract.complete, freshness });
   return resolveFilter(pool, { sourceId, asked });
 }
 

@@ -2,9 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { findArrived, type Awaited } from "./orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { RefusedRequestError } from "../wire/refusal.ts";
 import type { News } from "../http/news.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { readOrUnavailable, refuseBusy } from "../http/respond.ts";
 
 const WAITERS_MAX = 500;
 const BUSY_RETRY_SECONDS = 5;
@@ -26,7 +25,8 @@ export function makeOrderWait(deps: { pool: Pool; clock: Clock; news: News }): O
   let waiting = 0;
 
   return async (awaited, { timeoutMs, signal }) => {
-    if (waiting >= WAITERS_MAX) throw refuseWait();
+    if (waiting >= WAITERS_MAX)
+      throw refuseBusy("too_many_waits", "Too many requests are waiting.", BUSY_RETRY_SECONDS);
     waiting += 1;
     const done = new AbortController();
     let isTimeOver = timeoutMs === 0;
@@ -65,10 +65,4 @@ function makeSharedLook(pool: Pool): (awaited: Awaited) => Promise<boolean> {
     answer ??= answerAll();
     return (await answer).has(index);
   };
-}
-
-function refuseWait(): RefusedRequestError {
-  const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
-  const message = "Too many requests are waiting.";
-  return new RefusedRequestError({ status: 503, code: "too_many_waits", message, headers });
 }

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
 import {
-  readDecisionsAfter,
-  readLastDecisions,
+  readDecisions,
   readNewestDecision,
   type DecisionFilter,
   type DecisionRow,
@@ -41,7 +40,7 @@ async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<
   const filter = await resolveFilter(pool, options);
   const print = options.json === true ? printDecisionJson : makeLinePrinter();
   const after = await readNewestDecision(pool);
-  for (const decision of await readLastDecisions(pool, { ...filter, limit: options.last })) print(decision);
+  for (const decision of await readDecisions(pool, { ...filter, limit: options.last })) print(decision);
   const decisions = followDecisions({ pool, clock: systemClock, filter, after, signal });
   for await (const decision of decisions) print(decision);
 }
@@ -107,7 +106,7 @@ export async function* followDecisions(deps: {
 async function* readFrom(pool: Pool, filter: DecisionFilter, floor: bigint): AsyncGenerator<DecisionRow> {
   let afterId = floor;
   for (;;) {
-    const page = await readDecisionsAfter(pool, { ...filter, afterId, limit: PAGE_ROWS });
+    const page = await readDecisions(pool, { ...filter, afterId, limit: PAGE_ROWS });
     yield* page;
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_ROWS) return;

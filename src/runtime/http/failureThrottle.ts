@@ -8,7 +8,7 @@ const WINDOW_MS = 60_000;
 const ADDRESSES_MAX = 10_000;
 
 /**
- * Slows down clients that guess passwords or tokens: an address may fail 10 times within a minute, and all of them
+ * Slows down clients that guess passwords: an address may fail 10 times within a minute, and all of them
  * together 200 times; beyond that only addresses with an earlier success may try.
  *
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and

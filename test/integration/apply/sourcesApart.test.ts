@@ -3,7 +3,7 @@ import { makeApply } from "../../../src/apply/apply.ts";
 import { applyAbsence } from "../../../src/apply/absence.sql.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { readChanges, readFeedEnd, readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
-import { readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
+import { readDecisions } from "../../../src/changes/changeTail.sql.ts";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readExport } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
@@ -235,7 +235,7 @@ it.each<[string, () => Promise<unknown>]>([
     },
   ],
   ["the end of the feed", async () => readFeedEnd(pool, { ...LIVE, fence: await readFeedFence(pool) })],
-  ["the decisions", () => readLastDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
+  ["the decisions", () => readDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
   ["the quarantine", () => countQuarantined(pool, { ...EVERYTHING, ...LIVE })],
   ["the state of polling", async () => ({ ...(await readPollState(pool, "live")), idleMs: 0 })],
   ["walked windows", () => readWalked(pool, "live")],

@@ -6,7 +6,7 @@ import type { Snapshot } from "../../../src/domain/order/order.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeAuthenticate } from "../../../src/http/authenticate.ts";
 import { listenForAnnouncements, makeAnnouncer } from "../../../src/changes/announcements.ts";
-import { makeStreamChanges, type StreamDeps } from "../../../src/changes/changeStream.ts";
+import { makeStreamChanges, type StreamDeps } from "../../../src/changes/changeRoutes.ts";
 import { LOOK_MS, makeNews, type News } from "../../../src/http/news.ts";
 import { makeErrorAnswer, stampAnswer } from "../../../src/http/respond.ts";
 import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";

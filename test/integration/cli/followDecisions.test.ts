@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { followDecisions } from "../../../src/cli/commands/tail.ts";
 import {
   readNewestDecision,
-  readLastDecisions,
+  readDecisions,
   type DecisionFilter,
 } from "../../../src/changes/changeTail.sql.ts";
 import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -75,13 +75,13 @@ it("shows only the requested order", async () => {
   await decide("other");
   await decide("mine");
   await expect.poll(() => seen).toEqual(["mine"]);
-  const last = await readLastDecisions(database.pool, { sourceId: null, reference: "mine", limit: 5 });
+  const last = await readDecisions(database.pool, { sourceId: null, reference: "mine", limit: 5 });
   expect(last.map(({ reference }) => reference)).toEqual(["mine"]);
 });
 
 it("begins with the last ones, oldest first", async () => {
   await decide("a");
   await decide("b");
-  const last = await readLastDecisions(database.pool, { ...ALL, limit: 2 });
+  const last = await readDecisions(database.pool, { ...ALL, limit: 2 });
   expect(last.map(({ reference }) => reference)).toEqual(["a", "b"]);
 });

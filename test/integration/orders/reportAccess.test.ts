@@ -130,12 +130,9 @@ describe("wrong tokens", () => {
   const status = async (server: TestServer, token: string) =>
     (await ask(server, { Authorization: `Bearer ${token}` })).status;
 
-  it("are logged with their address, and never lock out right ones", async () => {
+  it("are logged once with their address, and never lock out right ones", async () => {
     const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
-    expect(await status(server, "token-of-live")).toBe(200);
-    const statuses = [];
-    for (let guess = 0; guess < 60; guess += 1) statuses.push(await status(server, `guess-${guess}`));
-    expect(statuses).toEqual([...Array<number>(10).fill(401), ...Array<number>(50).fill(429)]);
+    for (let guess = 0; guess < 60; guess += 1) expect(await status(server, `guess-${guess}`)).toBe(401);
     expect(lines).toEqual([
       expect.objectContaining({
         outcome: "unknown",
@@ -144,14 +141,6 @@ describe("wrong tokens", () => {
       }),
     ]);
     expect(JSON.stringify(lines)).not.toContain("guess");
-    expect(await status(server, "token-of-test")).toBe(200);
-    expect(await status(server, "token-of-live")).toBe(200);
-    await server.close();
-  });
-
-  it("do not delay requests without a token", async () => {
-    const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
-    for (let time = 0; time < 30; time += 1) expect((await ask(server, {})).status).toBe(401);
     expect(await status(server, "token-of-live")).toBe(200);
     await server.close();
   });

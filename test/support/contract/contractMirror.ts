@@ -37,14 +37,6 @@ const TOKENS = [
   [KEYS.standardTest, "standard"],
 ] as const;
 
-let minutesPassed = 0;
-const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + minutesPassed * 60_000 };
-
-/** Resets the mirror's limit of wrong tokens; the provider has none, and the suite tries many wrong keys. */
-export function passMinute(): void {
-  minutesPassed += 1;
-}
-
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
 export type ContractMirror = Awaited<ReturnType<typeof openContractMirror>>;
@@ -68,7 +60,7 @@ export async function openContractMirror(database: TestDatabase, sandboxUrl: str
     apiTokens: TOKENS.map(([token, sourceId]) => ({ token, sourceId, mayWrite: true })),
     writeThrough: true,
   };
-  const web = await openServedMirror({ config, databaseUrl: database.url, clock }, { worker: true });
+  const web = await openServedMirror({ config, databaseUrl: database.url }, { worker: true });
   const control = makeSandboxControl(sandboxUrl);
   for (const { organization, mode, sourceId } of sources) {
     if (organization === "standard") continue;

@@ -1,6 +1,5 @@
 import path from "node:path";
 import { beforeEach } from "vitest";
-import { passMinute } from "./contractMirror.ts";
 
 /**
  * All cases in which the mirror does not answer as the provider does, with the reasons. Each row names a file of the
@@ -25,7 +24,6 @@ const EXCEPTIONS: readonly { file: string; tests: RegExp; why: string }[] = [
 ];
 
 beforeEach(({ task, skip }) => {
-  passMinute();
   const file = path.basename(task.file.filepath);
   const name = task.fullTestName;
   const exception = EXCEPTIONS.find((each) => each.file === file && each.tests.test(name));

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { ENDPOINTS } from "../../../src/api/openapiEndpoints.ts";
+import { ADDRESSES } from "../../../src/api/openapi.ts";
 import { pageSchema } from "../../../src/orders/orderQuery.ts";
 import { waitSchema } from "../../../src/orders/orderRoutes.ts";
 import { CONTRACT_ENDPOINTS } from "../../../src/wire/endpoints.ts";
@@ -26,7 +26,7 @@ it("names every address and every parameter of our own", () => {
   const theirPaths = new Set<string>(
     CONTRACT_ENDPOINTS.map(({ path }) => path.replaceAll(/:(\w+)/g, "{$1}")),
   );
-  const ours = ENDPOINTS.map(({ path }) => path).filter((address) => !theirPaths.has(address));
+  const ours = ADDRESSES.map(({ path }) => path).filter((address) => !theirPaths.has(address));
   expect(ours.filter((address) => !named.includes(`\`${address}\``))).toEqual([]);
   const theirs = new Set(Object.keys(listParametersSchema.shape));
   const parameters = [...Object.keys(pageSchema.shape), ...Object.keys(waitSchema.shape)];

@@ -11,7 +11,7 @@ function makeThrottle() {
   return { ...throttle, fail, passMs: (ms: number) => (nowMs += ms) };
 }
 
-describe("the throttle of wrong passwords and tokens", () => {
+describe("the throttle of wrong passwords", () => {
   it("lets an address fail ten times, then blocks it for a minute", () => {
     const throttle = makeThrottle();
     throttle.fail("10.0.0.1", 9);
