@@ -320,9 +320,12 @@ const PATHS: Paths = {
   },
 };
 
-/** Method and path of every address of the API. */
+/** Every address of the API: the provider's, and our own. */
 export const ADDRESSES = Object.entries(PATHS).flatMap(([path, methods]) =>
-  Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })),
+  Object.keys(methods).map((method) => ({
+    method: method.toUpperCase(),
+    path: path.replace("{reference}", ":reference"),
+  })),
 );
 
 const MESSAGES: Readonly<Record<OutgoingType, string>> = {

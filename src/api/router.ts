@@ -57,7 +57,10 @@ export function makeReportRouter(deps: ReportDeps): Middleware {
   v1.get("/changes", makeListChanges(routeDeps));
   v1.get("/changes/stream", makeStreamChanges(routeDeps));
   v1.use(refuseAddress, refuseUndecodable(refuseAddress));
-  if (writes === undefined) v1.use(refuseWrite);
+  if (writes === undefined)
+    v1.use(() => {
+      throw new RefusedRequestError(READ_ONLY);
+    });
   else v1.use(...makeWriteThrough({ ...writes, authenticate, logger }));
   v1.use(makeErrorAnswer(logger));
   const router = Router({ caseSensitive: true });
@@ -75,10 +78,8 @@ const READ_ONLY = {
   headers: { Allow: "GET, HEAD" },
 };
 
-const ALL_ADDRESSES = [
-  ...CONTRACT_ENDPOINTS,
-  ...ADDRESSES.map(({ method, path }) => ({ method, path: path.replaceAll(/\{(\w+)\}/g, ":$1") })),
-];
+/** The provider's own come first, in its order: the header Allow has it. */
+const ALL_ADDRESSES = [...CONTRACT_ENDPOINTS, ...ADDRESSES];
 
 /**
  * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for another
@@ -99,7 +100,3 @@ function refuseUndecodable(refuseAddress: Middleware<RoutedRequest>) {
   return (error: unknown, request: Request, response: Response, next: NextFunction): unknown =>
     error instanceof URIError ? refuseAddress(request, response, next) : next(error);
 }
-
-const refuseWrite: Middleware = () => {
-  throw new RefusedRequestError(READ_ONLY);
-};

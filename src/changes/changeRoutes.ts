@@ -36,18 +36,15 @@ export const feedParametersSchema = z.object({
     .describe(`Changes per answer. Default ${LIMIT_DEFAULT}.`),
 });
 
-export interface FeedQuery {
-  /** `latest`: after the last existing change. */
-  readonly after: FeedCursor | "latest";
-  readonly limit: number;
-}
-
 /**
  * The parameters of GET /v1/changes and /v1/changes/stream. `lastEventId` is the header with which an SSE client
  * resumes; it overrides `after`, which stays in the address when a client reconnects. Throws RefusedRequestError, 422
  * invalid_request.
  */
-export function parseFeedQuery(parameters: URLSearchParams, lastEventId?: string): FeedQuery {
+function parseFeedQuery(
+  parameters: URLSearchParams,
+  lastEventId?: string,
+): { after: FeedCursor | "latest"; limit: number } {
   const { after, limit } = parseParameters(feedParametersSchema, parameters);
   const text = lastEventId ?? after;
   if (text === undefined || text === "") return { after: FEED_BEGINNING, limit };

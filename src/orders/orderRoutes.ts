@@ -9,13 +9,7 @@ import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import {
-  selectFreshness,
-  selectOrder,
-  selectOrders,
-  type OrdersQuery,
-  type ListedOrder,
-} from "./orderReads.sql.ts";
+import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import {
   resolveFilter,
@@ -89,14 +83,17 @@ export function makeListOrders(deps: OrderRouteDeps): Route {
     const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
     const filter = await prepare(deps, { sourceId, parameters, asked, response });
     if (filter === undefined) return;
-    const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
-    const last = page.orders.at(-1);
-    if (page.hasMore && last !== undefined) {
+    // One more than requested: its existence is `hasMore`.
+    const query = { ...filter, sort, after, limit: limit + 1, offset };
+    const found = await readOrUnavailable(selectOrders(pool, query));
+    const [orders, hasMore] = [found.slice(0, limit), found.length > limit];
+    const last = orders.at(-1);
+    if (hasMore && last !== undefined) {
       parameters.delete("offset");
       parameters.set("cursor", writeCursor(sort, last.position));
       response.setHeader("Link", `<?${parameters.toString()}>; rel="next"`);
     }
-    sendJson(response, writePage({ ...page, limit, offset, revisions }));
+    sendJson(response, writePage({ orders, hasMore, limit, offset, revisions }));
   };
 }
 
@@ -129,12 +126,6 @@ export function makeGetOrder(deps: OrderRouteDeps): Route {
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
     sendJson(response, withoutRequestId(raw));
   };
-}
-
-/** Reads one order more than requested: its existence is `hasMore`. */
-async function readPage(pool: Pool, query: OrdersQuery) {
-  const orders = await selectOrders(pool, { ...query, limit: query.limit + 1 });
-  return { orders: orders.slice(0, query.limit), hasMore: orders.length > query.limit };
 }
 
 /**

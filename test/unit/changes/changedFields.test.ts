@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CHANGED_FIELDS_MAX, changedFields } from "../../../src/changes/changedFields.ts";
+import { CHANGED_FIELDS_MAX, changedFields } from "../../../src/changes/changeJson.ts";
 
 const json = fc.jsonValue({ maxDepth: 4 });
 
