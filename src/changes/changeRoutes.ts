@@ -21,7 +21,7 @@ import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
 import { refuseParameter } from "../wire/refusal.ts";
 import { FEED_BEGINNING, type Completeness, type FeedCursor, type WrittenCursor } from "./changeFeed.sql.ts";
 import { showCompleteness, writeFeedCursor, readFeedCursor } from "./changeJson.ts";
-import { FEED_SLICE, readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
+import { readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
 
 const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 100;
@@ -64,7 +64,8 @@ const ANSWERS_AT_ONCE = 2;
  * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
  *
  * `after` is a position from an answer, `latest`, or absent for the beginning. `next` continues from the end of the
- * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if the position is not valid.
+ * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if
+ * the position is not valid.
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): Route {
   const { pool, authenticate } = deps;
@@ -75,15 +76,9 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }
     const { entries, hasMore, ...section } = await readFeed(pool, { sourceId, after, limit });
     const next = JSON.stringify(writeFeedCursor(section.next));
     const complete = JSON.stringify(section.complete && showCompleteness(section.complete));
-    const parts = ['{"data":['];
-    for (let from = 0; from < entries.length; from += FEED_SLICE) {
-      const slice = entries.slice(from, from + FEED_SLICE).map(({ text }) => text);
-      parts.push((from === 0 ? "" : ",") + slice.join(","));
-    }
-    await sendJsonParts(response, [
-      ...parts,
-      `],"hasMore":${hasMore},"next":${next},"complete":${complete}}`,
-    ]);
+    const data = entries.map(({ text }, index) => (index === 0 ? text : `,${text}`));
+    const end = `],"hasMore":${hasMore},"next":${next},"complete":${complete}}`;
+    await sendJsonParts(response, ['{"data":[', ...data, end]);
   }
 
   return async (request, response) => {

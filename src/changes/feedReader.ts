@@ -14,7 +14,7 @@ import { RefusedRequestError } from "../wire/refusal.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */
-export const FEED_SLICE = 20;
+const FEED_SLICE = 20;
 
 /** A change, ready to be sent. */
 export interface FeedEntry {

@@ -1,6 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "./endpoints.sql.ts";
-import type { FeedWriter } from "./readHealth.sql.ts";
 import { COUNT_MAX, type Standing } from "./standing.sql.ts";
 
 export interface QueueFacts {
@@ -16,8 +15,6 @@ export interface Facts {
   readonly now: Instant;
   readonly sources: readonly Standing[];
   readonly endpoints: readonly OutgoingEndpoint[];
-  /** The transaction that the change feed waits for; null if nobody is writing. */
-  readonly feedWriter: FeedWriter | null;
   /** Why Postgres cannot commit, and what to do; null if it can. */
   readonly unwritable: Pick<Required<Finding>, "cause" | "remedy"> | null;
   /** Null if this process does not know the queues. */

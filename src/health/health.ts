@@ -5,7 +5,7 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
 import type { Facts, QueueFacts } from "./condition.ts";
 import { judge, type FirstSeen, type Judgement } from "./judge.ts";
-import { probeWrite, readOldestFeedWriter } from "./readHealth.sql.ts";
+import { probeWrite } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 
 export interface HealthDeps {
@@ -61,7 +61,6 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
     now: standings[0]?.now ?? clock.now(),
     sources,
     endpoints: await readOutgoingEndpoints(pool),
-    feedWriter: await readOldestFeedWriter(pool),
     unwritable: await explainUnwritable(pool),
     queues: (await readQueues?.()) ?? null,
   };

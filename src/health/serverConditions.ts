@@ -81,23 +81,4 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     cause: ({ endpointId, dead }) =>
       `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
   }),
-  {
-    name: "OrderMirrorFeedHeldUp",
-    severity: "warning",
-    area: "database",
-    label: null,
-    measures:
-      "one of our transactions has been writing changes for over a second, and readers of the feed wait for it",
-    forSeconds: 1,
-    remedy:
-      "pg_stat_activity shows what it waits for; pg_terminate_backend ends it, and its work is retried.",
-    page: "/ops",
-    find: ({ feedWriter }) => {
-      if (feedWriter === null) return [];
-      const { pid, application, since } = feedWriter;
-      const name = application === null || application === "" ? "" : ` (${application})`;
-      const cause = `Readers of the change feed wait for the transaction of backend ${pid}${name}.`;
-      return [{ subject: "", since: toInstant(since), cause }];
-    },
-  },
 ];

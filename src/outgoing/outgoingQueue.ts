@@ -1,5 +1,5 @@
 import type { Job } from "bullmq";
-import { beginFeedEpoch, toChange } from "../changes/changeFeed.sql.ts";
+import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { openBackend, type QueueBackend, type QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
@@ -220,7 +220,7 @@ function makeProcessor({ pool, endpoint, logger }: OutgoingDeps) {
       throw new bullmq.UnrecoverableError(end.outcome);
     }
     const attempt = job.attemptsMade + 1;
-    const change = toChange({ ...due, position });
+    const change = { ...due, position };
     const { id, body } = writeMessage({ ...due, change }, endpoint.fields);
     const sent = await endpoint.send({ id, body });
     const { outcome, result } = judgeAnswer(sent, attempt >= (job.opts.attempts ?? 1));

@@ -1,6 +1,6 @@
 import { UnavailableError } from "../domain/errors.ts";
 import { instantFromMillis } from "../domain/order/instant.ts";
-import { makeAlerter, type AlertMessage } from "../health/alerter.ts";
+import { makeAlerter, type AlertMessage } from "../health/alerts.sql.ts";
 import type { QueueFacts } from "../health/condition.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/roles/health.ts";
 import type { Facts } from "../../../src/health/condition.ts";
 import { judge, type FirstSeen } from "../../../src/health/judge.ts";
-import { makeAlerter, type AlertMessage } from "../../../src/health/alerter.ts";
+import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";

@@ -11,7 +11,7 @@ import { refusal, startScriptedProvider } from "../../support/providers/scripted
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
-import { makeAlerter, type AlertMessage } from "../../../src/health/alerter.ts";
+import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { openQueues } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
@@ -164,23 +164,6 @@ it("does not take what one poll found between two events for the end of all even
 
 it("distinguishes forged calls by strangers from a wrong secret", async () => {
   await run(calls("wrong_signature", 5));
-  expect(await surfaces.look()).toEqual(everywhere());
-});
-
-it("reports everywhere the transaction that readers of the feed wait for", async () => {
-  const client = await database.pool.connect();
-  await client.query("begin");
-  await client.query(
-    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
-     values ('live', 'X', 1, 1, 'created', 'poll', 1, 'applied')`,
-  );
-  const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
-  await expect
-    .poll(() => surfaces.look(), { timeout: 60_000, interval: 500 })
-    .toEqual(everywhere("warning OrderMirrorFeedHeldUp"));
-  expect(await surfaces.readPage()).toContain(`the transaction of backend ${rows[0]!.pid}`);
-  await client.query("rollback");
-  client.release();
   expect(await surfaces.look()).toEqual(everywhere());
 });
 

@@ -87,7 +87,6 @@ export function makeFacts(source: Partial<Standing> = {}, change: Partial<Facts>
     now: ago(0),
     sources: [makeSourceFacts(source)],
     endpoints: [],
-    feedWriter: null,
     unwritable: null,
     queues: [{ name: "apply", problems: [], newestDeadAt: null }],
     ...change,

@@ -205,11 +205,6 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     { endpoints: [] },
     { endpoints: [{ ...endpoint, failuresInRow: 0, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
   ],
-  [
-    "OrderMirrorFeedHeldUp",
-    { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 0.9 } },
-    { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 1 } },
-  ],
 ])("tells what is fine from what is not: %s", (name, fine, wrong) => {
   expect(firing({}, fine)).toEqual([]);
   expect(firing({}, wrong)).toEqual([name]);
