@@ -22,16 +22,13 @@ import { followChanges, type ChangesOptions } from "./follow.ts";
 // requests, `webhook.ts` the other direction. This file exports a name for every type that its functions accept or return.
 export { ProviderError } from "../provider/errors.ts";
 export { compareTimes, toDate } from "./reads.ts";
-export { fileStore } from "./cursorStores.sql.ts";
-export { postgresStore } from "./cursorStores.sql.ts";
+export { fileStore, postgresStore } from "./cursorStores.sql.ts";
 export { verifyWebhook, WebhookRefusedError } from "./webhook.ts";
-export type { Freshness, Order, Time } from "./reads.ts";
-export type { Change, CompleteRecord, OnComplete } from "./feed.ts";
-export type { ConnectionOptions } from "./reads.ts";
-export type { CursorStore } from "./cursorStores.sql.ts";
-export type { ChangesOptions, FollowState } from "./follow.ts";
+export type { ConnectionOptions, Freshness, Order, Time } from "./reads.ts";
 export type { OrderList, OrdersPage, OrdersQuery } from "./reads.ts";
-export type { PostgresClient } from "./cursorStores.sql.ts";
+export type { Change, CompleteRecord, OnComplete } from "./feed.ts";
+export type { CursorStore, PostgresClient } from "./cursorStores.sql.ts";
+export type { ChangesOptions, FollowState } from "./follow.ts";
 export type { WebhookMessage, WebhookRequest } from "./webhook.ts";
 
 export interface OrderResult extends Freshness {

@@ -6,7 +6,6 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 import {
   makeExchange,
   makePrepare,
-  makeUnreadable,
   parseAnswer,
   type ProviderAnswer,
   type ProviderRequest,
@@ -77,9 +76,6 @@ export const looseOrder = z.custom<Order>(
     "reference" in value &&
     typeof value.reference === "string",
 );
-
-/** What is wrong with a page that leads back to itself: reading on would never end. */
-export const NO_PROGRESS = "the next page is the same one";
 
 /** An ISO 8601 date-time with offset, or a Date. */
 export type Time = string | Date;
@@ -205,9 +201,7 @@ export async function* readPages(
     const answer = await send(get(ROUTE, { query: parameters }), { signal }).catch(sayWhyIncomplete);
     const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
     yield { orders: data, revisions, ...readFreshness(answer) };
-    const next = findNext(answer.headers.get("link"));
-    if (next?.toString() === parameters.toString()) throw makeUnreadable(`GET ${ROUTE}`, answer, NO_PROGRESS);
-    parameters = next;
+    parameters = findNext(answer.headers.get("link"));
   }
 }
 
