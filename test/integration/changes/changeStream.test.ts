@@ -205,14 +205,6 @@ describe("a stream of changes", () => {
     await vi.waitFor(async () => expect((await openStream(server)).response.status).toBe(200), 60_000);
   });
 
-  it("answers HEAD without a stream", async () => {
-    const { server } = await startServer({ streamsMax: 1 });
-    for (let time = 0; time < 3; time += 1) {
-      const response = await fetch(`${server.url}/stream`, { method: "HEAD" });
-      expect(response.status).toBe(200);
-    }
-  });
-
   it("disconnects a client that reads nothing, buffers little for it, and lets it resume", async () => {
     const count = 300;
     for (let n = 0; n < count; n += 20) {

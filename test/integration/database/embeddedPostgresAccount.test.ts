@@ -94,35 +94,14 @@ describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () 
   });
 });
 
-describe.runIf(isRoot)("an unsuitable data folder", () => {
-  /** A separate file system, mounted with these options. */
-  function mount(options: string): string {
-    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", locked]);
-    cleanUps.push(() => execFileSync("umount", [locked]));
-    return path.join(locked, "data");
-  }
-
-  it("on a full disk is reported with the space it needs", async () => {
-    const dataDir = mount("size=20m");
-    await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
-      name: "UnavailableError",
-      message: `The embedded Postgres could not be set up in ${dataDir}: the disk is full.`,
-      fix: "Free 100 MB there, or set DATABASE_URL to a Postgres of your own.",
-    });
-    expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
+it.runIf(isRoot)("a data folder on a full disk is reported with the space it needs", async () => {
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", locked]);
+  cleanUps.push(() => execFileSync("umount", [locked]));
+  const dataDir = path.join(locked, "data");
+  await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
+    name: "UnavailableError",
+    message: `The embedded Postgres could not be set up in ${dataDir}: the disk is full.`,
+    fix: "Free 100 MB there, or set DATABASE_URL to a Postgres of your own.",
   });
-
-  it("that is read-only, or a file, is reported as such", async () => {
-    await expect(startEmbeddedPostgres({ dataDir: mount("ro") })).rejects.toMatchObject({
-      name: "ConfigurationError",
-      message: `DATA_DIR ${path.join(locked, "data")} cannot be created or written to: the file system is read-only.`,
-    });
-    const file = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-file-")), "data");
-    cleanUps.push(() => rm(path.dirname(file), { recursive: true }));
-    await writeFile(file, "");
-    await expect(startEmbeddedPostgres({ dataDir: file })).rejects.toMatchObject({
-      name: "ConfigurationError",
-      message: `DATA_DIR ${file} cannot be created or written to: a file stands in its place.`,
-    });
-  });
+  expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
 });

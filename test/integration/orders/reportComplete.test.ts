@@ -1,8 +1,5 @@
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { makeOrderWait } from "../../../src/orders/orderWait.ts";
-import { makeNews } from "../../../src/http/news.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
@@ -142,19 +139,4 @@ it("counts the orders that the promise excepts", async () => {
   const response = await fetch(`${report.url}/v1/orders?complete=${T}`);
   expect(response.status).toBe(200);
   expect(response.headers.get("x-safe-through-exceptions")).toBe("1");
-});
-
-it("lets many requests wait for a proof with few statements", async () => {
-  const query = vi.spyOn(report.pool, "query");
-  const news = makeNews(systemClock);
-  const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock, news });
-  const awaited = { sourceId: "live", reference: null, instant: parseInstant(T) };
-  const waits = Array.from({ length: 400 }, () =>
-    orderWait(awaited, { timeoutMs: 20_000, signal: new AbortController().signal }),
-  );
-  await vi.waitFor(() => expect(query.mock.calls.length).toBeGreaterThan(2), { timeout: 10_000 });
-  await prove(T);
-  expect(await Promise.all(waits)).not.toContain(false);
-  expect(query.mock.calls.length).toBeLessThan(10);
-  await news.close();
 });

@@ -57,13 +57,6 @@ const readBranchesAt = (at: string) =>
   ]);
 
 describe("the search for orders", () => {
-  it("finds by exact fleet", async () => {
-    await add({ reference: "A", fleet: { name: "South" } });
-    await add({ reference: "B", fleet: { name: "North" } });
-    expect(await find("fleet=South")).toEqual(["A"]);
-    expect(await find("fleet=south")).toEqual([]);
-  });
-
   it("finds orders in the sequence in which they were first seen, page by page", async () => {
     await add({ reference: "A", updatedAt: "2026-11-20T12:00:00Z" });
     await add({ reference: "B", updatedAt: "2026-11-20T11:00:00Z" });
@@ -128,9 +121,4 @@ describe("GET /v1/branches", () => {
     await addBranch({ id: B1, closed: true });
     expect(await (await get("/branches")).json()).toMatchObject({ data: [], hasMore: false });
   });
-});
-
-it("claims nothing before anything is proved", async () => {
-  await add({ reference: "A" });
-  expect((await get("/orders/A")).headers.get("x-safe-through")).toBeNull();
 });

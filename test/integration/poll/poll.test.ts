@@ -1,11 +1,8 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { UnavailableError } from "../../../src/domain/errors.ts";
-import { makePool } from "../../../src/database/database.ts";
-import { LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { PollerClosedError, type Poller } from "../../../src/poll/poller.ts";
-import { WalkStalledError } from "../../../src/poll/windows.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -15,12 +12,10 @@ import {
   secondsAgo,
   type MemoryProvider,
 } from "../../support/providers/memoryProvider.ts";
-import { startFaultProxy } from "../../support/faults/faultProxy.ts";
-import { portOf, through } from "../../support/faults/faultWorld.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
-const { database, pool, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
+const { pool, listReferences } = await openLiveMirror({ max: 6, statementTimeoutMs: 10_000 });
 let provider: MemoryProvider;
 
 beforeEach(async () => {
@@ -29,12 +24,6 @@ beforeEach(async () => {
 });
 
 const makeSut = (more: Partial<PollDeps> = {}) => makeLivePoller({ client: provider, pool, ...more });
-
-function makeSignal(): { given: Promise<void>; give: () => void } {
-  let give: () => void = () => undefined;
-  const given = new Promise<void>((resolve) => (give = resolve));
-  return { given, give: () => give() };
-}
 
 const readState = async () =>
   (await pool.query<Record<string, string | null>>("select * from mirror.poll_state")).rows[0]!;
@@ -75,37 +64,6 @@ describe("a new source", () => {
     expect(ageOf(history_since)).toBeLessThan(3_610);
     expect(ageOf(safe_through)).toBeGreaterThan(3);
     expect(ageOf(safe_through)).toBeLessThan(12);
-  });
-
-  it("has unreadable elements quarantined while polling continues", async () => {
-    provider.serveToo(JSON.stringify({ reference: "R-broken", updatedAt: "yesterday" }));
-    provider.put("now", secondsAgo(2.5));
-    const report = await poll(makeSut());
-    expect(report).toMatchObject({ outcome: "polled", applied: 1 });
-    expect(report.unreadable).toBeGreaterThan(0);
-    const { rows } = await pool.query("select source_id, via, reason, raw from mirror.quarantine");
-    expect(rows).toMatchObject([{ source_id: "live", via: "poll", reason: "unreadable_order" }]);
-  });
-
-  it("claims only the history that was read, and resumes it after a kill", async () => {
-    provider.limitMax = 5;
-    for (let order = 0; order < 40; order += 1) provider.put(`R${order}`, secondsAgo(1_000 + order * 60));
-    let list = 0;
-    provider.before = () => {
-      list += 1;
-      if (list > 4) throw unavailable();
-    };
-    const first = makeSut({ intervalSeconds: 5 });
-    expect(await poll(first)).toMatchObject({
-      outcome: "polled",
-      spareError: expect.any(ProviderError),
-    });
-    expect((await listReferences()).length).toBeLessThan(40);
-    expect((await readState())["safe_through"]).toBeNull();
-    await first.close();
-    provider.before = () => undefined;
-    await pollUntilSafe(makeSut());
-    expect(await listReferences()).toHaveLength(40);
   });
 
   it("has its long history read in windows, newest first, after the head sweep of every cycle", async () => {
@@ -210,39 +168,6 @@ describe("two pollers", () => {
     expect((await pool.query("select fence from mirror.leases")).rows).toEqual([{ fence: "2" }]);
   });
 
-  it("let the second take over from a suspended leader, which can commit nothing when it wakes", async () => {
-    provider.limitMax = 5;
-    for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
-    const asked = makeSignal();
-    const woken = makeSignal();
-    const { before } = provider;
-    provider.before = async () => {
-      provider.before = before;
-      asked.give();
-      await woken.given;
-    };
-    // A suspended process renews nothing, so its clock stands still here.
-    const stopped = { ...systemClock, monotonicMs: () => 0, sleep: () => new Promise<void>(() => undefined) };
-    const old = makeSut({ leaseTtlMs: 300, clock: stopped });
-    const oldReport = old.runOnce();
-    await asked.given;
-    const fresh = makeSut({ leaseTtlMs: 300 });
-    const report = await vi.waitUntil(
-      async () => {
-        const one = await fresh.runOnce();
-        return one.outcome === "polled" ? one : undefined;
-      },
-      { timeout: 60_000, interval: 20 },
-    );
-    expect(report).toMatchObject({ outcome: "polled" });
-    expect(await listReferences()).toHaveLength(12);
-    const before2 = await readCoverage();
-    woken.give();
-    expect(await oldReport).toMatchObject({ outcome: "lease_lost", error: expect.any(LeaseLostError) });
-    const fences = (await readCoverage()).slice(before2.length).map(({ fence }) => fence);
-    expect(fences.filter((fence) => fence === "1")).toEqual([]);
-  });
-
   it("have a leader that sends no request once its lease may have expired", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
@@ -295,32 +220,6 @@ describe("an interrupted cycle", () => {
   });
 });
 
-it("retries an unreachable database every few seconds, and continues once it is back", async () => {
-  const line = await startFaultProxy(portOf(database.url));
-  onTestFinished(() => line.close());
-  const away = makePool({
-    url: through(database.url, line),
-    purpose: "poll",
-    max: 2,
-    statementTimeoutMs: 10_000,
-  });
-  onTestFinished(() => away.end());
-  let skippedMs = 0;
-  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
-  const poller = makeSut({ pool: away, clock, intervalSeconds: 30 });
-  line.set({ refuses: true });
-  for (let attempt = 0; attempt < 6; attempt += 1) {
-    const report = await poller.runOnce();
-    expect({ outcome: report.outcome, soon: report.waitMs <= 5_000 }).toEqual({
-      outcome: "failed",
-      soon: true,
-    });
-    skippedMs += report.waitMs;
-  }
-  line.heal();
-  expect(await poller.runOnce()).toMatchObject({ outcome: "polled" });
-});
-
 it("retries soon when the database goes away while a page is applied", async () => {
   const gone = new UnavailableError("Postgres could not apply a batch now.");
   const apply = { applyReads: () => Promise.reject(gone) };
@@ -362,21 +261,6 @@ describe("a provider that fails", () => {
       history_since: null,
     });
     expect((await poll(makeSut({ holder: "next", rateWindowMs: 10 }))).outcome).toBe("not_leading");
-  });
-
-  it("by promising orders that it does not return causes only a few requests per cycle", async () => {
-    provider.put("R1", secondsAgo(2.5));
-    const client = {
-      ...provider,
-      listWindow: async (...args: Parameters<typeof provider.listWindow>) => {
-        const page = await provider.listWindow(...args);
-        return { ...page, elements: [], hasMore: true };
-      },
-    };
-    const report = await poll(makeSut({ client }));
-    expect(report).toMatchObject({ outcome: "failed", error: expect.any(WalkStalledError) });
-    expect(provider.reads).toHaveLength(3);
-    expect(await readCoverage()).toEqual([]);
   });
 
   it("has a large window read in shorter ones", async () => {
@@ -428,30 +312,5 @@ describe("a row stamped in the future", () => {
     const { polled_through } = await readState();
     expect(BigInt(polled_through!)).toBeLessThanOrEqual(systemClock.now());
     await pollUntil(poller, async () => (await listReferences()).includes("R1"));
-  });
-});
-
-describe("an answer that sets the provider's clock back", () => {
-  it("leaves no cursor beyond the present, although the window was planned beyond it", async () => {
-    const since = secondsAgo(100);
-    await pool.query(
-      "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)",
-      [since],
-    );
-    let aheadNanos = 600n * 10n ** 9n;
-    const client = {
-      ...provider,
-      providerClock: { ...provider.providerClock, providerNow: () => systemClock.now() + aheadNanos },
-      listWindow: (...query: Parameters<typeof provider.listWindow>) => {
-        aheadNanos = 0n;
-        return provider.listWindow(...query);
-      },
-    };
-    expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "polled" });
-    const planned = provider.reads[0]?.query.until ?? 0n;
-    expect(planned).toBeGreaterThan(systemClock.now() + 500n * 10n ** 9n);
-    const polledThrough = BigInt((await readState())["polled_through"]!);
-    expect(polledThrough).toBeGreaterThan(since);
-    expect(polledThrough).toBeLessThanOrEqual(systemClock.now());
   });
 });

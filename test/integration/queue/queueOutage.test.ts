@@ -1,5 +1,4 @@
 import { createServer } from "node:net";
-import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { readQueueFacts } from "../../../src/roles/health.ts";
@@ -133,18 +132,6 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     redis.thaw();
     await redis.kill();
     expect(await endsWithin(5_000, async () => expect(await problems()).toEqual(away))).toBe(true);
-  });
-
-  it("keeps all its keys in one slot of a cluster", async () => {
-    const queue = await open();
-    await queue.bull.waitUntilReady();
-    queue.notify([1]);
-    await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
-    const client = new Redis(redis.url);
-    const keys = await client.keys("*");
-    client.disconnect();
-    expect(keys.length).toBeGreaterThan(2);
-    expect(keys.filter((key) => !key.startsWith("{order-mirror}:apply"))).toEqual([]);
   });
 });
 
