@@ -125,27 +125,6 @@ it(
   },
 );
 
-it("states can be joined in any grouping", () => {
-  fc.assert(
-    fc.property(world, fc.nat(), fc.nat(), (of, first, second_) => {
-      const observations = observe(of);
-      const cuts = [first, second_].map((cut) => cut % (observations.length + 1)).toSorted((a, b) => a - b);
-      const parts = [
-        observations.slice(0, cuts[0]),
-        observations.slice(cuts[0], cuts[1]),
-        observations.slice(cuts[1]),
-      ].map(settleState);
-      const join = (left: OrderKey | undefined, right: OrderKey | undefined) =>
-        right === undefined || (left !== undefined && compareKeys(left, right) >= 0) ? left : right;
-      expect(state(join(join(parts[0], parts[1]), parts[2]))).toEqual(
-        state(join(parts[0], join(parts[1], parts[2]))),
-      );
-      expect(state(join(join(parts[0], parts[1]), parts[2]))).toEqual(state(settleState(observations)));
-    }),
-    { numRuns: 300 },
-  );
-});
-
 it("a read beyond the margin of every observation produces the state that the provider shows", () => {
   fc.assert(
     fc.property(world, (of) => {

@@ -50,10 +50,6 @@ it("the Procfile names existing commands, one per role", () => {
   expect(roles).toEqual(["release", "web", "worker", "poller"]);
 });
 
-it("the bench measures with the start options of the roles", () => {
-  expect(manifest.scripts["bench"]).toContain(`node ${NODE_OPTIONS.join(" ")} `);
-});
-
 describe("the image", () => {
   const dockerfile = read("Dockerfile");
 

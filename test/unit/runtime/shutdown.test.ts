@@ -1,6 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import path from "node:path";
 import { expect, it, vi } from "vitest";
 import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeShutdown, type ShutdownHost } from "../../../src/runtime/lifecycle/shutdown.ts";
@@ -165,27 +162,4 @@ it("logs an uncaught error and exits with 1", () => {
     send(event, new Error("bug"));
     expect(ended).toEqual(["exit 1"]);
   }
-});
-
-it("exits a real process by the signal, after the closes", async () => {
-  const runtime = path.resolve(import.meta.dirname, "../../../src/runtime");
-  const program = `
-    import { makeShutdown } from ${JSON.stringify(path.join(runtime, "lifecycle/shutdown.ts"))};
-    import { silentLogger } from ${JSON.stringify(path.join(runtime, "telemetry/logger.ts"))};
-    const { onShutdown, listen } = makeShutdown({ logger: silentLogger });
-    const alive = setInterval(() => {}, 1_000);
-    onShutdown("timer", async () => { clearInterval(alive); console.log("closed"); });
-    listen();
-    console.log("ready");
-  `;
-  const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", program], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let output = "";
-  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  const ended = once(child, "exit");
-  await vi.waitFor(() => expect(output).toContain("ready"), 60_000);
-  child.kill("SIGTERM");
-  expect(await ended).toEqual([null, "SIGTERM"]);
-  expect(output).toContain("closed");
 });
