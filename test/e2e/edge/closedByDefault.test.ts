@@ -2,10 +2,10 @@ import { mkdtemp, readFile, rm, stat, chmod, writeFile } from "node:fs/promises"
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { ask } from "../../support/http/ask.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import {
   LIVE_ENV,
@@ -19,14 +19,11 @@ import { sendEvent } from "../../support/signing/webhooks.ts";
 import { logIn } from "../../support/http/logIn.ts";
 import { listenHere } from "../../support/http/serve.ts";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let folder: string;
 let url: string;
 let env: Record<string, string>;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "order-mirror-closed-"));
   const port = await findFreePort();
@@ -43,7 +40,6 @@ afterEach(async () => {
   await stopPrograms();
   await rm(folder, { recursive: true });
 });
-afterAll(() => database.drop());
 
 const startWeb = (more: Record<string, string> = {}) => startRole("web", { ...env, ...more });
 

@@ -1,7 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { readRssBytes } from "../../support/programs/resident.ts";
@@ -12,18 +12,14 @@ const FORGED_MIN = 10_000;
 const MEBIBYTE = 1_048_576;
 const isLinux = process.platform === "linux";
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let port: number;
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-});
 beforeEach(async () => {
   port = await findFreePort();
   await database.pool.query(emptying("inbox pending"));
 });
 afterEach(stopPrograms);
-afterAll(() => database.drop());
 
 const startWeb = (env: Record<string, string> = {}) =>
   startRole("web", { DATABASE_URL: database.url, PORT: String(port), ...env });

@@ -9,7 +9,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { readCaddyfile, readProductionPage } from "../../support/servers/productionPage.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 
@@ -23,19 +23,15 @@ for (const [program, found] of Object.entries({ nginx: NGINX, caddy: CADDY }))
   if (found === undefined)
     process.stderr.write(`NOT RUN: floods through ${program}, which is not installed.\n`);
 
-let database: TestDatabase;
-let home: string;
-let backend: number;
+const { database } = await openTestDatabase();
+const home = await mkdtemp(path.join(tmpdir(), "order-mirror-proxies-"));
+const backend = await findFreePort();
 
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  home = await mkdtemp(path.join(tmpdir(), "order-mirror-proxies-"));
-  backend = await findFreePort();
   await startRole("web", { DATABASE_URL: database.url, PORT: String(backend) });
 });
 afterAll(async () => {
   await stopPrograms();
-  await database.drop();
   await rm(home, { recursive: true, force: true });
 });
 

@@ -6,7 +6,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { sendEvent } from "../../support/signing/webhooks.ts";
 
 const READERS = path.resolve(import.meta.dirname, "../../support/programs/readers.mjs");
@@ -14,14 +14,13 @@ const CHANGES = 600;
 const EVENT_EVERY_MS = 20;
 const ROUNDS = 3;
 
-let database: TestDatabase;
+const { database } = await openTestDatabase();
 let url: string;
 
 const eventBody = (id: string, number: number) =>
   makeEventBody({ id, order: { reference: id, updatedAt: at(number), more: { note: "x".repeat(2_000) } } });
 
 beforeAll(async () => {
-  database = await makeTestDatabase();
   await addSource(database.pool, "live");
   const events = Array.from({ length: CHANGES }, (_, number) => `evt_read_${number}`);
   const bodies = events.map((eventId, number) => ({ eventId, body: eventBody(eventId, number) }));
@@ -31,10 +30,7 @@ beforeAll(async () => {
   await startRole("web", { DATABASE_URL: database.url, PORT: String(port) });
 });
 afterEach(() => stopReaders());
-afterAll(async () => {
-  await stopPrograms();
-  await database.drop();
-});
+afterAll(stopPrograms);
 
 let stopReaders: () => void = () => undefined;
 

@@ -1,16 +1,16 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
+import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
 import {
   startEmbeddedPostgres,
   type EmbeddedPostgres,
 } from "../../../src/runtime/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { createLiveOrder } from "../../support/providers/testSandbox.ts";
@@ -18,17 +18,16 @@ import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const ORDERS = 5;
 
-let elsewhere: TestDatabase;
-let sandbox: Sandbox;
-beforeAll(async () => {
-  elsewhere = await makeTestDatabase();
-  sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
+const { database } = await openTestDatabase();
+const sandbox = await startSandbox({
+  databaseUrl: database.url,
+  port: 0,
+  seed: 1,
+  speed: 0,
+  rateLimits: false,
 });
 afterEach(stopPrograms);
-afterAll(async () => {
-  await sandbox.close();
-  await elsewhere.drop();
-});
+afterAll(() => sandbox.close());
 
 async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
   const server = await startEmbeddedPostgres({ dataDir, port: await findFreePort(), revive: false });

@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
-import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import {
   runProgram,
   startProgram,
@@ -16,7 +16,7 @@ import { createLiveOrder, receiveEvents } from "../../support/providers/testSand
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
-import { startOwnPostgres, type OwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { logIn } from "../../support/http/logIn.ts";
 
 const PASSWORD = "a password of the tests";
@@ -28,9 +28,15 @@ const PROCESSES = ["web", "worker", "poller"] as const;
 type ProcessName = (typeof PROCESSES)[number];
 type Login = ProcessName | "owner" | "reader";
 
-let server: OwnPostgres;
-let elsewhere: TestDatabase;
-let sandbox: Sandbox;
+const { database } = await openTestDatabase();
+const sandbox = await startSandbox({
+  databaseUrl: database.url,
+  port: 0,
+  seed: 1,
+  speed: 0,
+  rateLimits: false,
+});
+const server = await startOwnPostgres();
 
 /** The mirror's address for a login. */
 function urlOf(who: Login): string {
@@ -64,16 +70,10 @@ async function listRefusals(): Promise<readonly string[]> {
   return entries.filter((entry) => ofProcess(entry) && /permission denied|must be owner/.test(entry));
 }
 
-beforeAll(async () => {
-  server = await startOwnPostgres();
-  await createLogins();
-  elsewhere = await makeTestDatabase();
-  sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
-});
+beforeAll(createLogins);
 afterEach(stopPrograms);
 afterAll(async () => {
   await sandbox.close();
-  await elsewhere.drop();
   await server.remove();
 });
 

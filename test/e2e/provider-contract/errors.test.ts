@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import {
   openTarget,
   orderFor,
@@ -8,10 +8,7 @@ import {
 } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Errors": one row each. 429: limits.test.ts. */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 const createAt = async (status: "picked_up" | "cancelled") => {

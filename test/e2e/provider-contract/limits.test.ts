@@ -1,12 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
-import {
-  openTarget,
-  orderFor,
-  type Caller,
-  type ContractTarget,
-  type RawAnswer,
-} from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor, type Caller, type RawAnswer } from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.
@@ -14,10 +8,7 @@ import {
  * Only a sandbox is sent more than a limit on purpose. Its time stands still until a test moves it, so that concurrent
  * requests count in one window, however busy the machine is.
  */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget({ rateLimits: true, clock: "virtual" });
-});
+const target = await openTarget({ rateLimits: true, clock: "virtual" });
 afterAll(() => target.close());
 
 const remaining = ({ headers }: RawAnswer, policy: string) =>

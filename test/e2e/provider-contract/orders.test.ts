@@ -1,18 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import {
-  freshId,
-  openTarget,
-  orderFor,
-  orderTo,
-  type ContractTarget,
-} from "../../support/contract/contractTarget.ts";
+import { freshId, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/orders : create an order". */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 describe("POST /v1/orders", () => {

@@ -1,18 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import {
-  countOrders,
-  openTarget,
-  orderFor,
-  orderTo,
-  type ContractTarget,
-} from "../../support/contract/contractTarget.ts";
+import { countOrders, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 describe("POST /v1/orders/quote", () => {

@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { openTarget, orderFor, type ContractTarget } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Resources and their fields": the order object as each endpoint returns it. And branches. */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 type Returned = (reference: string) => Promise<Record<string, unknown>>;

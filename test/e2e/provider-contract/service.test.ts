@@ -1,20 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import {
-  openTarget,
-  orderFor,
-  orderTo,
-  type Caller,
-  type ContractTarget,
-} from "../../support/contract/contractTarget.ts";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { openTarget, orderFor, orderTo, type Caller } from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "What the service does" 4 and 7 to 10, and "Limits", "Subscription effects". All of it is set in the
  * dashboard, so only a sandbox can be tested. The endpoints' own files test the rest.
  */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 afterEach(async () => {
   await target.control.setPlan("sandbox", "advanced");

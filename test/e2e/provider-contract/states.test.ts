@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { openTarget, orderFor, type ContractTarget } from "../../support/contract/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "States and transitions", and "POST /v1/test/orders/{reference}/advance". */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 const STEPS = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery"];

@@ -1,17 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  countOrders,
-  openTarget,
-  orderTo,
-  type ContractTarget,
-  type World,
-} from "../../support/contract/contractTarget.ts";
+import { afterAll, describe, expect, it } from "vitest";
+import { countOrders, openTarget, orderTo, type World } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/addresses/validate : check an address". */
-let target: ContractTarget;
-beforeAll(async () => {
-  target = await openTarget();
-});
+const target = await openTarget();
 afterAll(() => target.close());
 
 const REASONS = {
