@@ -23,7 +23,6 @@ import { makeShutdown } from "../runtime/lifecycle/shutdown.ts";
 import { forwardLog, silentLogger, type Logger } from "../runtime/telemetry/logger.ts";
 import { makeMetrics } from "../runtime/telemetry/metrics.ts";
 import { VERSION } from "../runtime/version.ts";
-import { checkScheme } from "../signature/scheme.ts";
 import { openHealth, startAlerting } from "./health.ts";
 import { openQueues, type RoleDeps } from "./role.ts";
 import type { WebHandlers } from "./web.ts";
@@ -328,11 +327,9 @@ export function readOptions(options: MirrorOptions): Config {
   }
   const named = sources.map((source) => ({ organization: "default", ...source }));
   try {
-    return makeConfig({
-      texts: found,
-      sources: { name: "sources", kind: "source", elements: named },
-      endpoints: { name: "outgoingWebhooks", kind: "endpoint", elements: outgoingWebhooks },
-      checkScheme,
+    return makeConfig(found, {
+      sources: { name: "sources", elements: named },
+      endpoints: { name: "outgoingWebhooks", elements: outgoingWebhooks },
     });
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;

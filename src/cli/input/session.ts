@@ -9,7 +9,6 @@ import { withDatabase } from "../../roles/openDatabase.ts";
 import { withPool, type Pool } from "../../database/database.ts";
 import { loadConfig, type Config } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { checkScheme } from "../../signature/scheme.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
@@ -21,7 +20,7 @@ const COMMAND_TIMEOUT_MS = 30_000;
 
 /** Reads this process's configuration. Throws ConfigurationError with every problem found. */
 export function readConfig(): Config {
-  return loadConfig(ENVIRONMENT, { checkScheme });
+  return loadConfig(ENVIRONMENT);
 }
 
 /** What a command works on. */

@@ -1,9 +1,10 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import { hideLogin } from "../../domain/hideLogin.ts";
+import { checkScheme } from "../../signature/scheme.ts";
 import { ENV_FILE, readEnvironment, type FoundText } from "./environment.ts";
 import { readListFile, type Listed } from "./lists.ts";
 import { readEndpoints, type OutgoingWebhook } from "./outgoingFile.ts";
-import { isOnThisMachine, MODES, readSources, type CheckScheme, type SourceConfig } from "./sources.ts";
+import { isOnThisMachine, MODES, readSources, type SourceConfig } from "./sources.ts";
 import { describeVariable, VARIABLE_NAMES, type Values, type VariableName } from "./variables.ts";
 
 /*
@@ -21,55 +22,39 @@ const POLITE_INTERVAL_SECONDS = 30;
 /** All settings, parsed and checked. Null: not set. */
 export type Config = ReturnType<typeof describeSettings>;
 
-export interface ConfigChecks {
-  readonly checkScheme: CheckScheme;
-  /** The `.env` file; null for none. Default: `.env` in the current folder, if it exists. */
-  readonly envFile?: string | null;
-}
-
-/** It may have no source; see requireSources. Throws ConfigurationError, a line per problem, without secrets. */
-export function loadConfig(
-  env: NodeJS.Dict<string>,
-  { checkScheme, envFile = ENV_FILE }: ConfigChecks,
-): Config {
+/**
+ * `envFile` is null for none, and may be missing. It may have no source; see requireSources. Throws ConfigurationError, a
+ * line per problem, without secrets.
+ */
+export function loadConfig(env: NodeJS.Dict<string>, envFile: string | null = ENV_FILE): Config {
   const problems: string[] = [];
   const found = readEnvironment(env, envFile, problems);
   const texts = Object.fromEntries([...found].map(([name, { text }]) => [name, text])) as Texts;
-  const { SOURCES_FILE, OUTGOING_WEBHOOKS_FILE } = texts;
-  const endpoints = {
-    name: "OUTGOING_WEBHOOKS_FILE",
-    kind: "endpoint",
-    file: OUTGOING_WEBHOOKS_FILE,
-  } as const;
-  return makeConfig({
-    texts,
-    sources: readListFile({ name: "SOURCES_FILE", kind: "source", file: SOURCES_FILE }, problems),
-    endpoints: readListFile(endpoints, problems),
-    checkScheme,
-    problems,
+  const readList = (name: "SOURCES_FILE" | "OUTGOING_WEBHOOKS_FILE") => ({
+    name,
+    elements: readListFile(name, texts[name], problems),
   });
+  const lists = { sources: readList("SOURCES_FILE"), endpoints: readList("OUTGOING_WEBHOOKS_FILE") };
+  return makeConfig(texts, lists, problems);
 }
 
 type Texts = Readonly<Partial<Record<VariableName, string>>>;
 
 /**
- * The configuration of these texts and lists. Throws as loadConfig does, with the problems that were found before. They
- * name variables and places in the lists.
+ * The configuration of these texts and lists. Throws as loadConfig does, also for the problems that were found before.
+ * They name variables and places in the lists.
  */
-export function makeConfig(given: {
-  texts: Texts;
-  sources: Listed;
-  endpoints: Listed;
-  checkScheme: CheckScheme;
-  problems?: string[];
-}): Config {
-  const { texts, checkScheme, problems = [] } = given;
+export function makeConfig(
+  texts: Texts,
+  lists: Readonly<Record<"sources" | "endpoints", Omit<Listed, "kind">>>,
+  problems: string[] = [],
+): Config {
   const values = parseValues(texts, problems);
-  const sources = readSources(given.sources, { values, checkScheme, problems });
+  const sources = readSources({ ...lists.sources, kind: "source" }, values, problems);
   // Without sources this is the demo or a command next to it, whose sources are named after the modes.
   const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
-  const endpoints = readEndpoints(given.endpoints, { sourceIds, checkScheme, problems });
-  problems.push(...listContradictions(values, { sources, sourceIds, checkScheme }));
+  const endpoints = readEndpoints({ ...lists.endpoints, kind: "endpoint" }, sourceIds, problems);
+  problems.push(...listContradictions(values, sources, sourceIds));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
   return describeSettings(values, sources, endpoints);
 }
@@ -86,11 +71,8 @@ const NEEDED: readonly (readonly [VariableName, VariableName])[] = [
 /** What several variables say together and cannot mean. */
 function listContradictions(
   values: Values,
-  {
-    sources,
-    sourceIds,
-    checkScheme,
-  }: { sources: readonly SourceConfig[]; sourceIds: readonly string[]; checkScheme: CheckScheme },
+  sources: readonly SourceConfig[],
+  sourceIds: readonly string[],
 ): string[] {
   const { ALERT_WEBHOOK_SECRET, OPS_PASSWORD, OPS_PROXY_ADDRESSES, OPS_OPERATORS, OPS_VIEWERS } = values;
   const tokens = values.API_TOKENS ?? [];

@@ -1,11 +1,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { withProcessLock } from "../lifecycle/processLock.ts";
 import type { Config } from "./config.ts";
-import { describeReadError } from "./environment.ts";
 import { shellWord } from "../../domain/shellWord.ts";
 
 const FILE = "credentials.json";
@@ -37,7 +36,9 @@ export async function provideCredentials(config: Config): Promise<{
   file: string;
 }> {
   const file = path.resolve(config.dataDir, FILE);
-  if (config.localTrust || !isLacking(config)) return { config, made: undefined, file };
+  // A missing METRICS_TOKEN alone does not justify a file: nobody can then read the metrics.
+  const isLacking = config.apiTokens.length === 0 || needsOpsPassword(config);
+  if (config.localTrust || !isLacking) return { config, made: undefined, file };
   try {
     mkdirSync(path.dirname(file), { recursive: true });
     // Several processes may start in one new folder: the second finds what the first has created.
@@ -65,26 +66,24 @@ function readOrMake(config: Config, file: string) {
   return { config: withStored(config, all), made: hasMade ? made : undefined, file };
 }
 
-/** A missing METRICS_TOKEN alone does not justify a file: nobody can then read the metrics. */
-function isLacking(config: Config): boolean {
-  return config.apiTokens.length === 0 || needsOpsPassword(config);
-}
-
 /** With single sign-on, nobody needs a shared password. */
 function needsOpsPassword({ opsPassword, signOn }: Config): boolean {
   return opsPassword === null && signOn === null;
 }
 
 function makeMissing(config: Config, stored: Stored): MadeCredentials {
-  const untold = config.sources.filter(({ sourceId }) => !Object.hasOwn(stored.apiTokens, sourceId));
-  const tokens = config.apiTokens.length > 0 ? [] : untold.map(({ sourceId }) => [sourceId, makeSecret()]);
-  const needsOperator = needsOpsPassword(config);
-  const needsViewer = needsOperator && config.opsViewerPassword === null;
+  const sources = config.apiTokens.length > 0 ? [] : config.sources;
+  const untold = sources.filter(({ sourceId }) => !Object.hasOwn(stored.apiTokens, sourceId));
+  const needed = {
+    opsPassword: needsOpsPassword(config),
+    opsViewerPassword: needsOpsPassword(config) && config.opsViewerPassword === null,
+    metricsToken: config.metricsToken === null,
+  };
+  const names = Object.keys(needed) as (keyof typeof needed)[];
+  const missing = names.filter((name) => needed[name] && stored[name] === undefined);
   return {
-    apiTokens: Object.fromEntries(tokens) as Record<string, string>,
-    ...(needsOperator && stored.opsPassword === undefined && { opsPassword: makeSecret() }),
-    ...(needsViewer && stored.opsViewerPassword === undefined && { opsViewerPassword: makeSecret() }),
-    ...(config.metricsToken === null && stored.metricsToken === undefined && { metricsToken: makeSecret() }),
+    apiTokens: Object.fromEntries(untold.map(({ sourceId }) => [sourceId, makeSecret()])),
+    ...Object.fromEntries(missing.map((name) => [name, makeSecret()])),
   };
 }
 
@@ -110,19 +109,17 @@ function makeSecret(): string {
 }
 
 function readStored(file: string): Stored {
+  if (!existsSync(file)) return { apiTokens: {} };
+  if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) {
+    throw new ConfigurationError(`Other accounts can read ${file}, which holds passwords.`, {
+      fix: `Run chmod 600 ${shellWord(file)}. If somebody may have read it, remove the file instead: new credentials are then created.`,
+    });
+  }
   try {
-    if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) {
-      throw new ConfigurationError(`Other accounts can read ${file}, which holds passwords.`, {
-        fix: `Run chmod 600 ${shellWord(file)}. If somebody may have read it, remove the file instead: new credentials are then created.`,
-      });
-    }
     return storedSchema.parse(JSON.parse(readFileSync(file, "utf8")));
   } catch (error) {
-    if (error instanceof ConfigurationError) throw error;
-    if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return { apiTokens: {} };
-    const broken = error instanceof SyntaxError || error instanceof z.ZodError;
-    const reason = broken ? "does not have the expected content" : describeReadError(error);
-    throw new ConfigurationError(`The file ${file} ${reason}.`, {
+    throw new ConfigurationError(`The file ${file} cannot be read, or has other content than tokens.`, {
+      cause: error,
       fix: "Correct it, or remove it: new tokens and passwords are then created.",
     });
   }

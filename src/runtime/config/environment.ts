@@ -39,7 +39,7 @@ export function readEnvironment(
     if (direct && file !== undefined) {
       problems.push(`${name} and ${name}_FILE are both set. Keep one of them.`);
     } else if (file !== undefined) {
-      const text = readSecretFile(file, { name: `${name}_FILE`, problems });
+      const text = readSecretFile(file, `${name}_FILE`, problems);
       if (text !== undefined) found.set(name, { text, origin: "file" });
     } else if (direct) {
       found.set(name, direct);
@@ -48,19 +48,15 @@ export function readEnvironment(
   return found;
 }
 
-/** The trimmed content of a file with a secret; undefined, with a problem that begins with `name`, if it has none. */
-export function readSecretFile(
-  file: string,
-  { name, folder = ".", problems }: { name: string; folder?: string; problems: string[] },
-): string | undefined {
+function readSecretFile(file: string, name: string, problems: string[]): string | undefined {
   let reason = "is empty";
   try {
-    const text = readFileSync(path.resolve(folder, file), "utf8").trim();
+    const text = readFileSync(file, "utf8").trim();
     if (text !== "") return text;
   } catch (error) {
     reason = describeReadError(error);
   }
-  problems.push(`${name} names ${path.resolve(folder, hideLogin(file))}, which ${reason}.`);
+  problems.push(`${name} names ${path.resolve(hideLogin(file))}, which ${reason}.`);
   return undefined;
 }
 

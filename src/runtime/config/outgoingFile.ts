@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
+import { checkScheme } from "../../signature/scheme.ts";
 import { listName, parseList, type Listed } from "./lists.ts";
-import type { CheckScheme } from "./sources.ts";
 import { list, targetAddress } from "./variables.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
@@ -12,22 +12,16 @@ const RATE_MAX = 1_000;
 /** A seed of 32 bytes, or the seed followed by the public key. */
 const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
-interface EndpointDeps {
-  readonly sourceIds: readonly string[];
-  readonly checkScheme: CheckScheme;
-  readonly problems: string[];
-}
-
 /** The listed endpoints, without those that have a problem. */
-export function readEndpoints(listed: Listed, { problems, ...checks }: EndpointDeps) {
-  const endpoints = parseList(listed, makeEndpointSchema(checks), problems);
+export function readEndpoints(listed: Listed, sourceIds: readonly string[], problems: string[]) {
+  const endpoints = parseList(listed, makeEndpointSchema(sourceIds), problems);
   const names = endpoints.map(({ endpointId }) => endpointId);
   for (const name of names.filter((each, index) => names.indexOf(each) < index))
     problems.push(`${listed.name} lists the endpoint ${name} twice. Use different names.`);
   return endpoints;
 }
 
-function makeEndpointSchema({ sourceIds, checkScheme }: Omit<EndpointDeps, "problems">) {
+function makeEndpointSchema(sourceIds: readonly string[]) {
   return z
     .strictObject({
       name: listName,
@@ -46,7 +40,7 @@ function makeEndpointSchema({ sourceIds, checkScheme }: Omit<EndpointDeps, "prob
         context.addIssue({ code: "custom", path: [field], message });
       for (const source of sources.filter((name) => !sourceIds.includes(name)))
         report("sources", `has ${source}, which is not configured`);
-      for (const problem of listSecretProblems(secret, checkScheme)) report("secret", `is wrong: ${problem}`);
+      for (const problem of listSecretProblems(secret)) report("secret", `is wrong: ${problem}`);
     })
     .transform(({ name, url, secret, sources, events, statuses, fields, ordered, rate }) => ({
       endpointId: name,
@@ -67,7 +61,7 @@ function makeEndpointSchema({ sourceIds, checkScheme }: Omit<EndpointDeps, "prob
 }
 
 /** Several secrets allow rotation: receivers accept a message if one of their secrets signed it. */
-function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme): string[] {
+function listSecretProblems(secrets: readonly string[]): string[] {
   const keys = secrets.filter((secret) => secret.startsWith("whsk_"));
   const others = secrets.filter((secret) => !keys.includes(secret));
   const isBroken = keys.some((key) => !SIGNING_KEY.test(key));

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Mode } from "../../domain/source/orderSource.ts";
+import { checkScheme } from "../../signature/scheme.ts";
 import { namesThisMachine } from "../http/loopback.ts";
 import { listName, parseElement, parseList, type Listed } from "./lists.ts";
 import { providerAddress, trimAddress, type Values } from "./variables.ts";
@@ -50,19 +51,9 @@ const SECRETS_VARIABLES = {
   test: "DELIVERY_TEST_WEBHOOK_SECRETS",
 } as const;
 
-/** The problems of a scheme and its secrets, one sentence each; `url` is the endpoint's public address, if known. */
-export type CheckScheme = (schemeText: string, secrets: readonly string[], url?: string) => string[];
-
-interface SourceDeps {
-  readonly values: Values;
-  readonly checkScheme: CheckScheme;
-  readonly problems: string[];
-}
-
 /** The sources of the DELIVERY_ variables and of a list, without those that have a problem. */
-export function readSources(listed: Listed, deps: SourceDeps): SourceConfig[] {
-  const { values, problems } = deps;
-  const schema = makeSourceSchema(deps);
+export function readSources(listed: Listed, values: Values, problems: string[]): SourceConfig[] {
+  const schema = makeSourceSchema(values);
   const own = MODES.flatMap((mode) => {
     const names: Readonly<Record<string, string>> = {
       baseUrl: "DELIVERY_BASE_URL",
@@ -87,8 +78,7 @@ const secret = z.string().trim().min(1);
 const KEY_MODE = /^\S+?_(live|test)_\S+$/;
 
 /** A source as a list has it; what it lacks comes from the variables. */
-function makeSourceSchema({ values, checkScheme }: Omit<SourceDeps, "problems">) {
-  const { DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL } = values;
+function makeSourceSchema({ DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL }: Values) {
   return z
     .strictObject({
       sourceId: listName,

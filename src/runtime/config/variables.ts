@@ -20,7 +20,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;
-const MONTH_DAYS_MIN = 28;
 const TOKEN_LENGTH_MIN = 16;
 const PASSWORD_LENGTH_MIN = 12;
 /** The characters of a bearer token (RFC 6750, section 2.1). */
@@ -166,10 +165,10 @@ const password = text.min(
 
 const headerName = text.regex(HEADER_NAME, "must be the name of a header").toLowerCase();
 
-const keptFor = text.refine((value) => {
-  const { months, seconds: rest } = parseDuration(value) ?? { months: 0, seconds: 0 };
-  return months * MONTH_DAYS_MIN + rest / DAY_SECONDS >= KEPT_DAYS_MIN;
-}, `must be an ISO 8601 duration of at least ${KEPT_DAYS_MIN} days, such as P90D`);
+const keptFor = text.refine(
+  (value) => (parseDuration(value) ?? 0) >= KEPT_DAYS_MIN * DAY_SECONDS,
+  `must be an ISO 8601 duration of at least ${KEPT_DAYS_MIN} days, such as P90D`,
+);
 
 export const VARIABLES = {
   DELIVERY_BASE_URL: { schema: text },

@@ -8,7 +8,6 @@ import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
@@ -61,7 +60,7 @@ function makeEnv(more: Record<string, string> = {}): Record<string, string> {
     ...more,
   };
 }
-const readConfigOf = (env: Record<string, string>) => () => loadConfig(env, { checkScheme, envFile: null });
+const readConfigOf = (env: Record<string, string>) => () => loadConfig(env, null);
 
 async function run(env = makeEnv(), publicUrl: string | null = null) {
   return diagnose({ readConfig: readConfigOf(env), publicUrl });

@@ -20,7 +20,6 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 
@@ -208,7 +207,7 @@ type Said = readonly string[];
 /** The real web process over a database, with everything else that shows the mirror's state. */
 async function openSurfaces(env: Record<string, string>) {
   const whole = { ...env, PORT: String(await findFreePort()) };
-  const config = loadConfig(whole, { checkScheme, envFile: null });
+  const config = loadConfig(whole, null);
   const databaseUrl = env["DATABASE_URL"] ?? "";
   const shutdown = makeShutdown({ logger: silentLogger });
   // Makes cached readings outdated at the next check.
@@ -296,7 +295,7 @@ async function printStatus(env: Record<string, string>, ...options: string[]): P
 
 /** What `order-mirror doctor` finds, in this process. */
 async function readFindings(env: Record<string, string>) {
-  const readConfig = () => loadConfig(env, { checkScheme, envFile: null });
+  const readConfig = () => loadConfig(env, null);
   return (await diagnose({ readConfig, publicUrl: null })).findings;
 }
 

@@ -10,7 +10,6 @@ import { composeWrites } from "../../../src/roles/web.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
 import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 import { serve } from "../../support/http/serve.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -154,7 +153,7 @@ it("refuses the key of another organization before its first list request, and n
 async function startForwarding(baseUrl: string, apiKey: string) {
   const shutdown = makeShutdown({ logger: silentLogger });
   const config = {
-    ...loadConfig({}, { checkScheme, envFile: null }),
+    ...loadConfig({}, null),
     sources: [{ ...configured(baseUrl), apiKey }],
     writeThrough: true,
   };

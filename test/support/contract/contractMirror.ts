@@ -7,7 +7,6 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadConfig, type SourceConfig } from "../../../src/runtime/config/config.ts";
 import { keyOf } from "../../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 import type { World } from "./contractTarget.ts";
 import type { TestDatabase } from "../servers/database.ts";
 import { openServedMirror } from "../mirror/servedMirror.ts";
@@ -54,7 +53,7 @@ export async function openContractMirror(database: TestDatabase, sandboxUrl: str
     webhookScheme: "standard-webhooks",
   }));
   const config = {
-    ...loadConfig({}, { checkScheme, envFile: null }),
+    ...loadConfig({}, null),
     port: 0,
     sources,
     apiTokens: TOKENS.map(([token, sourceId]) => ({ token, sourceId, mayWrite: true })),

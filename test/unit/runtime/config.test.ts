@@ -11,7 +11,6 @@ import {
   type Config,
 } from "../../../src/runtime/config/config.ts";
 import { VARIABLE_NAMES } from "../../../src/runtime/config/variables.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -25,8 +24,7 @@ function write(content: string): string {
 }
 
 type Env = Record<string, string>;
-const load = (env: Env = {}, envFile: string | null = null): Config =>
-  loadConfig(env, { checkScheme, envFile });
+const load = (env: Env = {}, envFile: string | null = null): Config => loadConfig(env, envFile);
 
 /** The problems that loading reports, one per line; none when it loads. */
 function problemsOf(env: Env, envFile: string | null = null): string[] {
@@ -360,8 +358,6 @@ describe("secrets in files", () => {
     const file = write(`${keys.join("\n")}\n`);
     const config = load({ ...LIVE, WEBHOOK_SCHEME: scheme, DELIVERY_LIVE_WEBHOOK_SECRETS_FILE: file });
     expect(config.sources[0]?.webhookSecrets).toEqual(keys);
-    const sources = sourcesFile({ ...listed, webhookSecretsFile: path.basename(file) });
-    expect(load({ WEBHOOK_SCHEME: scheme, ...sources }).sources[0]?.webhookSecrets).toEqual(keys);
   });
 
   it("are reported when they cannot be read, and not again as a missing key", () => {
@@ -439,17 +435,6 @@ describe("the file of sources", () => {
     expect(config.sources[3]?.webhookScheme).toBe("stripe");
   });
 
-  it("resolves file names relative to its own folder", () => {
-    const key = path.basename(write("dos_live_acme\n"));
-    const secrets = path.basename(write(`${SECRET}\n${OTHER_SECRET}\n`));
-    const { apiKey: _apiKey, ...rest } = listed;
-    const config = load(sourcesFile({ ...rest, apiKeyFile: key, webhookSecretsFile: secrets }));
-    expect(config.sources[0]).toMatchObject({
-      apiKey: "dos_live_acme",
-      webhookSecrets: [SECRET, OTHER_SECRET],
-    });
-  });
-
   it.each<[string, object[], RegExp]>([
     ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources named acme-live/],
     ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /have the same key/],
@@ -457,12 +442,6 @@ describe("the file of sources", () => {
       "a key of the other mode",
       [{ ...listed, mode: "test" }],
       /source acme-live, apiKey belongs to test mode but holds a live key/,
-    ],
-    ["a key and a file of it", [{ ...listed, apiKeyFile: write("dos_live_x") }], /Keep one of them/],
-    [
-      "a file that is missing",
-      [{ ...listed, apiKey: undefined, apiKeyFile: "x" }],
-      /apiKeyFile names .*does not exist/,
     ],
     [
       "a source without an address",
@@ -565,11 +544,10 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
 
   it("lists endpoints that are notified of changes, by default of all kinds", () => {
     const events = ["order.new", "order.status_changed"];
-    const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
     const env = outgoing(endpoint, {
       name: "bi",
       url: "https://bi:8080/",
-      secretFile,
+      secret: `${OTHER_SECRET}, ${SECRET}`,
       sources: ["live", "live"],
       events,
       statuses: ["picked_up"],
@@ -592,7 +570,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       {
         endpointId: "bi",
         url: "https://bi:8080/",
-        secrets: [OTHER_SECRET],
+        secrets: [OTHER_SECRET, SECRET],
         sourceIds: ["live"],
         types: events,
         statuses: ["picked_up"],

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { checkScheme } from "../../../src/signature/scheme.ts";
 
 /** Words of the schema library, which mean nothing to the author of a configuration. */
 const ITS_WORDS = /Invalid|expected|received|undefined|Unrecognized|Too (?:small|big)/;
@@ -12,7 +11,7 @@ function problemsOf(env: Record<string, string>): string {
   try {
     loadConfig(
       { DELIVERY_BASE_URL: "http://127.0.0.1:1", DELIVERY_LIVE_API_KEY: "dos_live_x", ...env },
-      { checkScheme, envFile: null },
+      null,
     );
     return "";
   } catch (error) {
@@ -49,8 +48,7 @@ it.each([
 });
 
 it("an address of Postgres with sslmode becomes one that causes no warning", () => {
-  const addressOf = (databaseUrl: string) =>
-    loadConfig({ DATABASE_URL: databaseUrl }, { checkScheme, envFile: null }).databaseUrl;
+  const addressOf = (databaseUrl: string) => loadConfig({ DATABASE_URL: databaseUrl }, null).databaseUrl;
   expect(addressOf("postgres://me:p%40ss@db.example/mirror?sslmode=require&connect_timeout=3")).toBe(
     "postgres://me:p%40ss@db.example/mirror?sslmode=verify-full&connect_timeout=3",
   );
