@@ -54,7 +54,7 @@ export function describeWebhooks(source: Standing): WebhookHealth | "refused" | 
 }
 
 /** What was wrong with that many calls, of which `wrongTimes` were signed too long ago or ahead. */
-export function describeRefusals({ wrongSignatures, wrongTimes }: Standing): string {
+function describeRefusals({ wrongSignatures, wrongTimes }: Standing): string {
   const calls = describeCount(wrongSignatures, "webhook call");
   if (wrongTimes === 0) return `${calls} within 10 minutes had a wrong signature`;
   if (wrongTimes === wrongSignatures)
@@ -83,8 +83,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "quarantine",
     measures: "events or reads could not be processed",
-    remedy:
-      "Review them on /ops/quarantine, fix the cause, then run `order-mirror replay --quarantine --dry-run`.",
+    remedy: "Review them on /ops/quarantine, fix the cause, then run `order-mirror replay --dry-run`.",
     page: "/ops/quarantine",
     holds: ({ quarantined }) => quarantined > 0,
     since: ({ oldestQuarantinedAt }) => oldestQuarantinedAt,

@@ -1,3 +1,4 @@
+import type { DecisionRow } from "../changes/changeTail.sql.ts";
 import { judgeFreshness } from "../health/freshness.ts";
 import { COUNT_MAX, type Standing } from "../health/standing.sql.ts";
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
@@ -19,6 +20,19 @@ export function describeWord(word: string): string {
   const words = word.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
+
+/** What each decision says, without a full stop. */
+export const VERDICT_SENTENCES: Readonly<Record<DecisionRow["verdict"], string>> = {
+  applied: "It is the newest state",
+  corrected: "A read showed this state, which refutes the later updatedAt known before",
+  confirmed: "A later read showed the same content",
+  stale: "A newer state was already known",
+  refuted: "A read made after that updatedAt had not shown it, so it was not applied",
+  duplicate: "Exactly this state was already known",
+  ignored: "It contains nothing to apply",
+  quarantined: "It could not be applied and is in quarantine",
+  gone: "The provider answered that the order does not exist, so it is no longer served",
+};
 
 /** Seconds from `at` to `now`; null if `at` is null. */
 export function secondsSince(now: Instant, at: Instant | null): number | null {

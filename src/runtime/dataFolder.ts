@@ -49,11 +49,6 @@ export function isFullDisk(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
-/** The sentence for a file that could not be written because the disk of its folder is full. */
-export function describeFullDisk(file: string, folder: string): string {
-  return `${file} cannot be written: the disk of ${folder} is full.`;
-}
-
 /** Why an action on files or a server program failed, as a clause; never empty. */
 export function describeFailure(error: unknown): string {
   const known = SYSTEM_REASONS[findCode(error)];

@@ -1,9 +1,8 @@
-import path from "node:path";
 import type { Writable } from "node:stream";
 import { open, rename, rm } from "node:fs/promises";
 import { finished } from "node:stream/promises";
 import { Option, type Command } from "commander";
-import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
 import { withPool } from "../../database/database.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
 import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.sql.ts";
@@ -18,7 +17,6 @@ import {
   type Mirror,
 } from "../input/session.ts";
 import { formatSpan, openOutput, printJson, printNotice } from "../output/terminal.ts";
-import { describeFullDisk, isFullDisk } from "../../runtime/dataFolder.ts";
 
 interface Options {
   readonly source?: string;
@@ -92,21 +90,17 @@ async function runExport({ pool, databaseUrl }: Mirror, options: Options): Promi
 
 /** The bounds in use, without their values. */
 function describeExport({ format, since, until }: Options): string {
-  const bounds = Object.entries({ since, until });
-  const used = bounds.flatMap(([name, bound]) => (bound === undefined ? [] : name));
+  const used = [...(since === undefined ? [] : ["since"]), ...(until === undefined ? [] : ["until"])];
   return `${format}, ${used.length === 0 ? "all orders" : used.join(", ")}`;
-}
-
-class ExportFailedError extends OrderMirrorError {
-  override readonly name = "ExportFailedError";
-  override readonly retry = "never";
 }
 
 /** Writes to a temporary file and renames it at the end, so that an incomplete file is never mistaken for the whole. */
 async function writeFile<Result>(file: string, write: (out: Writable) => Promise<Result>): Promise<Result> {
   const part = `${file}.part`;
   try {
-    const handle = await open(part, "w");
+    const handle = await open(part, "w").catch((cause: NodeJS.ErrnoException) => {
+      throw new ConfigurationError(`${file} cannot be written (${String(cause.code)}).`, { cause });
+    });
     const out = handle.createWriteStream();
     // The writer and finished() report errors; without a listener, an error event would end the process.
     out.on("error", () => undefined);
@@ -116,15 +110,6 @@ async function writeFile<Result>(file: string, write: (out: Writable) => Promise
     return result;
   } catch (error) {
     await rm(part, { force: true });
-    if (isFullDisk(error)) {
-      const folder = path.dirname(path.resolve(file));
-      throw new UnavailableError(describeFullDisk(file, folder), {
-        cause: error,
-        fix: "Free space there or name a file on another disk, then run the command again.",
-      });
-    }
-    const { code, syscall } = error as NodeJS.ErrnoException;
-    if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
-    throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });
+    throw error;
   }
 }

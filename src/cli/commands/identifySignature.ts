@@ -11,7 +11,7 @@ import {
   type SchemeMatch,
 } from "../../signature/identify.ts";
 import { readConfig } from "../input/session.ts";
-import { ProblemsFoundError, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ProblemsFoundError, formatAge, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly url?: string;
@@ -67,12 +67,10 @@ async function identify(options: Options): Promise<Identification> {
     for (const secret of secrets) {
       const found = identifyScheme({ ...shared, requests: [request], secret });
       if (found.matches.length > 0) {
-        const others = requests.filter((other) => other !== request);
         const verified = found.matches
-          .map(({ scheme }) => [
-            request,
-            ...others.filter((other) => verifiesAll(scheme, { ...shared, requests: [other], secret })),
-          ])
+          .map(({ scheme }) =>
+            requests.filter((each) => verifiesAll(scheme, { ...shared, requests: [each], secret })),
+          )
           .reduce((most, each) => (each.length > most.length ? each : most));
         printNotice(
           `A scheme verifies ${verified.length} of ${requests.length} refused requests of ${sourceId}.`,
@@ -122,9 +120,7 @@ function printFailure({ lookedAt, tried, closest }: Identification, url: string 
 
 function describeAge({ ageSeconds, toleranceSeconds }: SchemeMatch): string {
   if (ageSeconds === null) return "it does not sign the time, so an old request looks like a new one";
-  const span = formatSpan(Math.abs(ageSeconds) * 1_000);
-  const limit = `tolerance: ${toleranceSeconds} s`;
-  return ageSeconds < 0 ? `signed ${span} in the future (${limit})` : `signed ${span} ago (${limit})`;
+  return `signed ${formatAge(ageSeconds)} (tolerance: ${toleranceSeconds} s)`;
 }
 
 function quote(setting: string): string {

@@ -4,6 +4,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
 import { findOrders, readTimeline, type FoundOrder, type TimelineEntry } from "../../ops/orders/order.sql.ts";
 import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
+import { VERDICT_SENTENCES } from "../../ops/phrases.ts";
 import type { Pool } from "../../database/database.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
@@ -96,18 +97,6 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
 const ENTRIES_MAX = 200;
 const SHOWN_DIGITS = 3;
 
-const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
-  applied: "newer than what was known",
-  corrected: "read: the provider shows this state, which refutes a later claim",
-  confirmed: "read again: the same",
-  stale: "older than what was known",
-  refuted: "a read had already shown otherwise",
-  duplicate: "this state was already known",
-  ignored: "nothing to apply",
-  quarantined: "could not be applied",
-  gone: "the provider has no such order",
-};
-
 async function showOrder({ pool, config }: Mirror, text: string, options: Options): Promise<void> {
   const sourceId = options.source === undefined ? null : await chooseSource(pool, options.source);
   const orders = await findOrders(pool, { text, sourceId });
@@ -147,7 +136,7 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
     entry.eventType ?? "",
     entry.status ?? "",
     entry.verdict + (entry.conflict ? " (conflict)" : ""),
-    entry.reason ?? REASONS[entry.verdict],
+    entry.reason ?? VERDICT_SENTENCES[entry.verdict],
   ]);
   const header = ["changed (provider)", "seen (here)", "via", "event", "status", "decision", "why"];
   const [head = "", ...lines] = alignColumns([header, ...rows]);

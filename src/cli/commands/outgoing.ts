@@ -9,7 +9,7 @@ import {
   type OutgoingEndpoint,
 } from "../../health/endpoints.sql.ts";
 import { audited, isAgreed, parseWhen, withMirror } from "../input/session.ts";
-import { formatSpan, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
+import { formatAge, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 
 interface Options {
   readonly json?: boolean;
@@ -55,7 +55,8 @@ async function list(pool: Pool, { json }: Options): Promise<void> {
 
 function listEndpoint(endpoint: OutgoingEndpoint): string[] {
   const { endpointId, sourceIds, pending, dead, newestDeliveredAt } = endpoint;
-  const counts = [String(pending), String(dead), formatAgo(newestDeliveredAt)];
+  const delivered = newestDeliveredAt === null ? "never" : formatAge(Date.now() / 1_000 - newestDeliveredAt);
+  const counts = [String(pending), String(dead), delivered];
   return [endpointId, sourceIds.join(","), ...counts, describeEndpoint(endpoint)];
 }
 
@@ -88,15 +89,6 @@ async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEn
   const endpoints = await readOutgoingEndpoints(pool);
   const found = endpoints.find(({ endpointId }) => endpointId === endpoint);
   if (found !== undefined) return found;
-  const names = endpoints.map(({ endpointId }) => endpointId).join(", ");
-  throw new ConfigurationError(`There is no endpoint ${endpoint}.`, {
-    fix:
-      names === ""
-        ? "No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE."
-        : `Known endpoints: ${names}.`,
-  });
-}
-
-function formatAgo(seconds: number | null): string {
-  return seconds === null ? "never" : `${formatSpan(Math.max(0, Date.now() - seconds * 1_000))} ago`;
+  const fix = "`order-mirror outgoing list` shows the endpoints of OUTGOING_WEBHOOKS_FILE.";
+  throw new ConfigurationError(`There is no endpoint ${endpoint}.`, { fix });
 }

@@ -109,13 +109,12 @@ async function readHere(
     }
     if (json) printJson({ ...writeTimes(ended), requestId: String(requestId) });
     const { state, lastError } = ended;
-    if (state !== "done")
-      throw new RequestEndedError(
-        `It ${state === "failed" ? "failed" : "was cancelled"}: ${lastError ?? "no reason was recorded"}`,
-        {
-          fix: "Fix the cause and request the rest again; what was read stays.",
-        },
-      );
+    if (state !== "done") {
+      const how = state === "failed" ? "failed" : "was cancelled";
+      throw new RequestEndedError(`It ${how}: ${lastError ?? "no reason was recorded"}`, {
+        fix: "Fix the cause and request the rest again; what was read stays.",
+      });
+    }
     if (kind === "backfill") reportBackfill(ended, json);
     else reportVerification(ended, json);
   });
@@ -162,7 +161,7 @@ async function watchUntilEnded(
       const { state, since, until, readDownTo, orders, elapsedMs } = request;
       if (state === "running") {
         const share = Number(until - readDownTo) / Number(until - since);
-        line.show({ share, elapsedMs, count: orders, unit: "orders" });
+        line.show({ share, elapsedMs, orders });
       } else if (state !== "requested") return request;
       await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
     }

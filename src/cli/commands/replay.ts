@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { ConfigurationError } from "../../domain/errors.ts";
 import {
   countQuarantined,
   type QuarantineCount,
@@ -12,7 +11,6 @@ import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts"
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
-  readonly quarantine?: boolean;
   readonly reason?: string;
   readonly source?: string;
   readonly dryRun?: boolean;
@@ -28,22 +26,13 @@ export function register(program: Command): void {
   program
     .command("replay")
     .description("process quarantined input again")
-    .option("--quarantine", "replay quarantined input, or the part chosen by --reason and --source")
     .option("--reason <word>", "only entries quarantined for this reason")
     .option("--source <id>", "only entries of this source")
     .option("--dry-run", "only show what would be done")
     .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
-    .action(async (options: Options) => {
-      const filtered = [options.reason, options.source].some((value) => value !== undefined);
-      if (options.quarantine !== true && !filtered) {
-        throw new ConfigurationError("Nothing was chosen to replay.", {
-          fix: "Give --quarantine, or --reason or --source for a part of it.",
-        });
-      }
-      await withMirror((mirror) => replay(mirror, options));
-    });
+    .action((options: Options) => withMirror((mirror) => replay(mirror, options)));
 }
 
 async function replay(mirror: Mirror, options: Options): Promise<void> {

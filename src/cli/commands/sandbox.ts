@@ -92,6 +92,7 @@ async function trigger(name: string, { order, json }: TriggerOptions): Promise<v
 }
 
 const ANSWER_TIMEOUT_MS = 15_000;
+const START = "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT says where it is.";
 const [MARK_HEADER] = Object.keys(MARK);
 
 /** The configured provider if it is on this machine, or SANDBOX_PORT: a fault must never reach a real provider. */
@@ -107,7 +108,15 @@ export async function askSandbox<Result>(
   sandboxUrl: string,
   { path, body }: { path: string; body: unknown },
 ): Promise<Result> {
-  const answer = await post(`${sandboxUrl}/_sandbox${path}`, body);
+  const answer = await fetch(`${sandboxUrl}/_sandbox${path}`, {
+    method: "POST",
+    redirect: "error",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+  }).catch((cause: unknown) => {
+    throw new UnavailableError(`No sandbox answers on ${sandboxUrl}.`, { cause, fix: START });
+  });
   if (answer.headers.get(MARK_HEADER ?? "") === null) {
     throw new UnavailableError(`The server on ${sandboxUrl} is not a sandbox.`, { fix: START });
   }
@@ -117,20 +126,4 @@ export async function askSandbox<Result>(
   const message = typeof error?.message === "string" ? error.message : `Its status was ${answer.status}.`;
   if (answer.status >= 500) throw new UnavailableError(`The sandbox failed: ${message}`);
   throw new ConfigurationError(message);
-}
-
-const START = "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT says where it is.";
-
-async function post(url: string, body: unknown): Promise<Response> {
-  try {
-    return await fetch(url, {
-      method: "POST",
-      redirect: "error",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
-    });
-  } catch (error) {
-    throw new UnavailableError(`No sandbox answers on ${new URL(url).origin}.`, { cause: error, fix: START });
-  }
 }

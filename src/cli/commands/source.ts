@@ -88,12 +88,6 @@ async function findAdoption(pool: Pool, config: Config, id: string) {
     });
   }
   const stored = await readSource(pool, sourceId);
-  if (stored !== undefined && stored.mode !== configured.mode) {
-    throw new ConfigurationError(
-      `Source ${sourceId} holds ${stored.mode} orders; a key of the other mode cannot be used for it.`,
-      { fix: "Give the source of the other mode another name." },
-    );
-  }
   return {
     sourceId,
     provider: nameProvider(configured),

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { formatInstant, millisFromInstant, type Instant } from "../../domain/order/instant.ts";
+import { formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
 import type { QueueFacts } from "../../health/condition.ts";
@@ -11,7 +11,7 @@ import { countMirroredOrders } from "../doctor/serverFacts.sql.ts";
 import { withMirror, type Mirror } from "../input/session.ts";
 import {
   countOf,
-  formatSpan,
+  formatAge,
   makePaint,
   writeTimes,
   printJson,
@@ -21,6 +21,7 @@ import {
   type Paint,
 } from "../output/terminal.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
+import { secondsSince } from "../../ops/phrases.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { readQueueFacts } from "../../roles/health.ts";
 import type { Config } from "../../runtime/config/config.ts";
@@ -91,11 +92,7 @@ function printSource(source: Standing, orders: number, paint: Paint): void {
 }
 
 function describeMoment(moment: Instant | null, now: Instant): string {
-  if (moment === null) return "never";
-  const agoMs = millisFromInstant(now - moment);
-  const age =
-    agoMs <= -1_000 ? `${formatSpan(-agoMs)} ahead of this clock` : `${formatSpan(Math.max(0, agoMs))} ago`;
-  return `${formatInstant(moment, 0)}  (${age})`;
+  return moment === null ? "never" : `${formatInstant(moment, 0)}  (${formatAge(secondsSince(now, moment))})`;
 }
 
 /** The style is of a state that has figures. */

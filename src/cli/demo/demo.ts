@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import path from "node:path";
 import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/phrases.ts";
@@ -12,7 +11,7 @@ import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/processEnvironment.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { enterDemoFolder, type DemoHold } from "./demoFolder.ts";
+import { announceDemo, enterDemoFolder } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { runService, startMirror, type Service } from "../input/service.ts";
 import { readConfig } from "../input/session.ts";
@@ -20,7 +19,7 @@ import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
-import { findSourcesOfOthers, type StoredSource } from "../../sources/sources.sql.ts";
+import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
 
 /** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */
 const LOST_SHARE = 0.1;
@@ -47,29 +46,22 @@ export function register(program: Command): void {
     .description("run everything with a sandbox as the provider: no account, no server, nothing to configure")
     .action(async () => {
       const loaded = readConfig();
-      const hold = await enterDemoFolder(loaded.dataDir);
-      try {
-        const config = await makeDemoConfig(loaded, hold.dataDir);
-        await runService({
-          service: "demo",
-          config,
-          migrates: true,
-          // A log line per request would bury the lines that the demo is about.
-          logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
-          examine: assertNoRealOrders,
-          start: (service) => startDemo(service, hold),
-        });
-      } catch (error) {
-        await hold.leave();
-        throw error;
-      }
+      const config = await makeDemoConfig(loaded, await enterDemoFolder(loaded.dataDir));
+      await runService({
+        service: "demo",
+        config,
+        migrates: true,
+        // A log line per request would bury the lines that the demo is about.
+        logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
+        examine: assertNoRealOrders,
+        start: startDemo,
+      });
     });
 }
 
 /** The sandbox creates its own schema, so it connects as the owner; the product connects with its process login. */
-async function startDemo(service: Service, { announce, leave }: DemoHold): Promise<void> {
+async function startDemo(service: Service): Promise<void> {
   const { config, logger, shutdown } = service;
-  shutdown.onShutdown("demo folder", leave);
   const mirror = localUrl(config.host, config.port);
   const base = localUrl(config.host, config.webhookPort ?? config.port);
   // New at each start: the sandbox signs each attempt with its endpoint's secret of that time.
@@ -107,8 +99,9 @@ async function startDemo(service: Service, { announce, leave }: DemoHold): Promi
   };
   const web = await startMirror(started, { worker: true, poller: true });
   if (web === undefined) return;
-  const { port, webhookPort, sandboxPort } = config;
-  await announce({ port, webhookPort, sandboxPort, ops: `${web.url}/ops` });
+  const { dataDir, port, webhookPort, sandboxPort } = config;
+  const addresses = { port, webhookPort, sandboxPort, ops: `${web.url}/ops` };
+  shutdown.onShutdown("demo folder", await announceDemo(dataDir, addresses));
   printAddresses({ config, web, sandboxUrl: sandbox.url });
   for (const line of early) printLine(line);
   show = printLine;
@@ -147,8 +140,7 @@ function makeDemoSource(options: { mode: Mode; baseUrl: string; secret: string }
 function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: string }): void {
   const { config, web, sandboxUrl } = options;
   const paint = makePaint(process.stdout);
-  const postgres =
-    config.databaseUrl === null ? `embedded, in ${shortenPath(config.dataDir)}` : "DATABASE_URL";
+  const postgres = config.databaseUrl === null ? `embedded, in ${config.dataDir}` : "DATABASE_URL";
   const rows = [
     ["Postgres", postgres],
     ["Queue", config.redisUrls.length === 0 ? "in Postgres" : "Redis"],
@@ -171,12 +163,6 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
 /** A configured token or password is asked for in spite of LOCAL_TRUST. */
 function isOpen({ localTrust, apiTokens, opsPassword, opsViewerPassword }: Config): boolean {
   return localTrust && apiTokens.length === 0 && opsPassword === null && opsViewerPassword === null;
-}
-
-/** The path relative to the current folder, if that is shorter. */
-function shortenPath(folder: string): string {
-  const relative = path.relative(".", folder);
-  return relative.startsWith("..") ? folder : relative;
 }
 
 export const SANDBOX_HOST = "127.0.0.1";
@@ -213,12 +199,10 @@ async function choosePort(
 export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
   const options = { url: databaseUrl, purpose: "demo", max: 1, statementTimeoutMs: EXAMINE_TIMEOUT_MS };
   const [other] = await withPool(options, (pool) => findSourcesOfOthers(pool, DEMO_PROVIDER));
-  if (other !== undefined) throw refuse(other);
-}
-
-function refuse({ sourceId, provider }: StoredSource): ConfigurationError {
+  if (other === undefined) return;
+  const { sourceId, provider } = other;
   const name = `source ${sourceId}${provider === null ? "" : ` of ${provider}`}`;
-  return new ConfigurationError(
+  throw new ConfigurationError(
     `DATABASE_URL points to a mirror that the demo did not create (${name}), so the demo does not touch it.`,
     {
       fix: "For that mirror, run `order-mirror up`. For the demo, unset DATABASE_URL (also in .env) or set it to an empty database.",

@@ -3,7 +3,7 @@ import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { openDataFolder } from "../../runtime/dataFolder.ts";
-import { identifyProcess, isIdentityAlive, withProcessLock } from "../../runtime/lifecycle/processLock.ts";
+import { identifyProcess, isIdentityAlive } from "../../runtime/lifecycle/processLock.ts";
 import { holdsCluster } from "../../runtime/postgres/embeddedPostgres.ts";
 
 /** The addresses of a running demo. */
@@ -17,16 +17,7 @@ export interface DemoAddresses {
 interface DemoNote {
   /** The demo's process, as identifyProcess names it. */
   readonly process: string;
-  /** Absent during the start. */
-  readonly addresses?: DemoAddresses;
-}
-
-/** The demo's lock on its folder. */
-export interface DemoHold {
-  readonly dataDir: string;
-  /** Publishes the demo's addresses to other commands. */
-  readonly announce: (addresses: DemoAddresses) => Promise<void>;
-  readonly leave: () => Promise<void>;
+  readonly addresses: DemoAddresses;
 }
 
 /** The demo uses its own folder, so that its orders never end up in a mirror of real ones. */
@@ -35,36 +26,34 @@ function demoFolder(dataDir: string): string {
 }
 
 /**
- * Locks the demo's folder below `dataDir` for this process, creating it if necessary. Throws ConfigurationError if the
- * folder is unusable or a demo already runs there.
+ * The demo's folder below `dataDir`, created if necessary. Throws ConfigurationError if it is unusable or a demo already
+ * runs there. Of two that start at once, the sandbox refuses the second: it locks its database.
  */
-export async function enterDemoFolder(dataDir: string): Promise<DemoHold> {
+export async function enterDemoFolder(dataDir: string): Promise<string> {
   const folder = await openDataFolder(demoFolder(dataDir));
-  const file = noteFile(folder);
-  const identity = await identifyProcess();
-  await withProcessLock(path.join(folder, "demo-lock"), async () => {
-    const running = await findNote(folder);
-    if (running !== undefined) throw refuse(running);
-    await writeNote(file, { process: identity });
-  });
-  return {
-    dataDir: folder,
-    announce: (addresses) => writeNote(file, { process: identity, addresses }),
-    leave: () => rm(file, { force: true }),
-  };
-}
-
-function refuse({ addresses }: DemoNote): ConfigurationError {
-  if (addresses === undefined)
-    return new ConfigurationError("Another process is already starting the demo of this folder.");
-  return new ConfigurationError(`The demo of this folder is already running: ${addresses.ops}`, {
+  const running = await findRunningDemo(dataDir);
+  if (running === undefined) return folder;
+  throw new ConfigurationError(`The demo of this folder is already running: ${running.ops}`, {
     fix: "Use it, or stop it first. For a second demo, set DATA_DIR to another folder.",
   });
 }
 
+/** Tells other commands the addresses of the demo in `folder`. Returns what takes that back. */
+export async function announceDemo(folder: string, addresses: DemoAddresses): Promise<() => Promise<void>> {
+  const file = noteFile(folder);
+  const note: DemoNote = { process: await identifyProcess(), addresses };
+  // Written elsewhere and renamed, because other processes may read it at any time.
+  await writeFile(`${file}-new`, JSON.stringify(note), { mode: 0o600 });
+  await rename(`${file}-new`, file);
+  return () => rm(file, { force: true });
+}
+
 /** The addresses of the demo of this data folder; undefined if none is running. */
 export async function findRunningDemo(dataDir: string): Promise<DemoAddresses | undefined> {
-  return (await findNote(demoFolder(dataDir)))?.addresses;
+  const text = await readFile(noteFile(demoFolder(dataDir)), "utf8").catch(() => undefined);
+  if (text === undefined) return undefined;
+  const note = JSON.parse(text) as DemoNote;
+  return (await isIdentityAlive(note.process)) ? note.addresses : undefined;
 }
 
 /**
@@ -90,18 +79,4 @@ export async function configureHere(config: Config): Promise<Config> {
 
 function noteFile(folder: string): string {
   return path.join(folder, "demo.json");
-}
-
-async function findNote(folder: string): Promise<DemoNote | undefined> {
-  const text = await readFile(noteFile(folder), "utf8").catch(() => undefined);
-  if (text === undefined) return undefined;
-  const note = JSON.parse(text) as DemoNote;
-  return (await isIdentityAlive(note.process)) ? note : undefined;
-}
-
-/** Written elsewhere and renamed, because other processes may read it at any time. */
-async function writeNote(file: string, note: DemoNote): Promise<void> {
-  const fresh = `${file}-new`;
-  await writeFile(fresh, JSON.stringify(note), { mode: 0o600 });
-  await rename(fresh, file);
 }

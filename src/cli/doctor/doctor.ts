@@ -52,26 +52,21 @@ export function register(program: Command): void {
       const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
       const examination = await diagnose({ readConfig, publicUrl });
       const count = (wanted: Level) => examination.findings.filter(({ level }) => level === wanted).length;
-      const counts = { problems: count("problem"), warnings: count("warning") };
-      if (options.json === true) printJson({ ...examination, ...counts });
-      else print(examination, counts);
-      if (counts.problems > 0) throw new ProblemsFoundError("doctor found problems");
+      const [problems, warnings] = [count("problem"), count("warning")];
+      if (options.json === true) printJson({ ...examination, problems, warnings });
+      else print(examination, problems, warnings);
+      if (problems > 0) throw new ProblemsFoundError("doctor found problems");
     });
 }
 
 function readPublicUrl(text: string): string {
-  const parts = URL.canParse(text) ? new URL(text) : undefined;
-  if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text))
     throw new ConfigurationError("--url must start with https:// or http://.");
-  }
   // Users paste the whole webhook address; keep only the part that all sources share.
   return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
 }
 
-function print(
-  { findings, skipped }: Examination,
-  { problems, warnings }: { problems: number; warnings: number },
-): void {
+function print({ findings, skipped }: Examination, problems: number, warnings: number): void {
   const paint = makePaint(process.stdout);
   const marks = { ok: paint("green", "✔"), warning: paint("yellow", "!"), problem: paint("red", "✖") };
   for (const { check, level, sentence, fix } of findings) {
@@ -119,13 +114,12 @@ export async function diagnose(from: {
     return { findings, skipped: ["migrations", ...Object.keys(CONTENT_CHECKS)] };
   }
   const { url } = database;
-  const shared = { config, database, publicUrl };
   const options = { url, purpose: "doctor", max: CONNECTIONS, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   try {
     return await withPool(options, (pool) => {
       let read: Promise<Health> | undefined;
       const health = () => (read ??= readHealth({ config, pool, databaseUrl: url }));
-      return examineAll({ ...shared, pool, health }, about);
+      return examineAll({ config, database, publicUrl, pool, health }, about);
     });
   } finally {
     await database.close();

@@ -1,5 +1,6 @@
 import type { Decision } from "../../apply/applySubjects.ts";
 import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
+import { VERDICT_SENTENCES } from "../../ops/phrases.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { formatSpan, type Paint } from "./terminal.ts";
 
@@ -14,25 +15,20 @@ const NEW_LINES_MAX = 8;
 /** The parts of a decision that a line shows. */
 type ShownDecision = Omit<Decision, "storedVersion">;
 
-interface Described {
-  readonly style: Parameters<Paint>[0];
-  /** Why it was decided; `age` is that of the version, for people. */
-  readonly explain: (age: string, decision: ShownDecision) => string;
-}
-
-/** What a line calls a decision. */
+/** What a line calls a decision, and its style. */
 const LABELS = {
-  applied: { style: "green", explain: (age) => age },
-  new: { style: "cyan", explain: () => "first seen by a read" },
-  repaired: { style: "magenta", explain: (age) => `no event had brought it; found after ${age}` },
-  corrected: { style: "magenta", explain: () => "a read refuted what was claimed" },
-  stale: { style: "dim", explain: () => "a newer state was known" },
-  refuted: { style: "red", explain: () => "a read had shown otherwise" },
-  duplicate: { style: "dim", explain: () => "this state was known" },
-  quarantined: { style: "red", explain: (_age, { reason }) => reason ?? "" },
-  ignored: { style: "dim", explain: (_age, { reason }) => reason ?? "" },
-  gone: { style: "magenta", explain: () => "the provider has no such order" },
-} satisfies Readonly<Record<string, Described>>;
+  applied: "green",
+  new: "cyan",
+  repaired: "magenta",
+  corrected: "magenta",
+  stale: "dim",
+  refuted: "red",
+  duplicate: "dim",
+  quarantined: "red",
+  ignored: "dim",
+  gone: "magenta",
+} as const satisfies Readonly<Record<string, Parameters<Paint>[0]>>;
+type Label = keyof typeof LABELS;
 
 /**
  * One line for one decision; undefined for a poll that only confirmed known state, which would be noise.
@@ -47,19 +43,24 @@ export function formatDecision(
   const { now, paint } = context;
   const label = labelOf(decision);
   if (label === undefined) return undefined;
-  const { style, explain }: Described = LABELS[label];
-  const { version } = decision;
-  const age = version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - version)));
   const time = new Date(millisFromInstant(now)).toTimeString().slice(0, 8);
   const columns = [
     paint("dim", time),
     decision.via.padEnd(VIA_WIDTH),
     escapeControls(decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
     escapeControls(describeMove(decision)).padEnd(MOVE_WIDTH),
-    paint(style, label.padEnd(LABEL_WIDTH)),
-    paint("dim", explain(age, decision)),
+    paint(LABELS[label], label.padEnd(LABEL_WIDTH)),
+    paint("dim", explain(label, decision, now)),
   ];
   return columns.join("  ").trimEnd();
+}
+
+function explain(label: Label, { version, reason }: ShownDecision, now: Instant): string {
+  const age = version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - version)));
+  if (label === "applied") return age;
+  if (label === "new") return "first seen by a read";
+  if (label === "repaired") return `no event had brought it; found after ${age}`;
+  return reason ?? VERDICT_SENTENCES[label];
 }
 
 /** The lines of one batch. */
@@ -79,7 +80,7 @@ export function formatDecisions(
   return [...lines, formatDecision(summary, context) ?? ""];
 }
 
-function labelOf({ verdict, via, status, previousStatus }: ShownDecision): keyof typeof LABELS | undefined {
+function labelOf({ verdict, via, status, previousStatus }: ShownDecision): Label | undefined {
   if (verdict === "confirmed" || (verdict === "duplicate" && via !== "webhook")) return undefined;
   const isRepair = via !== "webhook" && via !== "write" && previousStatus !== status;
   if (verdict !== "applied" || !isRepair) return verdict;

@@ -3,6 +3,7 @@ import { Transform, type Writable } from "node:stream";
 import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
+import { describeAge, describeDelay } from "../../ops/phrases.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
 import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
@@ -105,15 +106,14 @@ export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A span for people: `41 ms`, `3.2 s`, `22 s`, `4 min`, `3 h`, `2 days`. */
+/** A span for people, as on the pages: `41 ms`, `3.2 s`, `4 min 10 s`, `3 h 5 min`, `2 d 1 h`. */
 export function formatSpan(millis: number): string {
-  const seconds = millis / 1_000;
-  if (millis < 1_000) return `${Math.round(millis)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`;
-  return `${Math.round(seconds / 86_400)} days`;
+  return describeDelay(millis / 1_000).replaceAll("\u00a0", " ");
+}
+
+/** How long ago something was, as on the pages: `3 min 20 s ago`. */
+export function formatAge(seconds: number | null): string {
+  return describeAge(seconds).replaceAll("\u00a0", " ");
 }
 
 const BAR_CELLS = 24;
@@ -122,18 +122,17 @@ interface Progress {
   /** 0 to 1. */
   readonly share: number;
   readonly elapsedMs: number;
-  /** What is done, such as 600 `orders`. */
-  readonly count: number;
-  readonly unit: string;
+  /** Done so far. */
+  readonly orders: number;
 }
 
 /** `[######------]  50 %  600 orders  about 3 min left` */
-function describeProgress({ share, elapsedMs, count, unit }: Progress): string {
+function describeProgress({ share, elapsedMs, orders }: Progress): string {
   const filled = Math.round(share * BAR_CELLS);
   const percent = `${Math.floor(share * 100)} %`.padStart(5);
   const left = share > 0 ? `about ${formatSpan((elapsedMs * (1 - share)) / share)} left` : "";
   const bar = `[${"#".repeat(filled)}${"-".repeat(BAR_CELLS - filled)}]`;
-  return [bar, percent, `${count} ${unit}`, left].join("  ").trimEnd();
+  return [bar, percent, `${orders} orders`, left].join("  ").trimEnd();
 }
 
 /** Progress on stderr, in one line that is overwritten; nothing if that is no terminal. */
@@ -166,14 +165,10 @@ export class ProblemsFoundError extends OrderMirrorError {
 /** What was thrown, as an error that names its cause and fix, if these are known. */
 export function explainFailure(thrown: unknown): unknown {
   if (thrown instanceof OrderMirrorError) return thrown;
-  return explainDatabaseError(thrown) ?? explainFullDisk(thrown) ?? thrown;
-}
-
-function explainFullDisk(error: unknown): OrderMirrorError | undefined {
-  if (!isFullDisk(error)) return undefined;
+  if (!isFullDisk(thrown)) return explainDatabaseError(thrown) ?? thrown;
   return new UnavailableError("The disk that this command writes to is full.", {
-    cause: error,
-    fix: "Free space there, then run it again.",
+    cause: thrown,
+    fix: "Free space there or name a file on another disk, then run it again.",
   });
 }
 
@@ -203,7 +198,9 @@ function tell(error: unknown, verbose: boolean): ExitCode {
   if (error instanceof OrderMirrorError) {
     printNotice(`order-mirror: ${error.message}`);
     if (error.fix !== undefined) printNotice(`  fix: ${error.fix}`);
-    if (verbose && error.cause !== undefined) printNotice(`  because: ${describeCause(error.cause)}`);
+    const { cause } = error;
+    const because = cause instanceof Error ? cause.message : JSON.stringify(cause);
+    if (verbose && cause !== undefined) printNotice(`  because: ${because}`);
     return exitCodeOf(error);
   }
   printNotice(`order-mirror: ${error instanceof Error ? error.message : String(error)}`);
@@ -215,8 +212,4 @@ function tell(error: unknown, verbose: boolean): ExitCode {
 function exitCodeOf(error: OrderMirrorError): ExitCode {
   if (error instanceof ConfigurationError) return EXIT.usage;
   return error.retry === "never" ? EXIT.failed : EXIT.later;
-}
-
-function describeCause(cause: unknown): string {
-  return cause instanceof Error ? cause.message : JSON.stringify(cause);
 }

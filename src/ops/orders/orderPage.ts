@@ -7,7 +7,14 @@ import { requestRefetches } from "../../poll/refetches.sql.ts";
 import { html, type Html } from "../../runtime/http/html.ts";
 import { carryOut } from "../actions.sql.ts";
 import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
-import { describeAge, describeDelay, linkEvent, orderAddress, renderFreshness } from "../phrases.ts";
+import {
+  describeAge,
+  describeDelay,
+  linkEvent,
+  orderAddress,
+  renderFreshness,
+  VERDICT_SENTENCES,
+} from "../phrases.ts";
 import {
   readDelivery,
   readMoment,
@@ -264,23 +271,11 @@ function renderSnapshot({ raw }: Delivery): Html {
 
 const READS = new Set<TimelineEntry["via"]>(["poll", "backfill", "refetch", "verify"]);
 
-const SENTENCES: Readonly<Record<TimelineEntry["verdict"], string>> = {
-  applied: "It is the newest state",
-  corrected: "A read showed this state, which refutes the later updatedAt known before",
-  confirmed: "A later read showed the same content",
-  stale: "A newer state was already known",
-  refuted: "A read made after that updatedAt had not shown it, so it was not applied",
-  duplicate: "Exactly this state was already known",
-  ignored: "It contains nothing to apply",
-  quarantined: "It could not be applied and is in quarantine",
-  gone: "The provider answered that the order does not exist, so it is no longer served",
-};
-
 /** Explains the decision on an observation in one sentence. */
 function explainVerdict({ verdict, reason, conflict }: TimelineEntry): string {
   const because = reason === null || verdict === "confirmed" ? "" : `: ${reason}`;
   const clash = conflict ? " The same updatedAt was already known with different content." : "";
-  return `${SENTENCES[verdict]}${because}.${clash}`;
+  return `${VERDICT_SENTENCES[verdict]}${because}.${clash}`;
 }
 
 const ANNOUNCEMENTS: Readonly<Record<UnannouncedChange["state"], string>> = {

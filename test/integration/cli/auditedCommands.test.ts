@@ -38,7 +38,7 @@ it.each<[string[], object]>([
   [["source", "resume", "live"], { action: "resume", target: "source live", affected: 1 }],
   [["export", "--since", "P1D"], { action: "export", target: "csv, since", affected: 0 }],
   [
-    ["replay", "--quarantine", "--yes"],
+    ["replay", "--yes"],
     {
       action: "retry",
       source: null,
@@ -66,7 +66,7 @@ it("commands that only read leave no entry", async () => {
     ["order", "R1"],
     ["orders"],
     ["erase", "R1", "--dry-run"],
-    ["replay", "--quarantine", "--dry-run"],
+    ["replay", "--dry-run"],
   ])
     await run(args);
   expect(await readActions()).toEqual([]);

@@ -26,8 +26,8 @@ describe("formatDecision", () => {
     [{ via: "poll" }, /poll +.*repaired +no event had brought it; found after 41 ms$/],
     [{ via: "poll", previousStatus: null, status: "created" }, /created +new +first seen by a read$/],
     [{ via: "poll", previousStatus: "picked_up" }, /picked_up +applied/],
-    [{ verdict: "stale", previousStatus: null }, /stale +a newer state was known$/],
-    [{ verdict: "duplicate" }, /duplicate +this state was known$/],
+    [{ verdict: "stale", previousStatus: null }, /stale +A newer state was already known$/],
+    [{ verdict: "duplicate" }, /duplicate +Exactly this state was already known$/],
     [{ verdict: "quarantined", reason: "wrong_mode" }, /quarantined +wrong_mode$/],
     [
       { verdict: "ignored", reference: null, status: null, reason: "not about an order" },

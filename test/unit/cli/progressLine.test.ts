@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { makeProgressLine } from "../../../src/cli/output/terminal.ts";
 
-const half = { share: 0.5, elapsedMs: 180_000, count: 600, unit: "orders" };
+const half = { share: 0.5, elapsedMs: 180_000, orders: 600 };
 
 it("overwrites one line on a terminal, with a bar and the remaining time, and writes nothing elsewhere", () => {
   const shown = (isTTY: boolean) => {
@@ -15,7 +15,7 @@ it("overwrites one line on a terminal, with a bar and the remaining time, and wr
   };
   expect(shown(true)).toEqual([
     "\r\u001b[2K[------------------------]    0 %  600 orders",
-    "\r\u001b[2K[############------------]   50 %  600 orders  about 3 min left",
+    "\r\u001b[2K[############------------]   50 %  600 orders  about 3 min 0 s left",
     "\n",
   ]);
   expect(shown(false)).toEqual([]);
