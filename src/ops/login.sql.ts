@@ -117,7 +117,6 @@ function makeLoginRoutes(sessions: Sessions, { passwords, clock, logger }: Login
       logger.warn({ outcome: "wrong_password", remote_ip: address }, "ops login refused");
       return showLogin(response.status(401), next, "Wrong password.");
     }
-    throttle.recordSuccess(address);
     await sessions.begin(request, response, role);
     response.redirect(303, next);
   });

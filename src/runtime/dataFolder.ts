@@ -1,4 +1,4 @@
-import { constants, existsSync } from "node:fs";
+import { constants } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
@@ -13,19 +13,18 @@ const SYSTEM_REASONS: Readonly<Record<string, string>> = {
   EPERM: "the system forbids it to this account",
   EEXIST: "a file stands in its place",
   ENOTDIR: "a file stands in its place",
-  EMFILE: "this process may not open more files",
 };
 const FIXES: Readonly<Record<string, string>> = {
   ENOSPC: "Free 100 MB there",
   EDQUOT: "Free 100 MB there",
-  EMFILE: "Raise the limit (ulimit -n)",
 };
 
 /** The absolute path, created if missing, for this account only. Throws ConfigurationError if it is unusable. */
 export async function openDataFolder(dataDir: string): Promise<string> {
   const root = path.resolve(dataDir);
   try {
-    await mkdir(root, { recursive: true, mode: 0o700 }).catch(() => makeOneByOne(root));
+    // On a read-only file system, Node names the cause only when it does not create parent folders, too.
+    await mkdir(root, { recursive: true, mode: 0o700 }).catch(() => mkdir(root));
     await access(root, constants.R_OK | constants.W_OK | constants.X_OK);
     return root;
   } catch (error) {
@@ -34,13 +33,6 @@ export async function openDataFolder(dataDir: string): Promise<string> {
       { cause: error, fix: "Point DATA_DIR at a folder that this account may write to." },
     );
   }
-}
-
-/** On a read-only file system, Node reports ENOENT when it also creates the parent folders; for one folder, the cause. */
-async function makeOneByOne(folder: string): Promise<void> {
-  const parent = path.dirname(folder);
-  if (!existsSync(parent)) await makeOneByOne(parent);
-  await mkdir(folder, { mode: 0o700 });
 }
 
 /** True if the system refused to write because the disk, or the account's share of it, is full. */

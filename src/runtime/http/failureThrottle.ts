@@ -1,78 +1,46 @@
 import { isIPv6 } from "node:net";
 import type { Clock } from "../lifecycle/clock.ts";
 
-const FAILURES_PER_ADDRESS_MAX = 10;
-/** For all addresses together: an attacker with many machines guesses from each of them. */
-const FAILURES_MAX = 200;
+const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-const ADDRESSES_MAX = 10_000;
+/** Of all clients together; beyond it the oldest are forgotten. */
+const REMEMBERED_MAX = 10_000;
 
 /**
- * Slows down clients that guess passwords: an address may fail 10 times within a minute, and all of them
- * together 200 times; beyond that only addresses with an earlier success may try.
+ * Slows down a client that guesses passwords: an address may fail 10 times within a minute.
  *
  * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
  * the right one would still succeed at full speed.
  */
 export function makeFailureThrottle(clock: Pick<Clock, "monotonicMs">) {
-  /** Of the last minute, oldest first. */
-  let failures: readonly { readonly group: string; readonly atMs: number }[] = [];
-  const known = new Set<string>();
-
-  /** Seconds until fewer than `max` of these are younger than a minute; 0 now. */
-  const waitFor = (some: typeof failures, max: number) => {
-    const decisive = some.at(-max);
-    return decisive === undefined ? 0 : Math.ceil((decisive.atMs + WINDOW_MS - clock.monotonicMs()) / 1_000);
-  };
-
+  /** Oldest first. */
+  let failures: readonly { readonly client: string; readonly atMs: number }[] = [];
   return {
     /** Seconds until this address may try again; 0 when it may now. */
     waitSeconds(address: string): number {
-      const oldestMs = clock.monotonicMs() - WINDOW_MS;
-      failures = failures.filter(({ atMs }) => atMs > oldestMs);
-      const group = addressGroup(address);
-      const own = waitFor(
-        failures.filter((failure) => failure.group === group),
-        FAILURES_PER_ADDRESS_MAX,
-      );
-      return known.has(group) ? own : Math.max(own, waitFor(failures, FAILURES_MAX));
+      const nowMs = clock.monotonicMs();
+      failures = failures.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
+      const client = nameClient(address);
+      const decisive = failures.filter((failure) => failure.client === client).at(-FAILURES_MAX);
+      return decisive === undefined ? 0 : Math.ceil((decisive.atMs + WINDOW_MS - nowMs) / 1_000);
     },
     recordFailure(address: string): void {
-      const failure = { group: addressGroup(address), atMs: clock.monotonicMs() };
-      failures = [...failures, failure].slice(-ADDRESSES_MAX);
-    },
-    /**
-     * From now on, failures of others do not make this address wait. Its own still count: who knows one password must
-     * not guess another one faster.
-     */
-    recordSuccess(address: string): void {
-      const group = addressGroup(address);
-      // Added again at the end, so that the first is the one whose last success is longest ago.
-      known.delete(group);
-      known.add(group);
-      const [oldest] = known;
-      if (known.size > ADDRESSES_MAX && oldest !== undefined) known.delete(oldest);
+      const failure = { client: nameClient(address), atMs: clock.monotonicMs() };
+      failures = [...failures, failure].slice(-REMEMBERED_MAX);
     },
   };
 }
 
-const WORDS = /[^:]+/g;
-const MAPPED_IPV4 = /^::ffff:([^:]+):([^:]+)$/;
-
 /**
- * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which has one owner. However an address is
- * written, its group is the same; a text that is not an address is a group of its own.
- * @internal
+ * The name of one client, for an address as a socket tells it: an IPv4 address, or the /64 of an IPv6 address, which has
+ * one owner.
  */
-export function addressGroup(address: string): string {
-  if (!isIPv6(address)) return address;
-  // In a URL each address has one spelling, but no zone.
-  const canonical = new URL(`http://[${address.replace(/%.*/, "")}]`).hostname.slice(1, -1);
-  const [, high, low] = MAPPED_IPV4.exec(canonical) ?? [];
-  // IPv4, as a listener for both families names it. A URL writes a number as an IPv4 address.
-  if (high !== undefined && low !== undefined)
-    return new URL(`http://0x${high}${low.padStart(4, "0")}`).hostname;
-  const omitted = 8 - (canonical.match(WORDS) ?? []).length;
-  const whole = canonical.replace("::", `:${"0:".repeat(omitted)}`);
-  return (whole.match(WORDS) ?? []).slice(0, 4).join(":");
+function nameClient(address: string): string {
+  // IPv4, as a listener for both families names it.
+  const plain = address.replace(/^::ffff:(?=\d+\.)/, "");
+  if (!isIPv6(plain)) return plain;
+  const [before = "", after = ""] = plain.split("::");
+  const [first, last] = [before, after].map((part) => part.split(":").filter((word) => word !== ""));
+  const zeros = Array<string>(8 - (first?.length ?? 0) - (last?.length ?? 0)).fill("0");
+  return [...(first ?? []), ...zeros, ...(last ?? [])].slice(0, 4).join(":");
 }

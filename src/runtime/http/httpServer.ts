@@ -1,10 +1,4 @@
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Clock } from "../lifecycle/clock.ts";
@@ -48,16 +42,9 @@ export const SERVER_LIMITS: ServerLimits = {
   answerTimeout: 30_000,
 };
 
-/** A connection's latest request; undefined until its first head is complete. */
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
 /**
  * A connection that sends a request before it has the whole answer to another one is closed: senders, browsers and load
- * balancers do not, and one packet could cause the work of hundreds. At the limit of connections a new one takes the place
- * of the one that has been unfinished for the longest time, so that those who only hold connections cannot keep others out.
+ * balancers do not, and one packet could cause the work of hundreds. At the limit of connections a new one is closed.
  *
  * @internal
  */
@@ -67,59 +54,31 @@ export function makeHttpServer(
 ): Server {
   const { connectionsMax, answerTimeout, ...nodeLimits } = { ...SERVER_LIMITS, ...deps.limits };
   const logClosed = makeCloseLog(deps);
-  /** Those with the oldest sign of life first: opened, request begun, answer ended. */
-  const connections = new Map<Socket, Exchange | undefined>();
+  /** The latest of each connection. */
+  const answers = new WeakMap<Socket, ServerResponse>();
+  const isAnswering = (socket: Socket) => answers.get(socket)?.writableFinished === false;
 
   function drop(socket: Socket, reason: string): void {
-    connections.delete(socket);
     // A reset, because the kernel would keep unread answers for this client after a close.
     socket.resetAndDestroy();
     logClosed(reason);
   }
 
-  function receive(request: IncomingMessage, response: ServerResponse): void {
+  const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
     const { socket } = request;
     if (socket.destroyed) return;
-    if (isAnswering(connections.get(socket))) return drop(socket, "pipelined_request");
-    moveToEnd(socket, { request, response });
-    response.once("close", () => void (connections.has(socket) && moveToEnd(socket, { request, response })));
+    if (isAnswering(socket)) return drop(socket, "pipelined_request");
+    answers.set(socket, response);
     listener(request, response);
-  }
-
-  function moveToEnd(socket: Socket, exchange: Exchange): void {
-    connections.delete(socket);
-    connections.set(socket, exchange);
-  }
-
-  const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
-  server.on("connection", (socket: Socket) => {
-    if (connections.size >= connectionsMax) {
-      const oldest = findUnfinished(connections);
-      if (oldest === undefined) return drop(socket, "too_many_connections");
-      drop(oldest, "made_room_for_another");
-    }
-    connections.set(socket, undefined);
-    socket.once("close", () => void connections.delete(socket));
   });
+  server.maxConnections = connectionsMax;
+  server.on("drop", () => logClosed("too_many_connections"));
   server.setTimeout(answerTimeout, (socket: Socket) => {
     // While an answer is still being prepared, there is nothing to read.
-    if (!isAnswering(connections.get(socket))) socket.destroy();
+    if (!isAnswering(socket)) socket.destroy();
     else if (socket.writableLength > 0) drop(socket, "answer_not_taken");
   });
   return server;
-}
-
-const isAnswering = (exchange: Exchange | undefined) =>
-  exchange !== undefined && !exchange.response.writableFinished;
-
-/** The oldest connection with an incomplete request; if there is none, the oldest idle one. */
-function findUnfinished(connections: ReadonlyMap<Socket, Exchange | undefined>): Socket | undefined {
-  let idle: Socket | undefined;
-  for (const [socket, exchange] of connections) {
-    if (exchange === undefined || !exchange.request.complete) return socket;
-    if (!isAnswering(exchange)) idle ??= socket;
-  }
-  return idle;
 }
 
 /** At most one line per reason in 10 s: a flood must not fill the log. */

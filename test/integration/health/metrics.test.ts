@@ -14,7 +14,7 @@ import { makeMetricsRouter } from "../../../src/ops/healthRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import * as catalogue from "../../../src/runtime/telemetry/metricCatalogue.ts";
+import * as catalogue from "../../../src/runtime/telemetry/metrics.ts";
 import { makeMetrics, type Metrics } from "../../../src/runtime/telemetry/metrics.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";

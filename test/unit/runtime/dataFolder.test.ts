@@ -23,9 +23,9 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe.runIf(mounted)("on a read-only disk", () => {
-  it.each([".data", ".data/demo"])("%s is refused with the true cause", async (place) => {
-    await expect(openDataFolder(path.join(folder, place))).rejects.toThrow(
+describe.runIf(mounted)("a data folder on a read-only disk", () => {
+  it("is refused with the true cause", async () => {
+    await expect(openDataFolder(path.join(folder, ".data"))).rejects.toThrow(
       /cannot be created or written to: .*read-only/,
     );
   });
