@@ -1,4 +1,4 @@
-import { createMirrorClient, type FollowState } from "../../../src/client/mirrorClient.ts";
+import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 
@@ -20,14 +20,10 @@ export function followFeed(url: string) {
   const refusals: (number | null)[] = [];
   const stopping = new AbortController();
   const { signal } = stopping;
-  let reconnects = -1;
   let last = "beginning";
-  const onState = ({ state }: FollowState) => {
-    if (state === "following") reconnects += 1;
-  };
 
   async function read(): Promise<void> {
-    for await (const { position, reference, revision } of mirror.changes({ after: last, signal, onState })) {
+    for await (const { position, reference, revision } of mirror.changes({ after: last, signal })) {
       last = String(position);
       const [, number = ""] = last.split(".");
       changes.push({ number, reference, revision });
@@ -48,10 +44,6 @@ export function followFeed(url: string) {
     changes,
     /** Answers that asked the reader to start again or reported a mistake of the reader. */
     refusals,
-    /** How often it had to connect again. */
-    get reconnects() {
-      return reconnects;
-    },
     async stop() {
       stopping.abort();
       await following;
