@@ -62,13 +62,10 @@ it("a mirror restored from a backup resumes from its cursors, and polling adds l
     const rows = await runOnServer(databaseUrl, "select reference, status from mirror.orders");
     return new Map(rows.map(({ reference, status }) => [String(reference), String(status)]));
   };
-  const safeThrough = async (databaseUrl: string) =>
-    BigInt(
-      String(
-        (await runOnServer(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ??
-          0,
-      ),
-    );
+  const safeThrough = async (databaseUrl: string) => {
+    const sql = "select coalesce(max(safe_through), 0)::text as instant from mirror.poll_state";
+    return BigInt(String((await runOnServer(databaseUrl, sql))[0]?.["instant"]));
+  };
 
   const first = await startServer(liveDir);
   const before = await startUp(first.url);

@@ -132,6 +132,6 @@ it("reports only stored events as stored, keeps its limits, and answers each onc
       } while (world.open.length > 0);
       expect(world.heard.size).toBe(world.asked);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
