@@ -155,7 +155,7 @@ function explain(error: NodeJS.ErrnoException, { host, port, portVariable }: Pla
     const message = `This account may not use port ${port} on ${host}.`;
     return new UnavailableError(message, { cause: error, fix: `Set ${portVariable} to another port.` });
   }
-  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+  if (["EADDRNOTAVAIL", "ENOTFOUND", "EAI_AGAIN"].includes(error.code ?? "")) {
     const message = `${host} is not an address of this machine.`;
     return new UnavailableError(message, { cause: error, fix: "Correct HOST." });
   }

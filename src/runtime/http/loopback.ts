@@ -32,17 +32,9 @@ export function namesThisMachine(host: string | undefined): boolean {
   return name === "localhost" || name?.endsWith(".localhost") === true || isLoopback(name);
 }
 
-/** The last one, because each request asks for its own several times, and clients send the same one each time. */
-let latest: { readonly host: string; readonly name: string | undefined } | undefined;
-
 /** The name or address in `host`, with or without a port, in normal form; undefined if it is neither. */
 export function hostNameOf(host: string | undefined): string | undefined {
   if (host === undefined) return undefined;
-  if (latest?.host !== host) latest = { host, name: readHostName(host) };
-  return latest.name;
-}
-
-function readHostName(host: string): string | undefined {
   const url = `http://${isIPv6(host) ? `[${host}]` : host}`;
   return URL.canParse(url) ? new URL(url).hostname.replace(/^\[(.*)\]$/, "$1") : undefined;
 }

@@ -16,30 +16,25 @@ const TIMER_MAX_MS = 2 ** 31 - 1;
 export const systemClock: Clock = {
   now: () => instantFromMillis(Date.now()),
   monotonicMs: () => performance.now(),
-  sleep: async (ms, signal) => {
-    let leftMs = ms;
-    while (leftMs > TIMER_MAX_MS) {
-      await sleepOnce(TIMER_MAX_MS, signal);
-      leftMs -= TIMER_MAX_MS;
-    }
-    await sleepOnce(leftMs, signal);
-  },
-};
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason as Error);
+      let timer = wait(ms);
+      const abort = () => {
+        clearTimeout(timer);
+        reject(signal?.reason as Error);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
 
-function sleepOnce(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(signal.reason as Error);
-      return;
-    }
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", abort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", abort, { once: true });
-  });
-}
+      function wait(leftMs: number): NodeJS.Timeout {
+        return setTimeout(
+          () => {
+            if (leftMs > TIMER_MAX_MS) return void (timer = wait(leftMs - TIMER_MAX_MS));
+            signal?.removeEventListener("abort", abort);
+            resolve();
+          },
+          Math.min(leftMs, TIMER_MAX_MS),
+        );
+      }
+    }),
+};
