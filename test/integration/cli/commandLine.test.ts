@@ -4,6 +4,7 @@ import { runCommand } from "../../support/programs/command.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase, openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 
 const { database } = await openTestDatabase();
 await addSource(database.pool, "live");
@@ -141,18 +142,14 @@ it("says of an unknown order how to wait for it", async () => {
 
 it("lists orders, the latest change first", async () => {
   await addSource(database.pool, "test");
-  for (const [place, name] of ["A", "B", "C"].entries())
-    await database.pool.query(
-      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
-         history_id, first_seen_via)
-       values ($1, $2, $3, true, 0, 1, '', $4, now(), '{}', 1, 'poll')`,
-      [
-        name === "C" ? "test" : "live",
-        name,
-        (place + 1) * 1_000_000_000,
-        name === "B" ? "cancelled" : "created",
-      ],
-    );
+  for (const [sourceId, reference, status, second] of [
+    ["live", "A", "created", 1],
+    ["live", "B", "cancelled", 2],
+    ["test", "C", "created", 3],
+  ] as const) {
+    const updatedAt = `2026-01-01T00:00:0${second}Z`;
+    await insertOrder(database.pool, sourceId, orderText({ reference, status, updatedAt }));
+  }
   const listed = async (...options: string[]) => {
     expect(await run(["orders", "--json", ...options])).toBe(0);
     return (JSON.parse(stdout) as { reference: string }[]).map(({ reference }) => reference);
@@ -161,7 +158,7 @@ it("lists orders, the latest change first", async () => {
   expect(await listed("--source", "live", "--limit", "1")).toEqual(["B"]);
   expect(await listed("--status", "created")).toEqual(["C", "A"]);
   expect(await run(["orders", "--source", "test"])).toBe(0);
-  expect(stdout).toMatch(/^source +reference .*\ntest +C +created +1970-01-01T00:00:03Z\n$/);
+  expect(stdout).toMatch(/^source +reference .*\ntest +C +created +2026-01-01T00:00:03Z\n$/);
 });
 
 it("says when an order has more observations than it shows", async () => {
@@ -170,11 +167,7 @@ it("says when an order has more observations than it shows", async () => {
       "insert into mirror.history (source_id, reference, via, verdict) select 'live', 'DO-9', 'webhook', 'duplicate' from generate_series(1, $1)",
       [count],
     );
-  await database.pool.query(
-    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
-       history_id, first_seen_via)
-     values ('live', 'DO-9', 1, true, 0, 1, '', 'created', now(), '{}', 1, 'poll')`,
-  );
+  await insertOrder(database.pool, "live", orderText({ reference: "DO-9" }));
   await observe(200);
   expect(await run(["order", "DO-9"])).toBe(0);
   expect(stderr).toBe("");

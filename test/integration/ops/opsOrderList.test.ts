@@ -1,10 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
-import type { Pool } from "../../../src/database/database.ts";
-import { readWithin } from "../../../src/database/transaction.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 
-const { database, pool, read: readAs } = await openOpsPages({ max: 3 });
+const { database, read: readAs } = await openOpsPages({ max: 3 });
 
 await fillMirror(database.pool);
 await database.pool.query(
@@ -93,15 +91,5 @@ describe("the list of orders", () => {
 
   it("finds an event by its id", async () => {
     expect((await read("/ops/orders?q=evt_bad")).page).toContain('href="/ops/events/live/evt_bad"');
-  });
-
-  it("ends only a statement that takes too long, and allows only reads", async () => {
-    const slow = (db: Pick<Pool, "query">) => db.query("select pg_sleep(20)");
-    expect(await readWithin(pool, 50, slow)).toBeUndefined();
-    await expect(readWithin(pool, 50, (db) => db.query("select 1/0"))).rejects.toThrow("division by zero");
-    await expect(readWithin(pool, 500, (db) => db.query("delete from mirror.orders"))).rejects.toThrow(
-      "read-only",
-    );
-    expect(await readWithin(pool, 500, async () => "in time")).toBe("in time");
   });
 });

@@ -6,7 +6,7 @@ import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
-import { emptying } from "../../support/mirror/emptying.ts";
+import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 
@@ -19,11 +19,7 @@ interface ListBody {
 }
 
 const report = await startTestReport();
-beforeEach(async () => {
-  await report.database.pool.query(
-    emptying("orders") + "; delete from mirror.poll_state; delete from mirror.sources",
-  );
-});
+beforeEach(() => report.database.pool.query(`${EMPTY_MIRROR}; delete from mirror.sources`));
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
   insertOrder(report.database.pool, sourceId, orderText(fields));
@@ -102,27 +98,22 @@ describe("the list of orders", () => {
     expect(await references(both)).toEqual(["A", "B"]);
   });
 
-  it("finds a branch by its reference when orders do not have its id", async () => {
-    const { pool } = report.database;
-    await addSource(pool, "live");
-    await pool.query(
-      `insert into mirror.branches (source_id, branch_id, reference, name, raw)
-       values ('live', $1, 'quay', 'Quay', '{}')`,
-      [BRANCH_ID],
-    );
-    await add({ reference: "A", branch: { reference: "quay" } });
-    await add({ reference: "B", branch: { reference: "mill" } });
-    expect(await references("?branch=quay")).toEqual(["A"]);
-    expect(await references(`?branch=${BRANCH_ID}`)).toEqual(["A"]);
-    expect(await references("?branch=mill")).toEqual(["B"]);
-    const reported = await pool.query(
-      "select branch_id, branch_reference, branch_name from reporting.orders order by reference",
-    );
-    expect(reported.rows).toEqual([
-      { branch_id: null, branch_reference: "quay", branch_name: "Quay" },
-      { branch_id: null, branch_reference: "mill", branch_name: null },
-    ]);
-    await pool.query(emptying("branches"));
+  it("sorts by the time at which orders were first seen, page by page", async () => {
+    for (const [reference, seenAt] of [
+      ["A", "2026-11-21T00:00:00.000001Z"],
+      ["B", "2026-11-21T00:00:00.000002Z"],
+      ["C", "2026-11-20T00:00:00Z"],
+    ]) {
+      await add({ reference });
+      await report.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
+        reference,
+        seenAt,
+      ]);
+    }
+    expect(await references("?sort=firstSeenAt")).toEqual(["C", "A", "B"]);
+    const first = await get("?sort=firstSeenAt&limit=2");
+    const next = /<(\?[^>]+)>/.exec(first.headers.get("link") ?? "")?.[1];
+    expect(await references(next!)).toEqual(["B"]);
   });
 
   it.each(["updatedAt", "pickupTime"])("pages by cursor through all orders sorted by %s", async (sort) => {
@@ -177,6 +168,79 @@ describe("the list of orders", () => {
       status: 422,
       code: "invalid_request",
     });
+  });
+});
+
+describe("branches", () => {
+  const [B1, B2] = [BRANCH_ID, "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
+  const { pool } = report.database;
+  beforeEach(async () => {
+    await addSource(pool, "live");
+    await addSource(pool, "test", "test");
+  });
+  const addBranch = (
+    id: string,
+    {
+      reference = null as string | null,
+      name = "Centre",
+      closed = false,
+      sourceId = "live",
+      position = 0,
+    } = {},
+  ) =>
+    pool.query(
+      `insert into mirror.branches (source_id, branch_id, reference, name, raw, closed_at, position)
+       values ($1, $2, $3, $4, $5, case when $6 then now() end, $7)`,
+      [sourceId, id, reference, name, `{ "id":"${id}", "name":"${name}", "more": 1.10 }`, closed, position],
+    );
+  const readBranchesAt = (at: string) =>
+    pool.query("update mirror.sources set branches_read_at = $1 where source_id = 'live'", [at]);
+  const getBranches = () => fetch(`${report.url}/v1/branches`);
+
+  it.each([
+    ["with its id", { id: B1, reference: "old" }],
+    ["with its reference alone", { reference: "new" }],
+  ])("select orders %s by the current name and by the id", async (_, branch) => {
+    await addBranch(B1, { reference: "new" });
+    await add({ reference: "A", branch });
+    await add({ reference: "B", branch: { reference: "mill" } });
+    expect(await references("?branch=new")).toEqual(["A"]);
+    expect(await references(`?branch=${B1}`)).toEqual(["A"]);
+    const reported = await pool.query("select branch_name as name from reporting.orders order by reference");
+    expect(reported.rows).toEqual([{ name: "Centre" }, { name: null }]);
+  });
+
+  it("that the provider never listed are found by the name in their latest order", async () => {
+    await addBranch("b0", { reference: "other" });
+    await add({ reference: "A", branch: { id: B1, reference: "old" }, updatedAt: "2026-11-20T10:00:00Z" });
+    await add({ reference: "B", branch: { id: B1, reference: "centre" }, updatedAt: "2026-11-20T11:00:00Z" });
+    await add({ reference: "C", branch: { id: B2, reference: "west" } });
+    expect(await references("?branch=centre")).toEqual(["A", "B"]);
+    expect(await references("?branch=west")).toEqual(["C"]);
+    for (const unknown of ["old", "Centre"]) expect((await get(`?branch=${unknown}`)).status).toBe(422);
+  });
+
+  it("are listed as the provider sent them, open ones only, and unavailable before they were read", async () => {
+    const never = await getBranches();
+    expect([never.status, never.headers.get("retry-after")]).toEqual([503, "5"]);
+    await readBranchesAt("2026-11-20T10:00:00.123456Z");
+    await addBranch("b3", { closed: true });
+    await addBranch("b4", { sourceId: "test" });
+    expect(await (await getBranches()).json()).toMatchObject({ data: [], hasMore: false });
+    await addBranch(B1, { name: "West", position: 2 });
+    await addBranch(B2, { name: "Zoo", position: 1 });
+    const response = await getBranches();
+    expect(response.status).toBe(200);
+    expect(response.headers.get("x-branches-as-of")).toBe("2026-11-20T10:00:00.123456Z");
+    const { rows } = await pool.query<{ at: string }>(
+      "select branches_read_at::text as at from reporting.sync_status where source_id = 'live'",
+    );
+    expect(Date.parse(rows[0]!.at)).toBe(Date.parse("2026-11-20T10:00:00.123Z"));
+    expect(await response.text()).toMatch(
+      new RegExp(
+        `^\\{"data":\\[\\{ "id":"${B2}", "name":"Zoo", "more": 1\\.10 \\},\\{ "id":"${B1}", .*\\}\\],"hasMore":false,"request_id":"req_`,
+      ),
+    );
   });
 });
 

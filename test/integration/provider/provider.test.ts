@@ -111,40 +111,6 @@ describe("requests", () => {
     });
   });
 
-  it("quote, check addresses and list branches in the spec's types", async () => {
-    const resolved = { pickupTime: "p", deliveryTime: "d", basis: "busy_hours" };
-    const quote = {
-      fleet: { name: "Swift" },
-      zone: { code: "Z", name: "Zone" },
-      distance: 1.25,
-      schedule: { mode: "asap", resolved },
-      request_id: "r",
-    };
-    provider.script(json(200, quote, { "service-subscription-state": "past_due" }));
-    expect(await client.quoteOrder(NEW_ORDER)).toMatchObject({
-      distance: 1.25,
-      subscriptionState: "past_due",
-    });
-    provider.script(
-      json(200, { valid: false, reason: "address_ambiguous", message: "which?", request_id: "r" }),
-    );
-    expect(await client.validateAddress(NEW_ORDER.customer.address)).toMatchObject({
-      reason: "address_ambiguous",
-    });
-    provider.script(json(200, { data: [], hasMore: false, request_id: "r" }));
-    expect(await client.listBranches({ limit: 10, offset: 20 })).toMatchObject({ data: [] });
-    expect(provider.requests[0]!.url).toBe("/v1/branches?limit=10&offset=20");
-  });
-
-  it("report the subscription's warning on a creation, and null without one", async () => {
-    provider.script(
-      json(201, { ...orderBody(), request_id: "r" }, { "service-subscription-state": "past_due" }),
-      single(),
-    );
-    expect((await client.createOrder(NEW_ORDER)).subscriptionState).toBe("past_due");
-    expect((await client.createOrder(NEW_ORDER)).subscriptionState).toBeNull();
-  });
-
   it("encode references as a single path segment", async () => {
     provider.script(single());
     for (const reference of ["a/b", "a?b#c", "../x", "%2e%2e", "é ü", "$&", "a\\b"]) {

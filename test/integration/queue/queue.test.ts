@@ -175,19 +175,6 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await expect.poll(() => queue.bull.getWaitingCount(), PATIENCE).toBe(1);
     expect(taken).toEqual([1]);
   });
-
-  it("works and closes without a log line", async () => {
-    const words: string[] = [];
-    const logger = logInto((line) => words.push(line), "debug");
-    const other = await open(logger);
-    let taken = 0;
-    const consumer = await other.consume(async () => void (taken += 1));
-    other.notify([1]);
-    await expect.poll(() => taken, PATIENCE).toBe(1);
-    await consumer.close();
-    await other.close();
-    expect(words).toEqual([]);
-  });
 });
 
 describe("a queue in Postgres that cannot be used", () => {

@@ -94,20 +94,6 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(taken).not.toContain(1);
   });
 
-  it("replaces a connection on which no answer arrives", async () => {
-    const queue = await open();
-    await queue.bull.waitUntilReady();
-    redis.freeze();
-    queue.notify([1]);
-    await vi.waitFor(() => expect(lines.join("")).toContain("no job was enqueued"), PATIENCE);
-    // The silent socket is closed, and no notification waits for a timeout until there is a new one.
-    await vi.waitFor(() => {
-      queue.notify([2]);
-      expect(lines.join("")).toContain("the queue cannot be reached");
-    }, PATIENCE);
-    redis.thaw();
-  });
-
   it("closes in time while Redis is frozen, dead, or was never available", async () => {
     const trouble = [async () => redis.freeze(), () => redis.kill(), async () => undefined];
     for (const [place, begin] of trouble.entries()) {

@@ -1,11 +1,9 @@
-import { once } from "node:events";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { at, makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import {
@@ -142,26 +140,6 @@ describe("a compressed body", () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(zeros.length / 2);
     expect(await countInbox()).toBe(0);
   });
-});
-
-it("the time that a sender takes for its body does not count as ours", async () => {
-  let nowMs = 0;
-  const tookMs: number[] = [];
-  const timed = await startReceiving({
-    url: database.url,
-    clock: { ...systemClock, monotonicMs: () => nowMs },
-    onEnd: ({ durationMs }) => tookMs.push(durationMs),
-  });
-  onTestFinished(() => timed.close());
-  const connection = await openRaw(timed.port);
-  const begun = once(timed.server, "request");
-  connection.write(headWith(length));
-  connection.write(body.subarray(0, 5));
-  await begun;
-  nowMs += 60_000;
-  connection.write(body.subarray(5));
-  expect((await connection.readAnswer()).status).toBe(200);
-  expect(tookMs).toEqual([0]);
 });
 
 it("a body that is too long for public keys is refused before it is read", async () => {

@@ -6,13 +6,9 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
-const { pool, tell: seeByEvent, show } = await openLiveMirror();
+const { pool, read, tell: seeByEvent, show } = await openLiveMirror();
 beforeEach(() => pool.query(EMPTY_MIRROR));
 
-async function read(text: string, values: unknown[] = []) {
-  const { rows } = await pool.query<Record<string, unknown>>(text, values);
-  return rows;
-}
 const facts = () => read("select * from reporting.order_facts order by reference");
 
 /** `atSecond` is when the list was requested; it shows with certainty what is older by the margin. */

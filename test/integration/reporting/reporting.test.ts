@@ -7,14 +7,9 @@ import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource, at, makeOrder, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
 
-const { database, pool, apply, tell, show } = await openLiveMirror({ max: 2 });
+const { database, pool, apply, read, tell, show } = await openLiveMirror({ max: 2 });
 await addSource(pool, "test", "test");
 beforeEach(() => pool.query(EMPTY_MIRROR));
-
-async function read(text: string, values: unknown[] = []) {
-  const { rows } = await pool.query<Record<string, unknown>>(text, values);
-  return rows;
-}
 
 const seeByEvent = (eventId: string, order: OrderSketch) => tell(order, { eventId });
 /** Late enough that the read settles what it shows. */

@@ -23,14 +23,7 @@ export interface CorpusWorld {
 
 const words = (text: string) => text.split(" ");
 const LIST = "/v1/orders";
-const STATUSES = [
-  "created",
-  "arrived_for_pickup",
-  "picked_up",
-  "arrived_for_delivery",
-  "delivered",
-  "cancelled",
-];
+const STATUSES = words("created arrived_for_pickup picked_up arrived_for_delivery delivered cancelled");
 const UNKNOWN_ID = "00000000-0000-4000-8000-000000000000";
 
 /** Values of every parameter: usual ones, bounds, invalid ones, encodings. As written in an address. */
@@ -61,32 +54,8 @@ function valuesOf(world: CorpusWorld): Readonly<Record<string, readonly string[]
     "",
     own,
   ];
-  const counts = [
-    "0",
-    "1",
-    "2",
-    "7",
-    "50",
-    "200",
-    "201",
-    "007",
-    "0000000000002",
-    "1e2",
-    "1.0",
-    "-1",
-    "%2B1",
-    "+1",
-  ];
-  const large = [
-    "1000000",
-    "10000001",
-    "1000000000",
-    "1000000001",
-    "99999999999999999999",
-    "0x10",
-    "%EF%BC%91",
-    "",
-  ];
+  const counts = words("0 1 2 7 50 200 201 007 0000000000002 1e2 1.0 -1 %2B1 +1");
+  const large = [...words("1000000 10000001 1000000000 1000000001 99999999999999999999 0x10 %EF%BC%91"), ""];
   return {
     updatedUntil: instants(middle.updatedAt),
     updatedSince: instants(middle.updatedAt),

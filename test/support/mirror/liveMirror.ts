@@ -31,12 +31,11 @@ async function open(openPool: (url: string) => Pool, ends: (close: () => Promise
   });
   await addSource(pool, "live");
   const apply = makeLiveApply(pool);
+  /** The rows that a statement returns. */
+  const read = async (text: string, values: unknown[] = []) =>
+    (await pool.query<Record<string, unknown>>(text, values)).rows;
   /** Of the orders that the mirror has, gone or not, sorted. */
-  const listReferences = async () => {
-    const { rows } = await pool.query<{ reference: string }>(
-      "select reference from mirror.orders order by 1",
-    );
-    return rows.map(({ reference }) => reference);
-  };
-  return { database, pool, apply, listReferences, ...makeObserver(pool, apply) };
+  const listReferences = async () =>
+    (await read("select reference from mirror.orders order by 1")).map(({ reference }) => String(reference));
+  return { database, pool, apply, read, listReferences, ...makeObserver(pool, apply) };
 }

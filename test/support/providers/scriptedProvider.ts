@@ -1,3 +1,4 @@
+import { makeOrder } from "../mirror/orders.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import {
@@ -92,25 +93,8 @@ export const NEW_ORDER = {
 
 /** An order object with everything the spec shows. */
 export function orderBody(fields: Record<string, unknown> = {}): Record<string, unknown> {
-  return {
-    reference: "DO-1",
-    externalOrderId: "shop-1",
-    status: "created",
-    livemode: true,
-    fleet: { name: "Swift" },
-    schedule: {
-      mode: "asap",
-      resolved: {
-        pickupTime: "2026-11-20T12:20:00+01:00",
-        deliveryTime: "2026-11-20T12:50:00+01:00",
-        basis: "busy_hours",
-      },
-    },
-    pickupTime: "2026-11-20T12:20:00+01:00",
-    deliveryTime: "2026-11-20T12:50:00+01:00",
-    updatedAt: "2099-11-20T12:00:00+01:00",
-    ...fields,
-  };
+  const order = makeOrder({ reference: "DO-1", updatedAt: "2099-11-20T12:00:00+01:00" });
+  return { ...order, externalOrderId: "shop-1", ...fields };
 }
 
 /** A client without pauses of the budget, and with short ones between attempts. */

@@ -5,7 +5,7 @@ import { insertEvents } from "../../../src/receive/inbox.sql.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
 import { makeReceiver, type CallEnd, type ReceiverDeps } from "../../../src/receive/receiver.ts";
 import { makeHttpServer, type ServerLimits } from "../../../src/runtime/http/httpServer.ts";
-import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
@@ -29,8 +29,6 @@ export async function startReceiving(options: {
   serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
   store?: ReceiverDeps["store"];
-  onEnd?: (end: CallEnd) => unknown;
-  clock?: Clock;
 }) {
   const pool = makePool({
     url: options.url,
@@ -50,36 +48,28 @@ export async function startReceiving(options: {
   /** Verified events: how many were given to the inbox so far, and how many of them have their result. */
   const stores = { begun: 0, ended: 0 };
   const lines: Record<string, unknown>[] = [];
-  const scheme = loadScheme("standard-webhooks");
   const logger = logInto((line) => lines.push(JSON.parse(line) as Record<string, unknown>), "debug");
   const receiver = makeReceiver({
     events: deliveryEvents,
-    sources: new Map([
-      ["live", { verifier: loadVerifier({ scheme, secrets: LIVE_SECRETS }) }],
-      ["test", { verifier: loadVerifier({ scheme, secrets: [TEST_SECRET] }) }],
-      // A scheme that sends no id.
-      ["plain", { verifier: loadVerifier({ scheme: loadScheme("github"), secrets: ["a plain secret"] }) }],
-      [
-        "keyed",
-        {
-          verifier: loadVerifier({
-            scheme: loadScheme("standard-webhooks-ed25519"),
-            secrets: [KEYED.verifying],
-          }),
-        },
-      ],
-    ]),
+    sources: new Map(
+      Object.entries({
+        live: verifierOf("standard-webhooks", ...LIVE_SECRETS),
+        test: verifierOf("standard-webhooks", TEST_SECRET),
+        // A scheme that sends no id.
+        plain: verifierOf("github", "a plain secret"),
+        keyed: verifierOf("standard-webhooks-ed25519", KEYED.verifying),
+      }),
+    ),
     store(event) {
       stores.begun += 1;
       return store(event).finally(() => (stores.ended += 1));
     },
     notify: (seqs) => notified.push(...seqs),
-    clock: options.clock ?? systemClock,
+    clock: systemClock,
     logger,
     ...(options.limits ? { limits: options.limits } : {}),
     onEnd(end) {
       counts[end.outcome] = (counts[end.outcome] ?? 0) + 1;
-      options.onEnd?.(end);
     },
   });
   const { parser } = options;
@@ -100,6 +90,10 @@ export async function startReceiving(options: {
     },
   };
 }
+
+const verifierOf = (scheme: string, ...secrets: string[]) => ({
+  verifier: loadVerifier({ scheme: loadScheme(scheme), secrets }),
+});
 
 function makeKeyPair(): { signing: string; verifying: string } {
   const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
