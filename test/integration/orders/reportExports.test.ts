@@ -1,8 +1,7 @@
 import { PassThrough } from "node:stream";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
-import { EXPORT_COLUMNS } from "../../../src/orders/exportOrders.sql.ts";
-import { exportOrders } from "../../../src/orders/exportOrders.sql.ts";
+import { EXPORT_COLUMNS, exportOrders } from "../../../src/orders/exportOrders.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { makeTestReport } from "../../support/mirror/report.ts";

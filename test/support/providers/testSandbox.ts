@@ -24,10 +24,10 @@ export interface TestSandbox {
   readonly url: string;
   readonly database: TestDatabase;
   /** One request to the provider's interface; `key` null sends none, the default is the live key. */
-  ask(method: string, path: string, options?: AskOptions): Promise<SandboxAnswer>;
+  readonly ask: (method: string, path: string, options?: AskOptions) => Promise<SandboxAnswer>;
   /** One request to the control interface, which must succeed. */
-  steer(method: string, path: string, body?: unknown): Promise<SandboxAnswer["json"]>;
-  close(): Promise<void>;
+  readonly steer: (method: string, path: string, body?: unknown) => Promise<SandboxAnswer["json"]>;
+  readonly close: () => Promise<void>;
 }
 
 export interface AskOptions {
