@@ -99,7 +99,7 @@ async function writeFile<Result>(file: string, write: (out: Writable) => Promise
   const part = `${file}.part`;
   try {
     const handle = await open(part, "w").catch((cause: NodeJS.ErrnoException) => {
-      throw new ConfigurationError(`${file} cannot be written (${String(cause.code)}).`, { cause });
+      throw new Error(`${file} cannot be written (${String(cause.code)}).`, { cause });
     });
     const out = handle.createWriteStream();
     // The writer and finished() report errors; without a listener, an error event would end the process.

@@ -35,7 +35,7 @@ export function register(program: Command): void {
     .command("trigger")
     .argument("[scenario]", "name of the scenario; without it, lists all")
     .description("make the sandbox provider misbehave: lose an event, send it twice, be late …")
-    .option("--order <reference>", "the affected order; default: one that suits the scenario")
+    .option("--order <reference>", "the affected order; default: a new one")
     .option("--json", "print JSON")
     .action((name: string | undefined, options: TriggerOptions) =>
       name === undefined ? list(options) : trigger(name, options),

@@ -204,7 +204,7 @@ function renderScenarios(): Html {
         >Scenario
         ${renderChoice({ name: "scenario", choices: NAMES, chosen: NAMES[0] ?? "", label: "Scenario" })}</label
       >
-      <label>Reference (empty: one that suits) <input name="reference" placeholder="DO-…" /></label>
+      <label>Reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">Trigger</button>
     </form>
     <details>
