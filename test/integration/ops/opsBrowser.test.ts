@@ -236,6 +236,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
 
   it("announce new orders instead of moving the list, and load nothing again that has not changed", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
+      await page.clock.install();
       await logIn(page, "operator", "/ops/orders");
       const first = page.locator("#orders tbody a.name").first();
       const before = await first.textContent();
@@ -243,7 +244,12 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         insert into mirror.orders
         select (jsonb_populate_record(o, jsonb_build_object('reference', 'NEW-1', 'version', mirror.nanos_of(clock_timestamp())))).*
         from mirror.orders o where reference = 'ORD-1002'`);
-      await page.locator("#pill").waitFor();
+      const isAnnounced = async () => {
+        heldBackMs += 10_000;
+        await page.clock.runFor(5_000);
+        return page.locator("#pill").isVisible();
+      };
+      await expect.poll(isAnnounced, PATIENCE).toBe(true);
       expect(await first.textContent()).toBe(before);
       await page.locator("#pill").click();
       await expect.poll(() => first.textContent(), PATIENCE).toBe("NEW-1");
@@ -292,8 +298,9 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       const focusOn = async (name: string) => {
         for (let presses = 0; presses < 60; presses += 1) {
           await keyboard.press("Tab");
-          const focused = page.locator(":focus");
-          const label = (await focused.getAttribute("aria-label")) ?? (await focused.textContent()) ?? "";
+          const label = await page.evaluate<string>(
+            "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent",
+          );
           if (label.trim() === name) return;
         }
         throw new Error(`no Tab leads to ${name}`);
