@@ -1,10 +1,10 @@
 import PQueue from "p-queue";
 import { addSeconds, formatInstant } from "../domain/order/instant.ts";
-import { PRIORITIES, type Priority } from "../domain/source/orderSource.ts";
-import { SHARE_DEFAULT, takeShare, type RateRule } from "../domain/window/rate.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Priority } from "../domain/source/orderSource.ts";
+import { takeShare, type RateRule } from "../domain/window/rate.ts";
+import { TIMER_MAX_MS, type Clock } from "../runtime/lifecycle/clock.ts";
 import { ProviderError } from "./errors.ts";
-import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";
+import type { RemainingEntry } from "./rateHeaders.ts";
 
 /*
  * Keeps the requests of this process within the provider's rates (spec, "Limits"): no 429 by us, and no request before
@@ -21,6 +21,9 @@ import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";
 /** Policies of the spec, "Limits". */
 const POLICIES = ["sustained", "order-list", "geocoding"] as const;
 export type PolicyName = (typeof POLICIES)[number];
+
+/** By which p-queue decides who is next. */
+const PRIORITIES: Readonly<Record<Priority, number>> = { poll: 3, refetch: 2, backfill: 1, verify: 0 };
 
 /** The limits of the spec, per organization and mode. */
 export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
@@ -42,8 +45,6 @@ const SHARES: Readonly<Record<PolicyName, number>> = { "order-list": 0.1, geocod
 const PLACES_MAX = 12;
 const PLACE_INTERVAL_MS = 1_000;
 
-/** A declared limit with a longer window has no effect on the spacing; what it says to be used up has. */
-const WINDOW_MAX_MS = 3_600_000;
 /** A block that lasts longer is the caller's to wait for: nobody should hang here silently. */
 const BLOCK_WAIT_MAX_MS = 30_000;
 
@@ -55,8 +56,10 @@ interface Turn {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What an answer says about rates; `refusedForMs` is the delay that a 429 asks for, null for any other answer. */
-export interface RateLesson extends RateAnswer {
+/** What an answer says about rates (spec, "Limits"). */
+export interface RateLesson {
+  readonly remaining: readonly RemainingEntry[];
+  /** The delay that a 429 asks for; null for any other answer. */
   readonly refusedForMs: number | null;
 }
 
@@ -75,6 +78,8 @@ export interface Budget {
 export interface BudgetOptions {
   readonly clock: Clock;
   readonly limits?: Readonly<Record<PolicyName, RateRule>>;
+  /** For a provider that counts every list: the least delay between two of them. */
+  readonly listIntervalMs?: number | undefined;
   /** Our part of every limit, 0 to 1. */
   readonly share?: number;
 }
@@ -82,92 +87,83 @@ export interface BudgetOptions {
 /** For a mirror, whose reads have no limits. */
 export const UNLIMITED: Budget = { run: (_, send) => send(() => []) };
 
-export function makeBudget({ clock, limits = SPEC_LIMITS, share }: BudgetOptions): Budget {
-  const rates = mapPolicies((policy) => new PolicyRate(limits[policy], share));
-  const lanes = mapPolicies((policy) => new Lane(clock, policy, rates));
-  return {
-    run: ({ policy, ...turn }, send) =>
-      lanes[policy].run(turn, () => send((lesson) => learn(policy, lesson))),
-  };
+export function makeBudget({ clock, limits = SPEC_LIMITS, listIntervalMs, share }: BudgetOptions): Budget {
+  const lists =
+    listIntervalMs === undefined ? limits["order-list"] : { requestsMax: 1, windowMs: listIntervalMs };
+  const intervalsMs = mapPolicies((policy) => {
+    const rule = takeShare(policy === "order-list" ? lists : limits[policy], share);
+    return rule.windowMs / rule.requestsMax;
+  });
+  /** Exclusive end of a refusal, or of a window that is used up. An earlier one that lasts longer stays in force. */
+  const blockedUntilMs = mapPolicies(() => Number.NEGATIVE_INFINITY);
+  const block = (policy: PolicyName, ms: number) =>
+    (blockedUntilMs[policy] = Math.max(blockedUntilMs[policy], clock.monotonicMs() + ms));
+  const lanes = mapPolicies((policy) => {
+    const spacingMs = Math.max(intervalsMs[policy], intervalsMs.sustained / SHARES[policy]);
+    const counted = policiesOf(policy);
+    const untilMs = () => Math.max(...counted.map((each) => blockedUntilMs[each]));
+    return new Lane({ clock, policy, spacingMs, blockedUntilMs: untilMs });
+  });
+  /** So many requests may be under way that an answer did not count. */
+  const places = mapPolicies((policy) =>
+    POLICIES.filter((lane) => policiesOf(lane).includes(policy)).reduce(
+      (sum, lane) => sum + lanes[lane].places,
+      0,
+    ),
+  );
 
-  /** Headers can only lower our rates. */
-  function learn(lane: PolicyName, { declared, remaining, refusedForMs }: RateLesson): readonly PolicyName[] {
-    const nowMs = clock.monotonicMs();
-    for (const { policy, ...rule } of declared) if (isPolicy(policy)) rates[policy].declare(rule);
-    for (const each of POLICIES) lanes[each].keepPace();
+  function learn(lane: PolicyName, { remaining, refusedForMs }: RateLesson): readonly PolicyName[] {
     const refused = refusedForMs === null ? [] : findRefused(lane, remaining);
-    for (const policy of refused) rates[policy].blockUntil(nowMs + (refusedForMs ?? 0));
+    for (const policy of refused) block(policy, refusedForMs ?? 0);
     for (const entry of remaining) {
       // A policy that the spec does not list covers, as far as we can tell, the endpoint that named it.
       const policy = isPolicy(entry.policy) ? entry.policy : lane;
       // Retry-After overrides the reset in the same answer.
-      if (refused.includes(policy) || entry.remaining >= countPlaces(policy)) continue;
-      rates[policy].blockUntil(nowMs + (entry.resetMs ?? SPEC_LIMITS[policy].windowMs));
+      if (refused.includes(policy) || entry.remaining >= places[policy]) continue;
+      block(policy, entry.resetMs ?? SPEC_LIMITS[policy].windowMs);
     }
     return refused;
   }
 
-  /** So many requests may be under way that an answer did not count. */
-  function countPlaces(policy: PolicyName): number {
-    const counted = POLICIES.filter((lane) => policiesOf(lane).includes(policy));
-    return counted.reduce((sum, lane) => sum + lanes[lane].places, 0);
-  }
+  return {
+    run: ({ policy, ...turn }, send) =>
+      lanes[policy].run(turn, () => send((lesson) => learn(policy, lesson))),
+  };
 }
 
-/** What is known about one policy. */
-class PolicyRate {
-  readonly #rule: RateRule;
-  readonly #share: number;
-  intervalMs: number;
-  /** Exclusive end of a refusal, or of a window that is used up. */
-  blockedUntilMs = Number.NEGATIVE_INFINITY;
-
-  constructor(limit: RateRule, share = SHARE_DEFAULT) {
-    this.#share = share;
-    this.#rule = takeShare(limit, share);
-    this.intervalMs = intervalOf(this.#rule);
-  }
-
-  /** What the provider's headers declare is relevant only if it is stricter. */
-  declare(limit: RateRule): void {
-    const isUsable = limit.windowMs <= WINDOW_MAX_MS;
-    const declaredMs = isUsable ? intervalOf(takeShare(limit, this.#share)) : 0;
-    this.intervalMs = Math.max(intervalOf(this.#rule), declaredMs);
-  }
-
-  /** An earlier refusal that lasts longer stays in force. */
-  blockUntil(untilMs: number): void {
-    this.blockedUntilMs = Math.max(this.blockedUntilMs, untilMs);
-  }
+interface LaneOptions {
+  readonly clock: Clock;
+  readonly policy: PolicyName;
+  /** Between two requests of the lane. */
+  readonly spacingMs: number;
+  readonly blockedUntilMs: () => number;
 }
 
 /** The requests of one policy, the most urgent first. */
 class Lane {
-  readonly #queue = new PQueue({ concurrency: 1 });
-  readonly #clock: Clock;
-  readonly #policy: PolicyName;
-  readonly #rates: Readonly<Record<PolicyName, PolicyRate>>;
+  readonly places: number;
+  readonly #queue: PQueue;
+  readonly #options: LaneOptions;
 
-  constructor(clock: Clock, policy: PolicyName, rates: Readonly<Record<PolicyName, PolicyRate>>) {
-    this.#clock = clock;
-    this.#policy = policy;
-    this.#rates = rates;
-    this.keepPace();
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    this.places = Math.min(PLACES_MAX, Math.max(1, Math.floor(PLACE_INTERVAL_MS / options.spacingMs)));
+    this.#queue = new PQueue({ concurrency: this.places });
   }
 
-  get places(): number {
-    return this.#queue.concurrency;
-  }
-
-  /** Has as many places as the present rates allow. */
-  keepPace(): void {
-    const places = Math.min(PLACES_MAX, Math.max(1, Math.floor(PLACE_INTERVAL_MS / this.#spacingMs())));
-    if (places !== this.places) this.#queue.concurrency = places;
-  }
-
-  run<Result>({ priority, signal }: Omit<Turn, "policy">, send: () => Promise<Result>): Promise<Result> {
+  async run<Result>(
+    { priority, signal }: Omit<Turn, "policy">,
+    send: () => Promise<Result>,
+  ): Promise<Result> {
+    const { clock, spacingMs } = this.#options;
+    signal?.throwIfAborted();
     return new Promise((resolve, reject) => {
-      const leave = () => reject(signal?.reason as Error);
+      // Who waits keeps the process; the delay after the last answer does not.
+      const waiting = setInterval(() => undefined, TIMER_MAX_MS);
+      const leave = () => {
+        clearInterval(waiting);
+        reject(signal?.reason as Error);
+      };
       signal?.addEventListener("abort", leave, { once: true });
       const takeTurn = async () => {
         try {
@@ -177,40 +173,33 @@ class Lane {
           reject(error as Error);
           return;
         } finally {
+          clearInterval(waiting);
           signal?.removeEventListener("abort", leave);
         }
         await send().then(resolve, reject);
         // The place stays taken, so that who is next is decided when it is free.
         const isOpen = this.#blockedMs() <= BLOCK_WAIT_MAX_MS;
-        if (isOpen) await this.#clock.sleep(Math.ceil(this.#spacingMs() * this.places));
+        if (isOpen) await clock.sleep(Math.ceil(spacingMs * this.places), undefined, false);
       };
-      void this.#queue.add(takeTurn, { priority: -PRIORITIES.indexOf(priority) });
+      void this.#queue.add(takeTurn, { priority: PRIORITIES[priority] });
     });
-  }
-
-  /** Between two requests of this lane. */
-  #spacingMs(): number {
-    return Math.max(
-      this.#rates[this.#policy].intervalMs,
-      this.#rates.sustained.intervalMs / SHARES[this.#policy],
-    );
   }
 
   async #waitWhileBlocked(signal: AbortSignal | undefined): Promise<void> {
     for (let ms = this.#blockedMs(); ms > 0; ms = this.#blockedMs()) {
       if (ms > BLOCK_WAIT_MAX_MS) throw this.#makeBlockedError(ms);
-      await this.#clock.sleep(ms, signal);
+      await this.#options.clock.sleep(ms, signal);
     }
   }
 
   #blockedMs(): number {
-    const untilMs = Math.max(...policiesOf(this.#policy).map((policy) => this.#rates[policy].blockedUntilMs));
-    return Math.max(0, untilMs - this.#clock.monotonicMs());
+    const { clock, blockedUntilMs } = this.#options;
+    return Math.max(0, blockedUntilMs() - clock.monotonicMs());
   }
 
   #makeBlockedError(afterMs: number): ProviderError {
-    const policy = this.#policy;
-    const until = formatInstant(addSeconds(this.#clock.now(), Math.ceil(afterMs / 1_000)));
+    const { clock, policy } = this.#options;
+    const until = formatInstant(addSeconds(clock.now(), Math.ceil(afterMs / 1_000)));
     const text = `nothing was sent: by its rate limits the provider allows no request of "${policy}" before ${until}`;
     const code = "rate_limit_exceeded";
     return new ProviderError(text, { failure: "rate_limited", code, policy, retry: { afterMs } });
@@ -228,10 +217,6 @@ function findRefused(lane: PolicyName, remaining: readonly RemainingEntry[]): re
   const possible = policiesOf(lane);
   const named = possible.filter((policy) => spent.includes(policy));
   return named.length > 0 ? named : possible;
-}
-
-function intervalOf({ requestsMax, windowMs }: RateRule): number {
-  return windowMs / requestsMax;
 }
 
 function isPolicy(name: string): name is PolicyName {

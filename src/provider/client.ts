@@ -60,8 +60,7 @@ export interface ClientOptions {
  * keeps within the rates of the spec.
  *
  * Instants are nanoseconds since 1970 as bigint (`parseInstant` and `formatInstant`). Its requests throw a ProviderError;
- * createClient throws ConfigurationError for an address or key that cannot be used in a request. Your program stays for up
- * to a second after its last request, because the next one would have to wait.
+ * createClient throws ConfigurationError for an address or key that cannot be used in a request.
  */
 export function createClient(options: ClientOptions): ProviderClient {
   const clock = systemClock;

@@ -10,7 +10,7 @@ import { describeMistakes } from "../wire/order.ts";
 import { policiesOf, type Learn, type PolicyName } from "./budget.ts";
 import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";
 import type { ProviderClock } from "./providerClock.ts";
-import { parseRetryAfter, readRateHeaders } from "./rateHeaders.ts";
+import { parseRetryAfter, readRemaining } from "./rateHeaders.ts";
 
 // One HTTP request and its answer: the address and the key, the bounds of the body, and the error of every failure.
 
@@ -148,7 +148,7 @@ export function makeExchange({ clock, providerClock }: { clock: Clock; providerC
     providerClock.observe({ date: headers.get("date"), receivedAtMs: clock.monotonicMs() });
     const retryAfterMs = response.ok ? null : readRetryAfterMs(response, providerClock);
     const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
-    const refused = learn({ ...readRateHeaders(headers), refusedForMs });
+    const refused = learn({ remaining: readRemaining(headers), refusedForMs });
     if (!response.ok) throw await readRefused(prepared.request, response, { retryAfterMs, refused });
     return { response, requestedAt: providerClock.instantAt(startedAtMs) };
   }

@@ -8,24 +8,6 @@ export interface RemainingEntry {
   readonly resetMs: number | null;
 }
 
-/** An entry of the field `RateLimit-Policy`: `requestsMax` per `windowMs`. */
-interface DeclaredEntry {
-  readonly policy: string;
-  readonly requestsMax: number;
-  readonly windowMs: number;
-}
-
-/** What a response says about rates (spec, "Limits"; draft on RateLimit header fields). */
-export interface RateAnswer {
-  readonly remaining: readonly RemainingEntry[];
-  readonly declared: readonly DeclaredEntry[];
-}
-
-interface NamedEntry {
-  readonly name: string;
-  readonly params: ReadonlyMap<string, unknown>;
-}
-
 /** Shorter delays than this are taken for a mistake: they would turn a refusal into a hot loop. */
 const RETRY_AFTER_MIN_MS = 1_000;
 /** Longer delays than this are cut: one absurd header must not stop the mirror for days. */
@@ -53,42 +35,23 @@ function readDelayMs(field: string, sentAt: Instant): number | null {
   return date === null ? null : millisFromInstant(date - sentAt);
 }
 
-/** Ignores malformed parts, as the draft requires; never throws. */
-export function readRateHeaders(headers: Headers): RateAnswer {
-  return {
-    declared: parseNamedList(headers.get("ratelimit-policy")).flatMap(readDeclared),
-    remaining: parseNamedList(headers.get("ratelimit")).flatMap(readRemaining),
-  };
-}
-
 /**
- * The members of an RFC 9651 list that are named by a string or a token (the draft's examples use both), with their
- * parameters. A malformed list is empty; members of other kinds are omitted.
+ * What the members of `RateLimit` say, an RFC 9651 list whose members are named by a string or a token (the draft's
+ * examples use both). A malformed list is empty, and malformed members are omitted, as the draft requires; never throws.
  */
-function parseNamedList(field: string | null): NamedEntry[] {
+export function readRemaining(headers: Headers): RemainingEntry[] {
   try {
-    return parseList(field ?? "").flatMap(([value, params]) => {
-      if (typeof value === "string") return [{ name: value, params }];
-      return value instanceof Token ? [{ name: value.toString(), params }] : [];
+    return parseList(headers.get("ratelimit") ?? "").flatMap(([value, params]) => {
+      if (typeof value !== "string" && !(value instanceof Token)) return [];
+      const remaining = readCount(params.get("r"));
+      if (remaining === null) return [];
+      const resetSeconds = readCount(params.get("t"));
+      const resetMs = resetSeconds === null ? null : Math.min(resetSeconds * 1000, DELAY_MAX_MS);
+      return [{ policy: value.toString(), remaining, resetMs }];
     });
   } catch {
     return [];
   }
-}
-
-function readDeclared({ name, params }: NamedEntry): DeclaredEntry[] {
-  const requestsMax = readCount(params.get("q"));
-  const windowSeconds = readCount(params.get("w"));
-  if (requestsMax === null || windowSeconds === null || windowSeconds === 0) return [];
-  return [{ policy: name, requestsMax, windowMs: windowSeconds * 1000 }];
-}
-
-function readRemaining({ name, params }: NamedEntry): RemainingEntry[] {
-  const remaining = readCount(params.get("r"));
-  if (remaining === null) return [];
-  const resetSeconds = readCount(params.get("t"));
-  const resetMs = resetSeconds === null ? null : Math.min(resetSeconds * 1000, DELAY_MAX_MS);
-  return [{ policy: name, remaining, resetMs }];
 }
 
 function readCount(value: unknown): number | null {

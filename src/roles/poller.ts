@@ -13,6 +13,7 @@ import {
   assertOurs,
   composeApply,
   HOLDER,
+  limitsOf,
   makeBudgets,
   modesOf,
   openApplyPool,
@@ -57,7 +58,7 @@ type CommandDeps = Pick<RoleDeps, "config" | "clock" | "logger"> & { readonly po
  */
 export function makeCommandPoller(deps: CommandDeps, source: SourceConfig): Poller {
   const { config, pool, clock, logger } = deps;
-  const budget = makeBudget({ clock, share: config.rateShare });
+  const budget = makeBudget({ clock, ...limitsOf(config) });
   const { baseUrl } = source;
   return makePoller({
     ...ofSource(deps, source),

@@ -7,7 +7,7 @@ import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { makePool, type Pool, type PoolOptions } from "../database/database.ts";
 import { acquireLease, type Lease } from "../database/leases.sql.ts";
-import { makeBudget, type Budget } from "../provider/budget.ts";
+import { makeBudget, type Budget, type BudgetOptions } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { trimAddress } from "../runtime/config/variables.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
@@ -94,6 +94,12 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
   });
 }
 
+/** What a budget keeps to, as configured. */
+export function limitsOf({ rateShare, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
+  const listIntervalMs = pollPace === "request" ? pollIntervalSeconds * 1_000 : undefined;
+  return { share: rateShare, listIntervalMs };
+}
+
 /**
  * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
  * "Limits").
@@ -105,7 +111,7 @@ export function makeBudgets({
   const budgets = new Map<string, Budget>();
   return ({ organization, mode }) => {
     const owner = JSON.stringify([organization, mode]);
-    const budget = budgets.get(owner) ?? makeBudget({ clock, share: config.rateShare });
+    const budget = budgets.get(owner) ?? makeBudget({ clock, ...limitsOf(config) });
     budgets.set(owner, budget);
     return budget;
   };

@@ -292,8 +292,8 @@ export const VARIANTS: readonly Variant[] = [
   {
     flaw: "a request a second before the end of Retry-After",
     in: "provider/budget.ts",
-    find: "return Math.max(0, untilMs - this.#clock.monotonicMs());",
-    replace: "return Math.max(0, untilMs - 1_000 - this.#clock.monotonicMs());",
+    find: "return Math.max(0, blockedUntilMs() - clock.monotonicMs());",
+    replace: "return Math.max(0, blockedUntilMs() - 1_000 - clock.monotonicMs());",
     by: "unit/provider/budget",
     test: "sends nothing of a refused policy before the end of Retry-After, to the millisecond",
   },

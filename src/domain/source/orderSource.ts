@@ -6,8 +6,7 @@ import type { WalkRequest } from "../window/walk.ts";
 export type Mode = "live" | "test";
 
 /** Purposes of reads, most urgent first; a more urgent read overtakes waiting ones. */
-export const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const;
-export type Priority = (typeof PRIORITIES)[number];
+export type Priority = "poll" | "refetch" | "backfill" | "verify";
 
 export interface SourceReadOptions {
   /** Default `poll`. */

@@ -6,17 +6,20 @@ export interface Clock {
   readonly now: () => Instant;
   /** Milliseconds since an arbitrary start; never goes back. Use it to measure durations. */
   readonly monotonicMs: () => number;
-  /** Resolves after at least `ms` milliseconds; rejects with the signal's reason when that is aborted first. */
-  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  /**
+   * Resolves after at least `ms` milliseconds; rejects with the signal's reason when that is aborted first. With
+   * `keepsProcess` false, a process that has nothing else to do ends meanwhile.
+   */
+  readonly sleep: (ms: number, signal?: AbortSignal, keepsProcess?: boolean) => Promise<void>;
 }
 
 /** A longer timeout overflows Node's timer, which then fires after 1 ms. */
-const TIMER_MAX_MS = 2 ** 31 - 1;
+export const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   now: () => instantFromMillis(Date.now()),
   monotonicMs: () => performance.now(),
-  sleep: (ms, signal) =>
+  sleep: (ms, signal, keepsProcess = true) =>
     new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason as Error);
       let timer = wait(ms);
@@ -27,7 +30,7 @@ export const systemClock: Clock = {
       signal?.addEventListener("abort", abort, { once: true });
 
       function wait(leftMs: number): NodeJS.Timeout {
-        return setTimeout(
+        const timeout = setTimeout(
           () => {
             if (leftMs > TIMER_MAX_MS) return void (timer = wait(leftMs - TIMER_MAX_MS));
             signal?.removeEventListener("abort", abort);
@@ -35,6 +38,7 @@ export const systemClock: Clock = {
           },
           Math.min(leftMs, TIMER_MAX_MS),
         );
+        return keepsProcess ? timeout : timeout.unref();
       }
     }),
 };

@@ -112,7 +112,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     const client = makeProviderClient({
       baseUrl: sandbox.url,
       apiKey: LIVE,
-      budget: makeBudget({ clock: own }),
+      budget: makeBudget({ clock: own, listIntervalMs: more.pace === "request" ? 30_000 : undefined }),
       clock: own,
       logger: silentLogger,
     });

@@ -7,8 +7,11 @@ import {
   type PolicyName,
   type RateLesson,
 } from "../../../src/provider/budget.ts";
-import { PRIORITIES, type Priority } from "../../../src/domain/source/orderSource.ts";
+import type { Priority } from "../../../src/domain/source/orderSource.ts";
 import { makeSimulatedClock, type SimulatedClock } from "../../support/virtual/simulatedClock.ts";
+
+/** Most urgent first. */
+const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const satisfies Priority[];
 
 const WINDOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
@@ -80,7 +83,6 @@ const busiestWindow = (instants: readonly number[], windowMs = WINDOW_MS) => {
 };
 
 const lesson = (fields: Partial<RateLesson>): RateLesson => ({
-  declared: [],
   remaining: [],
   refusedForMs: null,
   ...fields,
@@ -231,11 +233,7 @@ describe("learning from answers", () => {
     ],
     ["the reset when nothing remains", { remaining: left(0, 4_000) }, 4_000],
     ["one window when nothing remains and the reset is unknown", { remaining: left(0, null) }, WINDOW_MS],
-    [
-      "its usual turn after generous headers",
-      { declared: [{ policy: "order-list", requestsMax: 1_000, windowMs: 1_000 }], remaining: left(999, 0) },
-      556,
-    ],
+    ["its usual turn after generous headers", { remaining: left(999, 0) }, 556],
   ])("waits for %s", async (_, fields, grantedAtMs) => {
     const { clock, budget } = await openAfter("order-list", fields);
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([grantedAtMs]);
@@ -257,21 +255,18 @@ describe("learning from answers", () => {
     expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_000]);
   });
 
-  it("counts as long a window as the provider declares, however slow the answers are", async () => {
-    const declared = [{ policy: "order-list", requestsMax: 20, windowMs: 60_000 }];
-    const { clock, budget } = await openAfter("order-list", { declared });
-    const requests: Request[] = Array.from({ length: 200 }, (_, index) => ({
-      atMs: 0,
-      policy: "order-list",
-      priority: "poll",
-      latencyMs: 12_000,
-      counted: (index % 2) * 0.999,
-    }));
-    const sent = play(clock, budget, requests);
-    await clock.runUntil(HOUR_MS);
-    const counted = [0, ...sent.map(({ countedAtMs }) => countedAtMs)];
-    expect(counted.length).toBeGreaterThan(150);
-    expect(busiestWindow(counted, 60_000)).toBeLessThanOrEqual(20);
+  it("leaves what others under way may need: with fewer than that, it waits for the reset", async () => {
+    const remaining = (count: number) => [{ policy: "geocoding", remaining: count, resetMs: 4_000 }];
+    const enough = await openAfter("geocoding", { remaining: remaining(7) });
+    expect((await grantTimes(enough.clock, enough.budget, "geocoding", 1))[0]).toBe(0);
+    const scarce = await openAfter("geocoding", { remaining: remaining(6) });
+    expect(await grantTimes(scarce.clock, scarce.budget, "geocoding", 1)).toEqual([4_000]);
+  });
+
+  it("lists once in an interval when every read counts, spaced from the answer", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock, listIntervalMs: 30_000 });
+    expect(await grantTimes(clock, budget, "order-list", 3)).toEqual([0, 30_000, 60_000]);
   });
 
   it("refuses at once what the provider does not allow for long, and says until when", async () => {
