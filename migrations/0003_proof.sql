@@ -66,11 +66,7 @@ create table mirror.period_requests (
   unproved     integer not null default 0,
   requests     bigint not null default 0,
   orders       bigint not null default 0,
-  missing      bigint not null default 0,
-  stale        bigint not null default 0,
-  contradicted bigint not null default 0,
-  differing    bigint not null default 0,
-  extra        bigint not null default 0,
+  differed     bigint not null default 0,
   unreadable   bigint not null default 0,
   examples     text[] not null default '{}',
   failures     integer not null default 0,
@@ -83,8 +79,7 @@ create table mirror.period_requests (
 comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), with their progress. The leading poller processes them, newest part first.';
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
 comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing, because orders that share a timestamp came in a different sequence each time.';
-comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
-comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
+comment on column mirror.period_requests.differed     is 'Orders that the mirror did not have, had in another state, or that the provider does not have. Each of them was repaired.';
 comment on column mirror.period_requests.unreadable   is 'Orders of which no read has shown yet whether they differ: the read failed or was too early to refute what the mirror has, or there were too many to read one by one.';
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
 create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;

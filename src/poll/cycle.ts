@@ -14,7 +14,6 @@ import {
   beginCycle,
   beginPolling,
   endCycle,
-  readPollState,
   type CycleBegin,
   type CycleFailure,
   type CycleState,
@@ -28,14 +27,7 @@ import {
   type ProofSweep,
   type SweepView,
 } from "./sweeps.ts";
-import {
-  makeListPage,
-  WalkTooLargeError,
-  WindowReader,
-  type Job,
-  type ReadCounts,
-  type Step,
-} from "./windows.ts";
+import { WalkTooLargeError, WindowReader, type Job, type ReadCounts, type Step } from "./windows.ts";
 
 /*
  * What a leader does in each interval:
@@ -74,20 +66,23 @@ export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResul
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
+  const { rateWindowMs = client.promises.rateWindowMs } = deps;
+  // A new leader waits so long: the previous one may have used up the rate limit a moment ago, and nobody else knows. One
+  // that was killed has its lease for longer than a window.
+  const quietMs = deps.pace === "request" ? intervalMs : rateWindowMs;
   const clockError = () => client.providerClock.disagreementSeconds();
   const readAll = makeReadAll(deps);
   const tasks = makeSourceTasks(deps);
+  let openedTerm: Term | undefined;
   let begunTerm: Term | undefined;
 
   async function runIfDue({ term, polledAs, signal }: CycleRun): Promise<CycleResult> {
     await synchronizeClock(client, signal);
-    if (begunTerm !== term) {
-      await waitForQuiet(deps, signal);
-      await tasks.open({ term, signal });
-      begunTerm = term;
-    }
+    if (openedTerm !== term) await tasks.open({ term, signal });
+    openedTerm = term;
     const begun = await begin(term, polledAs);
     if (begun.kind !== "begun") return begun;
+    begunTerm = term;
     // Not before it is due by the database's clock, which has counted from a moment before this one.
     const dueMs = clock.monotonicMs() + intervalMs;
     const counts = await readAll({ term, signal, state: begun.state, dueMs });
@@ -99,7 +94,14 @@ export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResul
   /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
   async function begin(term: Term, polledAs: string): Promise<CycleStart> {
     const { providerClock } = client;
-    const cycle = { sourceId, polledAs, intervalMs, marginSeconds: deps.marginSeconds };
+    const { marginSeconds } = deps;
+    const cycle = {
+      sourceId,
+      polledAs,
+      intervalMs,
+      quietMs: begunTerm === term ? 0 : quietMs,
+      marginSeconds,
+    };
     const { databaseNow, ...begun } = await beginCycle(pool, term.lease, cycle);
     // In each cycle: either clock may be set meanwhile, and the database may be another server.
     providerClock.compareWith(databaseNow, clock.monotonicMs());
@@ -126,15 +128,6 @@ export function makeCycle(deps: PollDeps): (run: CycleRun) => Promise<CycleResul
       throw error;
     }
   };
-}
-
-/** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
-async function waitForQuiet(deps: PollDeps, signal: AbortSignal): Promise<void> {
-  const { client, clock, pool, pace, intervalSeconds, source } = deps;
-  const { rateWindowMs = client.promises.rateWindowMs } = deps;
-  const quietMs = pace === "request" ? intervalSeconds * 1_000 : rateWindowMs;
-  const { idleMs = quietMs } = (await readPollState(pool, source.sourceId)) ?? {};
-  if (idleMs < quietMs) await clock.sleep(quietMs - idleMs, signal);
 }
 
 function nameTrouble(error: unknown): PollTrouble {
@@ -200,7 +193,7 @@ interface CycleContext {
 
 /** How many windows of the head sweep may be too large in one cycle; each next one is half as long. */
 const TOO_LARGE_MAX = 12;
-/** Per cycle, far more than the rate allows. One page is always read, so that a busy source makes progress, too. */
+/** Per cycle, far more than the rate allows. */
 const PAGES_MAX = 1_000;
 /**
  * With the pace `request` an interval is over after each page. A head sweep that closes reads a margin again, so what is
@@ -210,11 +203,10 @@ const PROOF_PAGES = 12;
 
 /** Makes the reads of a cycle: steps 2 to 4. */
 function makeReadAll(deps: PollDeps): (context: CycleContext) => Promise<CycleCounts> {
-  const listPage = makeListPage(deps);
-  const head = { sweep: makeHeadSweep(deps), reader: new WindowReader(deps, listPage) };
+  const head = { sweep: makeHeadSweep(deps), reader: new WindowReader(deps) };
   const workers = [makeProofSweep(deps), makePeriodSweep(deps)].map((sweep) => ({
     sweep,
-    reader: new WindowReader(deps, listPage),
+    reader: new WindowReader(deps),
   }));
   return (context) => new CycleReads(deps, { head, workers, context }).run();
 }
@@ -309,25 +301,17 @@ class CycleReads {
   /** Reads what is to be proved, and requests, a page at a time; resolves with whether a window was walked. */
   async #prove(): Promise<boolean> {
     let walked = false;
-    const due = this.#listPagesDue();
+    // So many pages of each worker are read even if the next cycle is due.
+    const wholeProof = this.#state.safeThrough === undefined ? 1 : PROOF_PAGES;
+    const due = [this.#deps.pace === "cycle" ? 1 : Math.max(this.#counts.requests, wholeProof), 1];
     for (let pages = 0; pages < PAGES_MAX; pages += 1) {
       const isOver = this.#deps.clock.monotonicMs() >= this.#parts.context.dueMs;
-      if (isOver && pages > 0 && this.#deps.pace === "cycle") break;
       const turn = await this.#takeTurn((index) => !isOver || (due[index] ?? 0) > 0);
       if (turn === undefined) break;
       due[turn.index] = (due[turn.index] ?? 0) - 1;
       walked ||= turn.step === "proved";
     }
     return walked;
-  }
-
-  /** How many pages of each worker are read even if the next cycle is due; see PROOF_PAGES. */
-  #listPagesDue(): number[] {
-    const { pace } = this.#deps;
-    const headPages = this.#counts.requests;
-    const wholeProof = this.#state.safeThrough === undefined ? 1 : PROOF_PAGES;
-    const proofPages = pace === "cycle" ? 1 : Math.max(headPages, wholeProof);
-    return this.#parts.workers.map((_, index) => (index === 0 ? proofPages : 1));
   }
 
   /**

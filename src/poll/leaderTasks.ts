@@ -1,10 +1,12 @@
+import { recordBranches, type BothOrganizations } from "../apply/recordBranches.sql.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { addSeconds } from "../domain/order/instant.ts";
+import type { OrderSource } from "../domain/source/orderSource.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
 import { countAnnouncements } from "./lostEvents.sql.ts";
 import { requestNightly } from "./periodRequests.sql.ts";
-import { mirrorBranches } from "./branches.ts";
+import { WalkStalledError } from "./windows.ts";
 
 interface TaskContext {
   readonly term: Term;
@@ -31,19 +33,35 @@ export interface LeaderTasks {
 }
 
 const FAILURE_PAUSE_MS = 60_000;
-/** A name, an address or a connection may change without an order that shows it. */
-const BRANCHES_EVERY_MS = 180_000;
+const COUNT_EVERY_MS = 60_000;
+/** The last two days are compared once a night. */
+const NIGHTLY_SECONDS = 48 * 3_600;
+const NIGHTLY_LOOK_MS = 600_000;
 
 /** The tasks of a source's leader. */
 export function makeSourceTasks(deps: PollDeps): LeaderTasks {
+  const { pool, source, client, eventGraceSeconds } = deps;
+  const { sourceId } = source;
   return makeLeaderTasks(deps, [
     {
       name: "mirror branches",
       everyMs: BRANCHES_EVERY_MS,
       run: (context) => mirrorBranches(deps, context),
     },
-    makeCountEvents(deps),
-    makeAskNightly(deps),
+    {
+      name: "count events that came, were late or lost",
+      everyMs: eventGraceSeconds === undefined ? COUNT_EVERY_MS : 0,
+      run: () => countAnnouncements(pool, sourceId, eventGraceSeconds),
+    },
+    {
+      name: "ask for the nightly comparison",
+      everyMs: NIGHTLY_LOOK_MS,
+      run() {
+        const until = client.providerClock.providerNow();
+        const window = { since: addSeconds(until, -NIGHTLY_SECONDS), until };
+        return requestNightly(pool, { sourceId, window });
+      },
+    },
   ]);
 }
 
@@ -81,29 +99,54 @@ export function makeLeaderTasks(
   };
 }
 
-const COUNT_EVERY_MS = 60_000;
+/** A name, an address or a connection may change without an order that shows it. */
+const BRANCHES_EVERY_MS = 180_000;
+const PAGE_LIMIT = 200;
+const PAGES_MAX = 100;
 
-/** Counts which events came, were late or lost. */
-function makeCountEvents({ pool, source, eventGraceSeconds }: PollDeps): LeaderTask {
-  return {
-    name: "count events",
-    everyMs: eventGraceSeconds === undefined ? COUNT_EVERY_MS : 0,
-    run: () => countAnnouncements(pool, source.sourceId, eventGraceSeconds),
-  };
+/**
+ * Mirrors the branches that the provider lists. Costs nothing of the list rate. Throws ConfigurationError if they belong to
+ * another organization.
+ */
+export async function mirrorBranches(
+  { source, client, pool, clock, logger }: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">,
+  { term, signal }: TaskContext,
+): Promise<void> {
+  const { sourceId } = source;
+  const startedMs = clock.monotonicMs();
+  const raws = await listAllBranches(client, signal);
+  const ageMs = clock.monotonicMs() - startedMs;
+  const recorded = await recordBranches(pool, term.lease, { sourceId, raws, ageMs });
+  if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
+  const { closed } = recorded;
+  if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
 }
 
-const NIGHTLY_SECONDS = 48 * 3_600;
-const NIGHTLY_LOOK_MS = 600_000;
+/** All branches of the key's organization, as JSON texts. Throws WalkStalledError if the list has no end. */
+async function listAllBranches(
+  client: Pick<OrderSource, "listBranches">,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const raws: string[] = [];
+  for (let pages = 0; pages < PAGES_MAX; pages += 1) {
+    const page = await client.listBranches(
+      { limit: PAGE_LIMIT, offset: raws.length },
+      { priority: "refetch", signal },
+    );
+    raws.push(...page.raws);
+    if (!page.hasMore) return raws;
+    if (page.raws.length === 0) break;
+  }
+  // An incomplete list would close the missing branches.
+  throw new WalkStalledError("the provider says that there are more branches but does not list them");
+}
 
-/** Requests a comparison of the last 48 hours once a night. */
-function makeAskNightly({ source: { sourceId }, pool, client }: PollDeps): LeaderTask {
-  return {
-    name: "ask for the nightly comparison",
-    everyMs: NIGHTLY_LOOK_MS,
-    async run() {
-      const until = client.providerClock.providerNow();
-      const window = { since: addSeconds(until, -NIGHTLY_SECONDS), until };
-      await requestNightly(pool, { sourceId, window });
+/** The refusal of a key, in one sentence with both organizations, and the ways on. */
+function refuseOrganization(sourceId: string, { known, listed }: BothOrganizations): ConfigurationError {
+  return new ConfigurationError(
+    `Source ${sourceId} belongs to the organization with the branches ${known}, and the configured key is of the one with the branches ${listed}.`,
+    {
+      fix: `Give another organization a source name of its own (SOURCES_FILE) or another database; if the same one has new branches throughout, stop all processes and run \`order-mirror source adopt ${sourceId}\`.`,
     },
-  };
+  );
 }

@@ -59,7 +59,7 @@ export function makeLeadership(deps: {
     const askedMs = clock.monotonicMs();
     const lease = await acquireLease(pool, { name, holder, ttlMs });
     if (lease === undefined) return undefined;
-    current = openTerm(lease, { clock, trustedUntilMs: askedMs + ttlMs });
+    current = openTerm(clock, lease, askedMs + ttlMs);
     logger.info({ lease: name, fence: String(lease.fence) }, "leads now");
     keep(current);
     return current;
@@ -105,10 +105,7 @@ export function makeLeadership(deps: {
   return { lead, resign };
 }
 
-function openTerm(
-  lease: Lease,
-  { clock, trustedUntilMs }: { clock: Clock; trustedUntilMs: number },
-): OpenTerm {
+function openTerm(clock: Clock, lease: Lease, trustedUntilMs: number): OpenTerm {
   const over = new AbortController();
   const term: OpenTerm = {
     lease,

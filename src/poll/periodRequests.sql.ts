@@ -1,29 +1,13 @@
-import { toInstant, type Pool, type Queryable } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 import { writeUnderLease, type Lease } from "../database/leases.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Window } from "../domain/window/window.ts";
-
-/** Differences between the mirror and the provider, by kind. */
-export interface Findings {
-  /** Orders that the mirror did not have. */
-  readonly missing: number;
-  /** Orders that the mirror had in an older state. */
-  readonly stale: number;
-  /** Orders that the mirror had in a state that the provider does not show, with a later updatedAt. */
-  readonly contradicted: number;
-  /** Orders with the same updatedAt and different content. */
-  readonly differing: number;
-  /** Orders that the provider does not have. */
-  readonly extra: number;
-  /** Orders whose single read failed: whether they differ is unknown. */
-  readonly unreadable: number;
-}
 
 /** A backfill reads a period; a verification compares it with the mirror. */
 export type RequestKind = "backfill" | "verification";
 
 /** A requested read or comparison of a period of updatedAt, with its progress. */
-export interface PeriodRequest extends Window, Findings {
+export interface PeriodRequest extends Window {
   readonly requestId: bigint;
   readonly kind: RequestKind;
   readonly sourceId: string;
@@ -35,6 +19,10 @@ export interface PeriodRequest extends Window, Findings {
   readonly requests: number;
   /** Orders, or states of orders, that were read. */
   readonly orders: number;
+  /** Orders that the mirror did not have, had in another state, or that the provider does not have. */
+  readonly differed: number;
+  /** Orders whose single read failed: whether they differ is unknown. */
+  readonly unreadable: number;
   /** References of the first orders found to differ. */
   readonly examples: readonly string[];
   readonly lastError: string | null;
@@ -54,8 +42,8 @@ const EXAMPLES_MAX = 20;
 
 const SELECT = `
   select request_id as "requestId", kind, source_id as "sourceId", since, until, state,
-    read_down_to as "readDownTo", unproved, requests::float8, orders::float8, missing::float8, stale::float8,
-    contradicted::float8, differing::float8, extra::float8, unreadable::float8, examples,
+    read_down_to as "readDownTo", unproved, requests::float8, orders::float8, differed::float8, unreadable::float8,
+    examples,
     r.last_error as "lastError", poll.history_since as "historySince",
     coalesce(extract(epoch from coalesce(ended_at, clock_timestamp()) - started_at) * 1000, 0)::float8 as "elapsedMs"
   from mirror.period_requests r left join mirror.poll_state poll using (source_id)`;
@@ -67,7 +55,7 @@ function toRequest(row: Row): PeriodRequest {
     since: BigInt(row.since),
     until: BigInt(row.until),
     readDownTo: BigInt(row.readDownTo),
-    historySince: toInstant(row.historySince),
+    historySince: row.historySince === null ? null : BigInt(row.historySince),
   };
 }
 
@@ -142,31 +130,19 @@ export interface RequestStep {
   readonly proved: boolean;
   readonly requests: number;
   readonly orders: number;
-  readonly findings: Omit<Findings, "extra" | "unreadable">;
   /** Orders that its pages showed to differ. */
   readonly references: readonly string[];
 }
 
-/** Records that everything was read down to `readDownTo`, with the findings. Throws LeaseLostError. */
+/** Records that everything was read down to `readDownTo`, with the differences. Throws LeaseLostError. */
 export async function advanceRequest(client: Queryable, lease: Lease, step: RequestStep): Promise<void> {
-  const { missing, stale, contradicted, differing } = step.findings;
+  const { requestId, readDownTo, proved, requests, orders, references } = step;
   await updateUnderLease(client, lease, {
     set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
-      missing = missing + $9, stale = stale + $10, contradicted = contradicted + $11, differing = differing + $12,
-      examples = (examples || $13::text[])[:${EXAMPLES_MAX}], failures = 0, last_error = null`,
+      differed = differed + cardinality($9::text[]), examples = (examples || $9)[:${EXAMPLES_MAX}], failures = 0,
+      last_error = null`,
     where: "state = 'running'",
-    values: [
-      step.requestId,
-      step.readDownTo,
-      step.proved ? 0 : 1,
-      step.requests,
-      step.orders,
-      missing,
-      stale,
-      contradicted,
-      differing,
-      step.references,
-    ],
+    values: [requestId, readDownTo, proved ? 0 : 1, requests, orders, references],
   });
 }
 

@@ -23,7 +23,7 @@ export interface PollDeps {
   readonly marginSeconds: number;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */
   readonly backfillSince: string;
-  /** `request` applies the interval to any two list reads, for a provider that counts every read. */
+  /** `request`: the client leaves an interval between any two list reads, for a provider that counts every read. */
   readonly pace: "cycle" | "request";
   /** Identifies this process uniquely. */
   readonly holder: string;

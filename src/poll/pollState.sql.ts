@@ -8,7 +8,9 @@ import {
   writeUnderLease,
   type Lease,
 } from "../database/leases.sql.ts";
-import { POLLED_AS } from "../sources/sources.sql.ts";
+
+/** Of a row of mirror.sources: all that decides whether a process may poll it, as one text. */
+const POLLED_AS = "(mode, provider, paused_at)::text";
 
 /** The polling state of a source. Instants are the provider's time. */
 export interface PollState {
@@ -35,27 +37,16 @@ function toState({ historySince, polledThrough, safeThrough }: StateRow): PollSt
   };
 }
 
-/**
- * Undefined if the source was never polled. `idleMs`: time since the last cycle ended; undefined if none has started, 0 if
- * its end was not recorded.
- */
-export async function readPollState(
+/** Whether polling of the source is paused, and what POLLED_AS says of it. */
+export async function readPause(
   pool: Pool,
   sourceId: string,
-): Promise<(PollState & { readonly idleMs: number | undefined }) | undefined> {
-  const { rows } = await pool.query<StateRow & { readonly idleMs: number | null }>(
-    `select ${STATE},
-       case
-         when last_cycle_started_at is null then null
-         when last_cycle_ended_at >= last_cycle_started_at
-           then greatest(0, extract(epoch from clock_timestamp() - last_cycle_ended_at) * 1000)
-         else 0
-       end::double precision as "idleMs"
-     from mirror.poll_state where source_id = $1 and history_since is not null`,
+): Promise<{ readonly paused: boolean; readonly polledAs: string }> {
+  const { rows } = await pool.query<{ paused: boolean; polledAs: string }>(
+    `select paused_at is not null as paused, ${POLLED_AS} as "polledAs" from mirror.sources where source_id = $1`,
     [sourceId],
   );
-  const [row] = rows;
-  return row && { ...toState(row), idleMs: row.idleMs ?? undefined };
+  return rows[0] ?? { paused: false, polledAs: "" };
 }
 
 /** Records where polling of a new source starts; keeps an existing record. Throws LeaseLostError. */
@@ -92,7 +83,7 @@ export interface CycleState extends PollState {
 
 /**
  * - `begun`: the cycle may read.
- * - `not_due`: the last cycle of any leader started too recently.
+ * - `not_due`: the last cycle of any leader started or ended too recently.
  * - `source_changed`: the source is no longer as given: it may be paused, or belong to another provider.
  * - `never_polled`: where polling starts is not recorded yet.
  */
@@ -105,13 +96,14 @@ export type CycleBegin =
 const BEGIN_CYCLE = `with ${HELD}, same as (
        select from mirror.sources where source_id = $4 and ${POLLED_AS} = $6
      ), pace as (
-       select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
+       select extract(epoch from greatest(last_cycle_started_at + $5::double precision * interval '1 millisecond',
+           last_cycle_ended_at + $8::double precision * interval '1 millisecond') - clock_timestamp()) * 1000 as wait_ms
        from mirror.poll_state where source_id = $4 and history_since is not null
      ), begun as (
        update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
          margin_seconds = $7, interval_seconds = $5::double precision / 1000
        from held, same, pace
-       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
+       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > greatest($5, $8))
        returning ${STATE}, list_doubted_at is not null as "isListDoubted"
      )
      select mirror.nanos_of(clock_timestamp()) as "databaseNow",
@@ -125,15 +117,15 @@ const BEGIN_CYCLE = `with ${HELD}, same as (
      from (select) as one left join begun on true`;
 
 /**
- * Starts a cycle if the last cycle of any leader started at least `intervalMs` ago by the database's clock, and the
- * source is still as `polledAs` says. Also returns the database's time. Throws LeaseLostError.
+ * Starts a cycle if the last cycle of any leader started at least `intervalMs` ago and ended `quietMs` ago by the
+ * database's clock, and the source is still as `polledAs` says. Also returns the database's time. Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  cycle: { sourceId: string; polledAs: string; intervalMs: number; marginSeconds: number },
+  cycle: { sourceId: string; polledAs: string; intervalMs: number; quietMs: number; marginSeconds: number },
 ): Promise<CycleBegin & { readonly databaseNow: Instant }> {
-  const { sourceId, polledAs, intervalMs, marginSeconds } = cycle;
+  const { sourceId, polledAs, intervalMs, quietMs, marginSeconds } = cycle;
   // A last start in the future means that the clock was set back; that must not stop polling until then.
   const { rows } = await pool.query<
     { [Key in keyof StateRow]: StateRow[Key] | null } & {
@@ -147,7 +139,7 @@ export async function beginCycle(
       hasWalked: boolean;
       isListDoubted: boolean | null;
     }
-  >(BEGIN_CYCLE, [...leaseValues(lease), sourceId, intervalMs, polledAs, marginSeconds]);
+  >(BEGIN_CYCLE, [...leaseValues(lease), sourceId, intervalMs, polledAs, marginSeconds, quietMs]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const databaseNow = BigInt(row.databaseNow);

@@ -3,13 +3,13 @@ import { ConfigurationError, OrderMirrorError, UnavailableError } from "../domai
 import { classifyDatabaseError, isDatabaseAway } from "../database/databaseErrors.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import { LeaseLostError } from "../database/leases.sql.ts";
-import { readPause } from "../sources/sources.sql.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
 import { withSignals } from "../runtime/lifecycle/abort.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";
-import { makeLeadership, type Leadership } from "./leadership.ts";
+import { makeLeadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";
+import { readPause } from "./pollState.sql.ts";
 
 /*
  * Keeps the mirror of one source complete by reading the provider's list. Of several processes one leads (leadership.ts),
@@ -59,8 +59,6 @@ const BACKOFF_MAX_MS = 60_000;
 /** Longer pauses would not help our own database, and after a failover it is available again immediately. */
 const DATABASE_BACKOFF_MAX_MS = 5_000;
 const CLOSE_WAIT_MS = 1_000;
-/** How often a paused source is checked. */
-const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError if `backfillSince` is invalid or in the future. */
 export function makePoller(deps: PollDeps): Poller {
@@ -120,7 +118,10 @@ function makeAttempt(deps: PollDeps, name: string) {
   checkSince(deps);
   const leadership = makeLeadership({ ...deps, name, ttlMs: leaseTtlMs });
   const runCycle = makeCycle(deps);
-  const resign = () => resignFrom(leadership, logger);
+  const resign = () =>
+    leadership.resign().catch((error: unknown) => {
+      logger.warn({ err: error }, "could not give up the lease; it will expire");
+    });
   const log = makePollLog(logger);
   let failures = 0;
   let notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -142,7 +143,11 @@ function makeAttempt(deps: PollDeps, name: string) {
     try {
       const polledAs = checkedAs ?? (await checkSource(deps));
       checkedAs = undefined;
-      if (polledAs === undefined) return await rest();
+      if (polledAs === undefined) {
+        log.paused();
+        await resign();
+        return putOff("paused", Math.min(LOOK_MS, deps.intervalSeconds * 1_000));
+      }
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
@@ -165,12 +170,6 @@ function makeAttempt(deps: PollDeps, name: string) {
     }
   }
 
-  async function rest(): Promise<CycleReport> {
-    log.paused();
-    await resign();
-    return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
-  }
-
   function recover(error: unknown): CycleReport {
     if (error instanceof LeaseLostError)
       return { ...countNothing(), outcome: "lease_lost", waitMs: 0, error };
@@ -181,12 +180,6 @@ function makeAttempt(deps: PollDeps, name: string) {
   }
 
   return { attempt, resign, dueInMs };
-}
-
-async function resignFrom({ resign }: Leadership, logger: PollDeps["logger"]): Promise<void> {
-  await resign().catch((error: unknown) => {
-    logger.warn({ err: error }, "could not give up the lease; it will expire");
-  });
 }
 
 /** The state of the source, if it may be polled; undefined while it is paused. Throws ConfigurationError. */
@@ -205,16 +198,9 @@ function backoffMs(
   const longestMs = Math.max(BACKOFF_MAX_MS, intervalMs);
   // A problem that only a person can fix is retried slowly from the start.
   if (retry === "never") return longestMs;
-  const growingMs = Math.min(
-    intervalMs * 2 ** (failures - 1),
-    isOurs(error) ? DATABASE_BACKOFF_MAX_MS : longestMs,
-  );
+  const isOurs = error instanceof UnavailableError || isDatabaseAway(error);
+  const growingMs = Math.min(intervalMs * 2 ** (failures - 1), isOurs ? DATABASE_BACKOFF_MAX_MS : longestMs);
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
-}
-
-/** Whether our own database is the cause. */
-function isOurs(error: unknown): boolean {
-  return error instanceof UnavailableError || isDatabaseAway(error);
 }
 
 /** Logs each problem once, and once that polling works again: a line for every attempt would bury the others. */
@@ -239,14 +225,9 @@ function makePollLog(logger: PollDeps["logger"]) {
     },
     failed(error: unknown, waitMs: number): void {
       if (!changesTo(nameOf(error))) return;
-      if (failureOf(error) === "key_refused") {
-        const sentence = "the provider refuses the API key; nothing is polled until it is replaced";
-        logger.error({ wait_ms: waitMs }, sentence);
-      } else if (error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient") {
-        logger.warn({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
-      } else {
-        logger.error({ wait_ms: waitMs, err: error }, "polling failed unexpectedly");
-      }
+      const isExpected = error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient";
+      const level = isExpected && failureOf(error) !== "key_refused" ? "warn" : "error";
+      logger[level]({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
     },
   };
 }

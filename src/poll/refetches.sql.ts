@@ -77,20 +77,17 @@ export async function takeRefetches(
   return rows;
 }
 
-/** What a single read showed of the mirror, for verifications. */
-export type Finding = "extra" | "contradicted" | "differing" | null;
-
 /**
  * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine,
- * and adds the finding to the verifications of its time: they would not find any more what this read has repaired. If the
+ * and counts a difference in the verifications of its time: they would not find any more what this read has repaired. If the
  * request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed it is
  * withdrawn, unless that has happened since the request: what is proved now was read after the event.
  */
 export async function completeRefetch(
   pool: Pool,
-  query: { sourceId: string; refetch: Refetch; shown: Instant | undefined; found: Finding },
+  query: { sourceId: string; refetch: Refetch; shown: Instant | undefined; differed: boolean },
 ): Promise<void> {
-  const { sourceId, refetch, shown, found } = query;
+  const { sourceId, refetch, shown, differed } = query;
   await pool.query(
     `with done as (
        delete from mirror.refetches
@@ -99,11 +96,9 @@ export async function completeRefetch(
        delete from mirror.quarantine
        where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
      ), compared as (
-       update mirror.period_requests r set
-         extra = extra + ($6 = 'extra')::int, contradicted = contradicted + ($6 = 'contradicted')::int,
-         differing = differing + ($6 = 'differing')::int, examples = (examples || $2)[:20]
+       update mirror.period_requests r set differed = r.differed + 1, examples = (examples || $2)[:20]
        from mirror.orders o
-       where $6::text is not null and r.source_id = $1 and r.kind = 'verification' and r.state in ('requested', 'running')
+       where $6::boolean and r.source_id = $1 and r.kind = 'verification' and r.state in ('requested', 'running')
          and o.source_id = $1 and o.reference = $2 and o.version >= r.since and o.version < r.until
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
@@ -111,7 +106,7 @@ export async function completeRefetch(
      from done where claim_version = $5::bigint and not exists (
        select from mirror.coverage_breaches b
        where b.source_id = $1 and b.found_at >= $3::timestamptz and b.since <= claim_version and b.until > claim_version)`,
-    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, found],
+    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, differed],
   );
 }
 

@@ -1,5 +1,5 @@
 import { applyAbsence } from "../apply/absence.sql.ts";
-import { isChange, type Decision } from "../apply/applySubjects.ts";
+import { isChange } from "../apply/applySubjects.ts";
 import { addSeconds, millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import { horizonOf } from "../domain/order/observation.ts";
 import { failureOf } from "../domain/source/errors.ts";
@@ -12,7 +12,6 @@ import {
   noteRefetchFailure,
   postponeRefetch,
   takeRefetches,
-  type Finding,
   type Refetch,
 } from "./refetches.sql.ts";
 
@@ -111,17 +110,11 @@ async function applyAnswer(
   await endAttempt(deps, {
     refetch,
     shown: version,
-    found: findingOf(decisions),
+    // News since a verification has read its lists is no difference.
+    differed: decisions.filter(isChange).some(({ verdict, conflict }) => verdict === "corrected" || conflict),
     waitMs: waitMs <= 0 || isFarAhead ? undefined : Math.min(waitMs, WAIT_MAX_MS),
   });
   return decisions.filter(isChange).length;
-}
-
-/** What a verification learns from a single read: news since its lists were read is none. */
-function findingOf(decisions: readonly Decision[]): Finding {
-  const [decision] = decisions.filter(isChange);
-  if (decision?.verdict === "corrected") return "contradicted";
-  return decision?.conflict === true ? "differing" : null;
 }
 
 /**
@@ -146,7 +139,7 @@ async function applyAbsent(
     claimed === null
       ? undefined
       : Math.min(untilDecided(deps, { version: claimed, requestedAt }), WAIT_MAX_MS);
-  await endAttempt(deps, { refetch, shown: undefined, found: isGone ? "extra" : null, waitMs });
+  await endAttempt(deps, { refetch, shown: undefined, differed: isGone, waitMs });
   return isGone ? 1 : 0;
 }
 
@@ -162,9 +155,9 @@ function untilDecided(
 /** `waitMs`: until the next read can tell more, or the interval if that is longer; undefined ends the request. */
 async function endAttempt(
   { source: { sourceId }, pool, intervalSeconds }: PollDeps,
-  attempt: { refetch: Refetch; shown: Instant | undefined; found: Finding; waitMs: number | undefined },
+  attempt: { refetch: Refetch; shown: Instant | undefined; differed: boolean; waitMs: number | undefined },
 ): Promise<void> {
-  const { refetch, shown, found, waitMs } = attempt;
-  if (waitMs === undefined) return completeRefetch(pool, { sourceId, refetch, shown, found });
+  const { refetch, shown, differed, waitMs } = attempt;
+  if (waitMs === undefined) return completeRefetch(pool, { sourceId, refetch, shown, differed });
   await postponeRefetch(pool, { sourceId, refetch, waitMs: Math.max(waitMs, intervalSeconds * 1_000) });
 }

@@ -18,7 +18,6 @@ import {
   requestUnlisted,
   startRequest,
   type PeriodRequest,
-  type RequestStep,
 } from "./periodRequests.sql.ts";
 import { commitHead, readGaps, readKnownBefore, type Progress } from "./coverage.sql.ts";
 import type { CycleState } from "./pollState.sql.ts";
@@ -50,9 +49,9 @@ const DAY_SECONDS = 86_400;
 const PERIOD_SPAN_MAX_SECONDS = 365 * DAY_SECONDS;
 /** Each window costs a request or two more than its orders need, so those of the past should have many pages. */
 const PAGES_WANTED = 12;
-/** With the pace `request`: how long the head's first window is, and how full a window's page should be. */
+/** With the pace `request`: how long the head's first window is, and how full a page is before windows grow no more. */
 const PAGE_SECONDS = 60;
-const PAGE_SHARE = 0.8;
+const PAGE_SHARE = 0.4;
 /** A shorter window cannot be cut any more. */
 const SPAN_MIN_SECONDS = 2;
 /** So far our bound of the provider's time may be behind it: as much as the clocks may differ. */
@@ -78,7 +77,7 @@ interface Span {
   seconds(): number;
   shorten(window: Window): void;
   /** For the next window, by what this one had. */
-  fit(window: Window, found: { requests: number; orders: number }): void;
+  fit(found: { requests: number; orders: number }): void;
 }
 
 /**
@@ -94,15 +93,10 @@ function makeSpan(
   return {
     seconds: () => seconds,
     shorten: (window) => void (seconds = limit(Math.min(seconds, lengthOf(window)) / 2)),
-    fit(window, { requests, orders }) {
-      if (pace === "cycle") {
-        if (requests < PAGES_WANTED) seconds = limit(seconds * 2);
-        return;
-      }
-      // Older orders have mostly moved on: what is newer is more crowded.
+    fit({ requests, orders }) {
       const share = orders / client.promises.pageRowsMax;
-      const fitting = (lengthOf(window) * PAGE_SHARE) / share;
-      seconds = limit(Math.min(fitting, seconds * (share < 0.1 ? 2 : 1.5)));
+      const isSparse = pace === "cycle" ? requests < PAGES_WANTED : share < PAGE_SHARE;
+      if (isSparse) seconds = limit(seconds * 2);
     },
   };
 }
@@ -165,7 +159,6 @@ export function makeHeadSweep({
         window,
         sweep: "head",
         via: "poll",
-        priority: "poll",
         open: isLast,
         proves: false,
         async commit(database, { reading }) {
@@ -179,7 +172,7 @@ export function makeHeadSweep({
           progress = await commitHead(database, lease, head);
         },
         noteRead(found) {
-          span.fit(read, found);
+          span.fit(found);
           sweep = isLast || sweep === undefined ? undefined : { ...sweep, from: until };
         },
         shorten: () => span.shorten(read),
@@ -240,11 +233,10 @@ export function makeProofSweep(deps: PollDeps): ProofSweep {
         window,
         sweep: "proof",
         via: view.state.safeThrough === undefined || isPast ? "backfill" : "poll",
-        priority: isPast ? "backfill" : "poll",
         proves: true,
         noteRead({ whole, nowMs, ...found }) {
           if (!whole) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
-          span.fit(window, found);
+          span.fit(found);
           const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
           if (isPast) deps.logger.info({ since, until }, "read a part of the history");
         },
@@ -313,49 +305,28 @@ function makeRequestJob(
     window,
     sweep,
     via: sweep,
-    priority: sweep,
     proves: true,
     async commit(database, { reading, decisions, proved }) {
       const { listed, orders, walk } = reading;
-      const { findings, references } = findDifferences(decisions);
-      const read = { requests: walk.pages, orders, findings, references };
+      const references = decisions.filter(differed).flatMap(({ reference }) => reference ?? []);
+      const read = { requests: walk.pages, orders, references };
       await advanceRequest(database, lease, { requestId, readDownTo: window.since, proved, ...read });
       if (!isVerification || listed === null) return;
       const present = addSeconds(part.present, AHEAD_SECONDS);
       await requestUnlisted(database, { sourceId, requestId, window, listed, present });
       if (references.length === 0) return;
-      deps.logger.warn(findings, "the mirror differed from the provider; it was repaired");
+      const sentence = "the mirror differed from the provider; it was repaired";
+      deps.logger.warn({ orders: references.length }, sentence);
     },
     noteFailure: (error) =>
       noteRequestFailure(deps.pool, lease, { requestId, error, failuresMax: REQUEST_FAILURES_MAX }),
-    noteRead: (found) => span.fit(window, found),
+    noteRead: (found) => span.fit(found),
     shorten: () => span.shorten(window),
   };
 }
 
-type Found = Pick<RequestStep, "findings" | "references">;
-
-/**
- * What the provider shows and the mirror did not: the kind says what the mirror had before, or still has, where the key of
- * the order did not allow the repair.
- */
-function findDifferences(decisions: readonly Decision[]): Found {
-  const findings = { missing: 0, stale: 0, contradicted: 0, differing: 0 };
-  const references: string[] = [];
-  for (const decision of decisions) {
-    const kind = kindOf(decision);
-    if (kind === undefined) continue;
-    findings[kind] += 1;
-    if (decision.reference !== null) references.push(decision.reference);
-  }
-  return { findings, references };
-}
-
-function kindOf(decision: Decision): keyof Found["findings"] | undefined {
-  const { verdict, previousStatus, conflict, version, storedVersion } = decision;
-  if (verdict === "corrected") return "contradicted";
-  if (verdict === "applied" && previousStatus === null) return "missing";
-  if (conflict) return "differing";
+/** The mirror did not have what the provider shows; it may still not, where the key of the order did not allow the repair. */
+function differed({ verdict, conflict, version, storedVersion }: Decision): boolean {
   const isBehind = version !== null && storedVersion !== null && storedVersion < version;
-  return verdict === "applied" || isBehind ? "stale" : undefined;
+  return verdict === "applied" || verdict === "corrected" || conflict || isBehind;
 }

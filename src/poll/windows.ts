@@ -4,10 +4,9 @@ import { isChange, leavesClaim, type Decision } from "../apply/applySubjects.ts"
 import type { Queryable } from "../database/database.ts";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { addSeconds, NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import { failureOf } from "../domain/source/errors.ts";
-import type { ListedOrder, Priority, WindowPage } from "../domain/source/orderSource.ts";
+import type { ListedOrder } from "../domain/source/orderSource.ts";
 import type { WalkRow } from "../domain/window/scan.ts";
-import { nextRequest, receivePage, startWalk, type Walk, type WalkRequest } from "../domain/window/walk.ts";
+import { nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
 import type { Window } from "../domain/window/window.ts";
 import { describeMessage } from "../runtime/telemetry/errorFields.ts";
 import { advanceLongWalk, beginLongWalk, recordWalked, WalkForgottenError } from "./coverage.sql.ts";
@@ -25,8 +24,8 @@ import { requestUnconfirmed } from "./refetches.sql.ts";
 export interface Job {
   readonly window: Window;
   readonly sweep: "head" | "proof" | "backfill" | "verify";
+  /** Also its priority. */
   readonly via: "poll" | "backfill" | "verify";
-  readonly priority: Priority;
   /** It has no end, so that no order can leave it. */
   readonly open?: boolean;
   /** Its walk may prove it; otherwise `commit` records it. */
@@ -93,14 +92,12 @@ const FAILURES_BEFORE_SHORTER = 3;
 /** Reads one window after the other. */
 export class WindowReader {
   readonly #deps: PollDeps;
-  readonly #listPage: ListPage;
   #reading: Reading | undefined;
   #begunIn: Term | undefined;
   #failures = 0;
 
-  constructor(deps: PollDeps, listPage: ListPage) {
+  constructor(deps: PollDeps) {
     this.#deps = deps;
-    this.#listPage = listPage;
   }
 
   /**
@@ -153,11 +150,11 @@ export class WindowReader {
   }
 
   async #readPage(before: Reading, { signal, counts }: StepContext): Promise<Reading> {
-    const { source, marginSeconds } = this.#deps;
-    const { via, priority } = before.job;
+    const { source, client, marginSeconds } = this.#deps;
+    const { via } = before.job;
     const request = nextRequest(before.walk);
     if (request === undefined) throw new TypeError("the window has been read");
-    const page = await this.#listPage(request, { priority, signal });
+    const page = await client.listWindow(request, { priority: via, signal });
     const rows = page.elements.map(toRow);
     const walk = receivePage(before.walk, { rows, hasMore: page.hasMore, limit: page.limit });
     assertWalks(walk);
@@ -281,39 +278,6 @@ function assertWalks({ outcome }: Walk): void {
   if (outcome?.kind === "stalled") {
     throw new WalkStalledError("the provider says that there are more orders but does not list them");
   }
-}
-
-/** Lists a page of a window. Throws what the client throws. */
-export type ListPage = (
-  request: WalkRequest,
-  options: { readonly priority: Priority; readonly signal: AbortSignal },
-) => Promise<WindowPage>;
-
-/** Makes a ListPage that waits for its turn before each request: with the pace `request`, an interval after the last one. */
-export function makeListPage({
-  client,
-  clock,
-  pace,
-  intervalSeconds,
-}: Pick<PollDeps, "client" | "clock" | "pace" | "intervalSeconds">): ListPage {
-  if (pace === "cycle") return (request, options) => client.listWindow(request, options);
-  let lastMs = Number.NEGATIVE_INFINITY;
-
-  return async function listPage(request, options) {
-    const send = async () => {
-      options.signal.throwIfAborted();
-      const waitMs = lastMs + intervalSeconds * 1_000 - clock.monotonicMs();
-      if (waitMs > 0) await clock.sleep(waitMs, options.signal);
-      lastMs = clock.monotonicMs();
-      return client.listWindow(request, { ...options, attemptsMax: 1 });
-    };
-    // A read that fails is repeated in the next turn, once: the sweep would begin again.
-    return send().catch((error: unknown) => {
-      const failure = failureOf(error);
-      if (failure !== "timeout" && failure !== "unavailable") throw error;
-      return send();
-    });
-  };
 }
 
 /** A window has more pages than one transaction takes; a shorter window has fewer. Not a fault of the provider. */

@@ -91,21 +91,6 @@ export async function readSourceIds(pool: Pool): Promise<string[]> {
   return rows.map(({ sourceId }) => sourceId);
 }
 
-/** Of a row of mirror.sources: all that decides whether a process may poll it, as one text. */
-export const POLLED_AS = "(mode, provider, paused_at)::text";
-
-/** Whether polling of the source is paused, and what POLLED_AS says of it. */
-export async function readPause(
-  pool: Pool,
-  sourceId: string,
-): Promise<{ readonly paused: boolean; readonly polledAs: string }> {
-  const { rows } = await pool.query<{ paused: boolean; polledAs: string }>(
-    `select paused_at is not null as paused, ${POLLED_AS} as "polledAs" from mirror.sources where source_id = $1`,
-    [sourceId],
-  );
-  return rows[0] ?? { paused: false, polledAs: "" };
-}
-
 /** Pauses polling of a source, or ends the pause; false when nothing had to be changed. */
 export async function setPaused(
   pool: Pool,

@@ -166,10 +166,7 @@ const TASKS: List = {
     text("State", "state"),
     count("Read, %", "floor(100.0 * (until - read_down_to) / (until - since))"),
     count("Orders", "orders"),
-    count(
-      "Differences",
-      "case when kind = 'verification' then missing + stale + contradicted + differing + extra end",
-    ),
+    count("Differences", "case when kind = 'verification' then differed end"),
     time("Requested", "requested_at"),
     sentence("Last error", "last_error"),
   ],

@@ -87,7 +87,7 @@ it("a verification removes every false claim and counts it", async () => {
   await pool.query("delete from mirror.refetches");
   await setPaused(pool, { sourceId: "live", paused: false });
   await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
-  expect(await readRequest(pool, id)).toMatchObject({ contradicted: 3, extra: 1, stale: 0, differing: 0 });
+  expect(await readRequest(pool, id)).toMatchObject({ differed: 4 });
   expect(await readServed()).toEqual(truth);
   expect(await readVerdicts("A")).toEqual(["backfill applied", "webhook applied", "verify corrected"]);
   expect(await readVerdicts("INVENTED")).toEqual(["webhook applied", "refetch gone"]);
@@ -115,8 +115,7 @@ it("a verification also counts what refetches corrected since it was requested",
   const { rows } = await pool.query("select via from mirror.changes where verdict <> 'applied'");
   expect(rows).toContainEqual({ via: "refetch" });
   expect(await readRequest(pool, id)).toMatchObject({
-    contradicted: 1,
-    extra: 1,
+    differed: 2,
     examples: expect.arrayContaining(["A", "INVENTED"]) as unknown,
   });
   // The condition for refuted claims reads this count.

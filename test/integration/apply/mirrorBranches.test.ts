@@ -1,9 +1,8 @@
 import { beforeEach, expect, it } from "vitest";
 import { acquireLease, LeaseLostError, releaseLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { makeLeaderTasks } from "../../../src/poll/leaderTasks.ts";
+import { makeLeaderTasks, mirrorBranches } from "../../../src/poll/leaderTasks.ts";
 import { WalkStalledError } from "../../../src/poll/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
-import { mirrorBranches } from "../../../src/poll/branches.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";

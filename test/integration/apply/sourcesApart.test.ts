@@ -10,7 +10,8 @@ import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../sr
 import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
-import { beginPolling, readPollState } from "../../../src/poll/pollState.sql.ts";
+import { beginPolling } from "../../../src/poll/pollState.sql.ts";
+import { readPollState } from "../../support/mirror/pollState.ts";
 import { countQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
@@ -237,7 +238,7 @@ it.each<[string, () => Promise<unknown>]>([
   ["the end of the feed", async () => readFeedEnd(pool, { ...LIVE, fence: await readFeedFence(pool) })],
   ["the decisions", () => readDecisions(pool, { ...LIVE, reference: "R", limit: 100 })],
   ["the quarantine", () => countQuarantined(pool, { ...EVERYTHING, ...LIVE })],
-  ["the state of polling", async () => ({ ...(await readPollState(pool, "live")), idleMs: 0 })],
+  ["the state of polling", () => readPollState(pool, "live")],
   ["walked windows", () => readWalked(pool, "live")],
   ["gaps", () => readGaps(pool, { ...LIVE, within: seconds(-200, 200), limit: 10 })],
   ["breaches", () => readBreaches(pool, { ...LIVE, after: 0n, limit: 10 })],

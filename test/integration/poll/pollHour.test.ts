@@ -65,10 +65,7 @@ it("keeps rate and interval for an hour of polls, backfills, verifications and f
   expect(await readRequest(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
   expect(await readRequest(pool, verificationId)).toMatchObject({
     state: "done",
-    missing: 0,
-    stale: 0,
-    differing: 0,
-    extra: 0,
+    differed: 0,
   });
   expect(await world.differences(sandbox.now() - 60n * SECOND_NANOS)).toEqual([]);
 }, 600_000);

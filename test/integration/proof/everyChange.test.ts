@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readPollState } from "../../../src/poll/pollState.sql.ts";
+import { readPollState } from "../../support/mirror/pollState.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
@@ -35,6 +35,9 @@ it.each([
     expect(new Set(looks.map(({ claimed }) => claimed)).size).toBeGreaterThan(2);
     const late = looks.slice(Math.floor(looks.length / 2)).map(({ lag }) => lag);
     expect(Math.max(...late)).toBeLessThan(lagMax);
+    const lists = world.sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
+    const gaps = lists.slice(1).map((atMs, index) => atMs - lists[index]!);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(pace === "request" ? 30_000 : 500);
   },
   20 * MINUTE_MS,
 );

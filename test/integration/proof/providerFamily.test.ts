@@ -109,11 +109,7 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
     await run(MINUTE_MS);
   expect(await readRequest(pool, requestId)).toMatchObject({
     state: "done",
-    missing: 0,
-    stale: 0,
-    contradicted: 0,
-    differing: 0,
-    extra: 0,
+    differed: 0,
   });
   await expectEqualReads(world);
 });

@@ -193,13 +193,13 @@ it("source adopt drops the proofs of the former provider and verifies the remain
   expect(falseClaims).toEqual([]);
   const compared = async () => {
     await second.runOnce();
-    const { rows } = await pool.query<{ state: string; extra: string; unreadable: string }>(
-      "select state, extra, unreadable from mirror.period_requests",
+    const { rows } = await pool.query<{ state: string; differed: string; unreadable: string }>(
+      "select state, differed, unreadable from mirror.period_requests",
     );
     return rows;
   };
   // The young one stays until a read can tell.
-  await expect.poll(compared, PATIENCE).toEqual([{ state: "done", extra: "1", unreadable: "0" }]);
+  await expect.poll(compared, PATIENCE).toEqual([{ state: "done", differed: "1", unreadable: "0" }]);
   expect(next.singleReads).toEqual(["SANDBOX-OLD"]);
   const { rows: served } = await pool.query(
     "select reference from mirror.orders where reference like 'SANDBOX-%' and gone_at is null",

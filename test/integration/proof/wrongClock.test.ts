@@ -66,5 +66,5 @@ it("a verification says what the provider shows, also where a stored horizon doe
     until: sandbox.now() - 600n * SECOND_NANOS,
   });
   await clock.runUntil(21 * MINUTE_MS);
-  expect(await readRequest(pool, requestId)).toMatchObject({ stale: 20 });
+  expect(await readRequest(pool, requestId)).toMatchObject({ differed: 20 });
 }, 300_000);

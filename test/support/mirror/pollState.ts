@@ -1,0 +1,16 @@
+import type { Pool } from "../../../src/database/database.ts";
+import type { PollState } from "../../../src/poll/pollState.sql.ts";
+
+/** How far a source is; undefined if it was never polled. */
+export async function readPollState(pool: Pool, sourceId: string): Promise<PollState | undefined> {
+  const { rows } = await pool.query<Record<"since" | "through", string> & { safe: string | null }>(
+    `select history_since as since, polled_through as through, safe_through as safe
+     from mirror.poll_state where source_id = $1 and history_since is not null`,
+    [sourceId],
+  );
+  return rows.map(({ since, through, safe }) => ({
+    historySince: BigInt(since),
+    polledThrough: BigInt(through),
+    safeThrough: safe === null ? undefined : BigInt(safe),
+  }))[0];
+}
