@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
 import { parseHttpDate, type Instant } from "../domain/order/instant.ts";
-import { tryParseJson } from "../domain/parseJson.ts";
 import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
@@ -207,25 +206,19 @@ async function readJsonBody(endpoint: string, response: Response): Promise<{ tex
   const bytes = await readBytes(response.body, BODY_BYTES_MAX);
   if (bytes === undefined)
     throw makeUnreadable(endpoint, response, `the body exceeds ${BODY_BYTES_MAX} bytes`);
-  const text = decode(bytes);
-  if (text === undefined) throw makeUnreadable(endpoint, response, "the body is not UTF-8");
-  const value = tryParseJson(text);
-  if (value === undefined) throw makeUnreadable(endpoint, response, "the body is not JSON");
-  return { text, value };
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text, value: JSON.parse(text) };
+  } catch {
+    // Not with the cause, which quotes the body.
+    throw makeUnreadable(endpoint, response, "the body is not JSON in UTF-8");
+  }
 }
 
 /** Releases the connection without reading further. */
 async function discardBody(response: Response): Promise<undefined> {
   // A body that has already failed needs no release.
   await response.body?.cancel().catch(() => undefined);
-}
-
-function decode(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Keeps a ProviderError; anything else means that there was no usable answer. */
