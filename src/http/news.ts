@@ -12,7 +12,7 @@ export interface News {
    */
   next(): Promise<void>;
   /** Changes were committed. */
-  announce(): void;
+  readonly announce: () => void;
   /** True once it is closed: there is nothing to wait for any more. */
   isOver(): boolean;
   close(): Promise<void>;
