@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Browser } from "playwright-core";
+import { orderAddress } from "../../../src/ops/phrases.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { lost } from "../../support/mirror/webhookHours.ts";
+import {
+  COLOUR_RULES,
+  findBarriers,
+  findChromium,
+  NO_BROWSER,
+  openBrowser,
+  openTab,
+  overflow,
+} from "../../support/pages/browser.ts";
+import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
+import { openOpsPages } from "../../support/pages/opsServer.ts";
+
+// With PICTURES=write (`npm run screenshots`) the pictures of the states are taken again, for people to look at.
+
+const PICTURES = new URL("pictures/", import.meta.url).pathname;
+const SIZES = [
+  { width: 390, height: 800 },
+  { width: 1280, height: 800 },
+];
+const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
+const away = (minutes: number) =>
+  poll(`last_error = 'GET /v1/orders failed', trouble = 'away', failing_since = now() - interval '${minutes} minutes',
+    polled_through = ${NANOS} - ${minutes} * 60000000000, safe_through = ${NANOS} - ${minutes + 1} * 60000000000`);
+const fault = (name: string) => FAULTS.find(([each]) => each === name)?.[2] ?? "";
+
+/** What is wrong, whose fault it is, since when, and what to do: the first thing on the page. */
+const STATES: readonly (readonly [name: string, statement: string, verdict: RegExp])[] = [
+  ["all is good", "select 1", /^✔ All good\. Complete up to \d\d:\d\d \(1 min \d+ s ago\)\.$/],
+  [
+    "a new source has not been read",
+    `update mirror.sources set created_at = now(); ${poll("safe_through = null")}`,
+    /^… Starting: live not verified yet\.$/,
+  ],
+  [
+    "the worker is dead",
+    fault("EventsWait"),
+    /^✖ 1 event of live waiting\. No worker is keeping up\. On our side since .* \(7 min \d+ s\)\. Start order-mirror/,
+  ],
+  [
+    "the provider is away for four minutes",
+    away(4),
+    /^… Watching: Polls of live get no usable answer .* for 4 min \d+ s; alerts at 10 min$/,
+  ],
+  [
+    "the provider is away for eleven minutes",
+    away(11),
+    /^▲ Polls of live get no usable answer .* At the provider, or on the way to it since .* \(11 min \d+ s\)\. Check the/,
+  ],
+  [
+    "every webhook is refused",
+    `update mirror.sources set event_grace = '5 minutes';
+     ${calls("wrong_signature", 12)} ${lost(1, "1 minute", { counted: false })}`,
+    /^✖ Every webhook of live is refused \(12 calls\): the secret or WEBHOOK_SCHEME is wrong\. Between us and the provider/,
+  ],
+  [
+    "the provider refuses the key",
+    fault("KeyRefused"),
+    /^✖ The provider refuses the API key of live\. .* Between us and the provider since .* \(2 min \d+ s\)\. Put the key/,
+  ],
+  [
+    "a third of the webhooks is lost",
+    lost(45, "20 minutes") + calls("accepted", 1),
+    /^▲ 31\.0 % of the events of live were lost within a day \(45 of 145\); polling repaired the orders\./,
+  ],
+  [
+    "the quarantine is filled",
+    `insert into mirror.quarantine (source_id, via, reason)
+     select 'live', 'webhook', 'not_json' from generate_series(1, 61)`,
+    /^▲ 61 events or reads of live could not be processed\. Between us and the provider since .* Details$/,
+  ],
+];
+
+const TRICK = `<b onclick=alert(1)>A\u202Egnirts\u200B</b> ${"long ".repeat(30)}${"x".repeat(200)}`;
+const ORDERS: readonly (readonly [name: string, reference: string, says: RegExp])[] = [
+  [
+    "an order with hostile text",
+    `DO-\u202E1<script>alert(1)</script>${"9".repeat(60)}`,
+    /Order DO-⟨U\+202E⟩1<script>.* Fleet <b onclick=alert\(1\)>A⟨U\+202E⟩gnirts/,
+  ],
+  ["a gone order", "DO-GONE", /✖ The provider no longer has this order, found /],
+];
+
+let heldBackMs = 0;
+const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
+const { database, url, as } = await openOpsPages({ clock });
+await addSource(database.pool, "live");
+
+describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else ${NO_BROWSER})`, () => {
+  let browser: Browser;
+
+  beforeAll(async () => {
+    const opened = await openBrowser();
+    if (opened === undefined) throw new Error(NO_BROWSER);
+    browser = opened;
+  });
+  afterAll(() => browser.close());
+
+  /** Opens the page at each size: its first part says `says`, in sight and without a barrier. */
+  async function visit(name: string, address: string, part: string, says: RegExp): Promise<void> {
+    // A reading is held for some seconds.
+    heldBackMs += 60_000;
+    const look = await openTab(browser, url, { extraHTTPHeaders: as("operator") });
+    const { page, troubles } = look;
+    for (const size of SIZES) {
+      await page.setViewportSize(size);
+      await page.goto(address);
+      const text = await page.locator(part).innerText();
+      expect(text.replaceAll(/\s+/g, " ").trim()).toMatch(says);
+      const { y = -1 } = (await page.locator(part).boundingBox()) ?? {};
+      expect({ isInSight: y >= 0 && y < size.height / 2, overflow: await overflow(page) }).toEqual({
+        isInSight: true,
+        overflow: 0,
+      });
+      const path = `${PICTURES}${name.replaceAll(" ", "-")}-${size.width}.png`;
+      if (process.env["PICTURES"] === "write") await page.screenshot({ path });
+    }
+    expect(await findBarriers(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await findBarriers(page, COLOUR_RULES)).toEqual([]);
+    expect(troubles).toEqual([]);
+    await look.close();
+  }
+
+  it.each(STATES)("say at once that %s", async (name, statement, verdict) => {
+    await database.pool.query(`${WELL}; ${statement}`);
+    await visit(name, "/ops", "#verdict", verdict);
+  });
+
+  it.each(ORDERS)("say at once what %s is", async (name, reference, says) => {
+    const isGone = name === "a gone order";
+    const names = isGone ? {} : { externalOrderId: TRICK, fleet: { name: TRICK } };
+    await database.pool.query(WELL);
+    await insertOrder(database.pool, "live", orderText({ reference, ...names }));
+    if (isGone)
+      await database.pool.query(
+        "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = $1",
+        [reference],
+      );
+    await visit(name, orderAddress({ sourceId: "live", reference }), "main", says);
+  });
+});
