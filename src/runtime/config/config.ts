@@ -50,11 +50,20 @@ export function makeConfig(
   problems: string[] = [],
 ): Config {
   const values = parseValues(texts, problems);
+  const before = problems.length;
   const sources = readSources({ ...lists.sources, kind: "source" }, values, problems);
+  const areComplete = problems.length === before;
   // Without sources this is the demo or a command next to it, whose sources are named after the modes.
-  const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
-  const endpoints = readEndpoints({ ...lists.endpoints, kind: "endpoint" }, sourceIds, problems);
-  problems.push(...listContradictions(values, sources, sourceIds));
+  const sourceIds: readonly string[] = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+  // A source with a problem is not among them, so nothing is said of those who name it.
+  const isUnknown = (sourceId: string) => areComplete && !sourceIds.includes(sourceId);
+  const endpoints = readEndpoints({ ...lists.endpoints, kind: "endpoint" }, isUnknown, problems);
+  problems.push(...listContradictions(values, sources));
+  for (const [index, { sourceId }] of (values.API_TOKENS ?? []).entries())
+    if (isUnknown(sourceId))
+      problems.push(
+        `API_TOKENS, token ${index + 1}, is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${sourceIds.join(", ")}.`,
+      );
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
   return describeSettings(values, sources, endpoints);
 }
@@ -69,13 +78,8 @@ const NEEDED: readonly (readonly [VariableName, VariableName])[] = [
 ];
 
 /** What several variables say together and cannot mean. */
-function listContradictions(
-  values: Values,
-  sources: readonly SourceConfig[],
-  sourceIds: readonly string[],
-): string[] {
+function listContradictions(values: Values, sources: readonly SourceConfig[]): string[] {
   const { ALERT_WEBHOOK_SECRET, OPS_PASSWORD, OPS_PROXY_ADDRESSES, OPS_OPERATORS, OPS_VIEWERS } = values;
-  const tokens = values.API_TOKENS ?? [];
   const isHasty = values.POLL_INTERVAL_SECONDS < POLITE_INTERVAL_SECONDS;
   const rules: (readonly [boolean, string])[] = [
     ...NEEDED.map(
@@ -95,20 +99,13 @@ function listContradictions(
     ],
     [OPS_OPERATORS?.includes("*") === true, "OPS_OPERATORS is *. Name the groups or persons who may act."],
     [
-      values.WRITE_THROUGH && !tokens.some(({ mayWrite }) => mayWrite),
+      values.WRITE_THROUGH && values.API_TOKENS?.some(({ mayWrite }) => mayWrite) !== true,
       "WRITE_THROUGH is on, but no token has write access. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
     ],
     [
       isHasty && !sources.every(({ baseUrl }) => isOnThisMachine(baseUrl)),
       `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; use less only for a provider on this machine.`,
     ],
-    ...tokens.map(
-      ({ sourceId }, index) =>
-        [
-          !sourceIds.includes(sourceId),
-          `API_TOKENS, token ${index + 1}, is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${sourceIds.join(", ")}.`,
-        ] as const,
-    ),
   ];
   const alertProblems =
     ALERT_WEBHOOK_SECRET === null ? [] : checkScheme("standard-webhooks", [ALERT_WEBHOOK_SECRET]);

@@ -13,15 +13,15 @@ const RATE_MAX = 1_000;
 const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
 /** The listed endpoints, without those that have a problem. */
-export function readEndpoints(listed: Listed, sourceIds: readonly string[], problems: string[]) {
-  const endpoints = parseList(listed, makeEndpointSchema(sourceIds), problems);
+export function readEndpoints(listed: Listed, isUnknown: (sourceId: string) => boolean, problems: string[]) {
+  const endpoints = parseList(listed, makeEndpointSchema(isUnknown), problems);
   const names = endpoints.map(({ endpointId }) => endpointId);
   for (const name of names.filter((each, index) => names.indexOf(each) < index))
     problems.push(`${listed.name} lists the endpoint ${name} twice. Use different names.`);
   return endpoints;
 }
 
-function makeEndpointSchema(sourceIds: readonly string[]) {
+function makeEndpointSchema(isUnknown: (sourceId: string) => boolean) {
   return z
     .strictObject({
       name: listName,
@@ -38,7 +38,7 @@ function makeEndpointSchema(sourceIds: readonly string[]) {
     .superRefine(({ secret, sources }, context) => {
       const report = (field: string, message: string) =>
         context.addIssue({ code: "custom", path: [field], message });
-      for (const source of sources.filter((name) => !sourceIds.includes(name)))
+      for (const source of sources.filter(isUnknown))
         report("sources", `has ${source}, which is not configured`);
       for (const problem of listSecretProblems(secret)) report("secret", `is wrong: ${problem}`);
     })

@@ -84,7 +84,8 @@ function makeSourceSchema({ DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL }: Val
       sourceId: listName,
       mode: z.enum(MODES),
       organization: z.string().min(1).max(64),
-      baseUrl: DELIVERY_BASE_URL === null ? providerAddress : providerAddress.prefault(DELIVERY_BASE_URL),
+      // An address that is missing must not hide the other problems of the source.
+      baseUrl: providerAddress.prefault(DELIVERY_BASE_URL ?? ""),
       apiKey: secret.nullable().default(null),
       webhookSecrets: z.array(secret).default([]),
       webhookScheme: z

@@ -84,10 +84,18 @@ export const targetAddress = text.refine((value) => {
 }, "must be an address that starts with https:// (only this machine may use http://), without a user and password");
 
 /** The provider's base address, without a trailing slash, so that paths can be appended. */
-export const providerAddress = text.overwrite(trimAddress).refine((value) => {
-  const url = parseWebAddress(value);
-  return url && isProtected(url) && isWithoutQuery(value) && !/\/v1\/*$/.test(url.pathname);
-}, "must start with https:// (only this machine may use http://), without a user and password (the key goes in a variable), a query or a fragment, or /v1 at its end, which every request adds");
+export const providerAddress = text.overwrite(trimAddress).refine(
+  (value) => {
+    const url = parseWebAddress(value);
+    return url && isProtected(url) && isWithoutQuery(value) && !/\/v1\/*$/.test(url.pathname);
+  },
+  {
+    error: ({ input }) =>
+      input === ""
+        ? "is missing"
+        : "must start with https:// (only this machine may use http://), without a user and password (the key goes in a variable), a query or a fragment, or /v1 at its end, which every request adds",
+  },
+);
 
 /** `address` without trailing slashes. */
 export function trimAddress(address: string): string {

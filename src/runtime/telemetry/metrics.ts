@@ -6,10 +6,13 @@ const ACK_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 const JOB_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3_600];
 
-// Every metric of the product with its help; their names are a contract with dashboards and alert rules. Watermarks are
-// times, not ages, so that they stay true when a process no longer moves them. No label contains an id of an order or an
-// event: `source`, `organization`, `queue` and `endpoint` come from the configuration, all others from fixed lists.
+/*
+ * Every metric of the product with its help; their names are a contract with dashboards and alert rules. Watermarks are
+ * times, not ages, so that they stay true when a process no longer moves them. No label contains an id of an order or an
+ * event: `source`, `organization`, `queue` and `endpoint` come from the configuration, all others from fixed lists.
+ */
 
+/** @internal */
 export const COUNTERS = {
   order_mirror_events_applied_total:
     "Decisions on observations of orders, by how they were seen and what was decided.",
@@ -18,7 +21,7 @@ export const COUNTERS = {
   order_mirror_webhooks_received_total: "Requests to the webhook endpoint, by how they ended.",
 } as const;
 
-/** The buckets are upper bounds, in the unit of the histogram. */
+/** The buckets are upper bounds, in the unit of the histogram. @internal */
 export const HISTOGRAMS = {
   order_mirror_webhook_ack_seconds: {
     help: "From the arrival of a whole webhook request to its answer.",
@@ -34,12 +37,14 @@ export const HISTOGRAMS = {
   },
 } as const;
 
+/** @internal */
 export const OBSERVED_COUNTERS = {
   order_mirror_coverage_breaches_total: "Proofs withdrawn because a change was found that they had missed.",
   order_mirror_lost_events_total:
     "Changes that should have been announced by an event, and were found by a read only.",
 } as const;
 
+/** @internal */
 export const OBSERVED_GAUGES = {
   order_mirror_build_info: "1, with the program's version.",
   order_mirror_process_resident_memory_bytes: "Resident memory of the process.",

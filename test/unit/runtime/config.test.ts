@@ -164,6 +164,20 @@ it("reports all problems together, one per line, without secrets", () => {
   expect(problems.join()).not.toContain("canary");
 });
 
+it("reports what is wrong with a source that has no address, and nothing about those who name it", () => {
+  const env = {
+    DELIVERY_LIVE_API_KEY: "dos_test_key",
+    WEBHOOK_SCHEME: "strip",
+    API_TOKENS: TOKEN,
+    ...sourcesFile({ ...listed, webhookScheme: "stripe" }),
+  };
+  expect(problemsOf(env)).toEqual([
+    "DELIVERY_BASE_URL is missing.",
+    expect.stringMatching(/^DELIVERY_LIVE_API_KEY belongs to live mode/),
+    expect.stringMatching(/^WEBHOOK_SCHEME is wrong: /),
+  ]);
+});
+
 describe("accepts the limits of each range, and nothing beyond", () => {
   it.each<[string, string[], string[]]>([
     ["PORT", ["0", "1", "65535"], ["-1", "65536", "3000.5", "0x10", "http"]],
