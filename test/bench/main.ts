@@ -9,6 +9,7 @@ import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgr
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
 import { addSource } from "../support/mirror/orders.ts";
 import type { Bench } from "./bench.ts";
+import { compareVersions, tabulate } from "./compareVersions.ts";
 import { amount } from "./effort.ts";
 import { benchCost } from "./sections/cost.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
@@ -25,6 +26,8 @@ const FILES = amount(100);
 const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
 const USAGE = `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick]
   Each figure as a ratio to its limit, measured in the same run.
+npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]
+  The figures of this checkout and those of the commit REF, measured in turn.
 Sections: ${Object.keys(SECTIONS).join(", ")}.
 Exits with 1 when a section could not be measured, after the figures of the others.
 `;
@@ -36,15 +39,25 @@ if (process.argv.includes("--help")) {
   process.exit(0);
 }
 
-const asked = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+const compareAt = process.argv.indexOf("--compare");
+const ref = compareAt === -1 ? undefined : (process.argv[compareAt + 1] ?? "HEAD");
+const asked = process.argv
+  .slice(2)
+  .filter((argument, index) => !argument.startsWith("--") && (ref === undefined || index !== compareAt - 1));
 const unknown = asked.filter((name) => !Object.hasOwn(SECTIONS, name));
 if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
   process.exit(2);
 }
-await measure(asked.length > 0 ? asked : Object.keys(SECTIONS));
+const sections = asked.length > 0 ? asked : Object.keys(SECTIONS);
+if (ref === undefined) await measure();
+else {
+  const compared = await compareVersions(ref, sections);
+  if (process.argv.includes("--json")) printJson(compared);
+  else printTable(tabulate(ref, compared));
+}
 
-async function measure(sections: readonly string[]): Promise<void> {
+async function measure(): Promise<void> {
   const figures: Figure[] = [];
   for (const name of sections) {
     try {
@@ -56,8 +69,8 @@ async function measure(sections: readonly string[]): Promise<void> {
       process.exitCode = 1;
     }
   }
-  if (process.argv.includes("--json")) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
-  else printFigures(figures);
+  if (process.argv.includes("--json")) printJson(figures);
+  else printTable([["section", ...FIGURE_HEAD], ...figures.map((row) => [row.section, ...writeFigure(row)])]);
 }
 
 /** On a separate durable server: the measurement includes the fsync of every commit. */
@@ -105,8 +118,11 @@ async function warmServer(url: string): Promise<void> {
   await client.end();
 }
 
-function printFigures(rows: readonly Figure[]): void {
-  const table = [["section", ...FIGURE_HEAD], ...rows.map((row) => [row.section, ...writeFigure(row)])];
+function printJson(figures: readonly unknown[]): void {
+  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
+}
+
+function printTable(table: readonly (readonly string[])[]): void {
   const widths = (table[0] ?? []).map((_, column) =>
     Math.max(...table.map((row) => row[column]?.length ?? 0)),
   );
