@@ -5,7 +5,7 @@ export interface RateRule {
 }
 
 /** Our share of a limit by default; the rest is for other users of the keys, and clock differences. */
-export const SHARE_DEFAULT = 0.9;
+const SHARE_DEFAULT = 0.9;
 
 /** Our share of a limit, 18 of 20 by default; never less than one request. */
 export function takeShare({ requestsMax, windowMs }: RateRule, share = SHARE_DEFAULT): RateRule {
