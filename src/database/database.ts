@@ -1,6 +1,5 @@
 import { connect } from "node:net";
 import pg from "pg";
-import type { Instant } from "../domain/order/instant.ts";
 import { sqlState } from "./databaseErrors.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
@@ -119,11 +118,6 @@ export async function queryInstants<Row extends pg.QueryResultRow>(
   const named = typeof statement === "string" ? { text: statement } : statement;
   const { rows } = await db.query<Row>({ ...named, values: [...values], types: BIGINTS });
   return rows;
-}
-
-/** Converts a bigint column of nanoseconds, which arrives as decimal text, to an instant. */
-export function toInstant(text: string | null): Instant | null {
-  return text === null ? null : BigInt(text);
 }
 
 export async function withPool<Result>(

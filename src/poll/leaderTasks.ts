@@ -106,7 +106,7 @@ const PAGES_MAX = 100;
 
 /**
  * Mirrors the branches that the provider lists. Costs nothing of the list rate. Throws ConfigurationError if they belong to
- * another organization.
+ * another organization. @internal
  */
 export async function mirrorBranches(
   { source, client, pool, clock, logger }: Pick<PollDeps, "source" | "client" | "pool" | "clock" | "logger">,

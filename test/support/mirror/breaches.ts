@@ -1,4 +1,4 @@
-import { toInstant, type Pool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 
@@ -43,8 +43,12 @@ export async function readBreaches(
     until: BigInt(row.until ?? 0),
     version: BigInt(row.version ?? 0),
     foundAt: BigInt(row.foundAt ?? 0),
-    safeThroughBefore: toInstant(row.safeThroughBefore),
-    safeThroughAfter: toInstant(row.safeThroughAfter),
-    reprovedAt: toInstant(row.reprovedAt),
+    safeThroughBefore: readInstant(row.safeThroughBefore),
+    safeThroughAfter: readInstant(row.safeThroughAfter),
+    reprovedAt: readInstant(row.reprovedAt),
   }));
+}
+
+function readInstant(text: string | null): bigint | null {
+  return text === null ? null : BigInt(text);
 }
