@@ -117,7 +117,7 @@ export const CHANGED_FIELDS_MAX = 1_000;
  * The differences between two JSON values, as JSON Pointers (RFC 6901), in the order of `after`.
  *
  * An added or removed field is listed itself, without its content; so is a list whose length changed. At most
- * CHANGED_FIELDS_MAX. The values must come from `JSON.parse` and be no deeper than JSON_DEPTH_MAX.
+ * CHANGED_FIELDS_MAX. The values must come from `JSON.parse` and be no deeper than JSON_DEPTH_MAX. @internal
  */
 export function changedFields(before: unknown, after: unknown): string[] {
   const pointers: string[] = [];

@@ -69,7 +69,7 @@ export async function readFeed(
 }
 
 /** The cursor behind the last change that can be read now. */
-export async function readFeedTail(pool: Pool, sourceId: string): Promise<WrittenCursor> {
+async function readFeedTail(pool: Pool, sourceId: string): Promise<WrittenCursor> {
   const read = async () => {
     await beginFeedEpoch(pool);
     return readFeedEnd(pool, { sourceId, fence: await readFeedFence(pool) });

@@ -12,7 +12,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 /** `bigint`: an integer of 64 bits. */
 export type CellType = "text" | "boolean" | "time" | "number" | "bigint";
 
-/** The exported columns of reporting.orders, with their types. */
+/** The exported columns of reporting.orders, with their types. @internal */
 export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   source_id: "text",
   reference: "text",
@@ -104,7 +104,7 @@ const FETCH_ROWS = 100;
  * The orders of an export in batches, sorted by updatedAt, each with the columns of its format.
  *
  * Reads one snapshot of the mirror with a server-side cursor, so memory is constant. Ending early releases the
- * connection. `pool` must allow a transaction to idle while the batches are used.
+ * connection. `pool` must allow a transaction to idle while the batches are used. @internal
  */
 export async function* readExport(
   pool: Pool,

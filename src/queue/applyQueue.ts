@@ -161,14 +161,14 @@ export function makeSender(deps: {
   }
 
   return {
-    notify(seqs: readonly number[]): void {
+    notify(this: void, seqs: readonly number[]): void {
       if (closed) return;
       if (waiting.length + seqs.length > WAITING_SEQS_MAX)
         return forget(seqs.length, "too many wait to be enqueued");
       for (const seq of seqs) waiting.push(seq);
       sending ??= sendAll();
     },
-    async close(): Promise<void> {
+    async close(this: void): Promise<void> {
       closed = true;
       if (sending) await withTimeout(sending, SEND_DEADLINE_MS);
     },

@@ -116,14 +116,9 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
-        if (admission.reason)
-          onRefused?.({
-            sourceId,
-            reason: admission.reason,
-            headers: listHeaders(req),
-            target: req.url ?? "",
-            body: body.bytes,
-          });
+        const { reason } = admission;
+        const sent = { headers: listHeaders(req), target: req.url ?? "", body: body.bytes };
+        if (reason) onRefused?.({ sourceId, reason, ...sent });
         return finish(admission);
       }
       if (draining) return finish({ outcome: "draining" });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** The envelope of an event (spec, "Events"), as a provider must send it. */
+/** The envelope of an event (spec, "Events"), as a provider must send it. @internal */
 export const envelopeSchema = z.looseObject({
   id: z.string(),
   type: z.string(),

@@ -47,7 +47,6 @@ export function register(program: Command): void {
     });
 }
 
-/** @internal */
 export function printStatus(health: Health, count: (source: Standing) => number, paint: Paint): void {
   printVerdict(health, paint);
   for (const source of health.facts.sources) printSource(source, count(source), paint);

