@@ -1,4 +1,4 @@
-import type { Pool } from "../../../src/database/database.ts";
+import { queryInstants, type Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 
@@ -19,16 +19,13 @@ interface Breach extends Window {
   readonly reprovedAt: Instant | null;
 }
 
-type BreachRow = {
-  readonly [Column in keyof Breach]: Breach[Column] extends string ? Breach[Column] : string | null;
-};
-
 /** Breaches of a source, newest first: those numbered above `after`, at most `limit`. */
-export async function readBreaches(
+export function readBreaches(
   pool: Pool,
   { sourceId, after, limit }: { sourceId: string; after: bigint; limit: number },
 ): Promise<Breach[]> {
-  const { rows } = await pool.query<BreachRow>(
+  return queryInstants<Breach>(
+    pool,
     `select breach_id as "breachId", source_id as "sourceId", since, until, kind, reference, version,
        found_by as "foundBy", mirror.nanos_of(found_at) as "foundAt", detail,
        safe_through_before as "safeThroughBefore", safe_through_after as "safeThroughAfter",
@@ -36,19 +33,4 @@ export async function readBreaches(
      from mirror.coverage_breaches where source_id = $1 and breach_id > $2 order by breach_id desc limit $3`,
     [sourceId, after, limit],
   );
-  return rows.map((row) => ({
-    ...row,
-    breachId: BigInt(row.breachId ?? 0),
-    since: BigInt(row.since ?? 0),
-    until: BigInt(row.until ?? 0),
-    version: BigInt(row.version ?? 0),
-    foundAt: BigInt(row.foundAt ?? 0),
-    safeThroughBefore: readInstant(row.safeThroughBefore),
-    safeThroughAfter: readInstant(row.safeThroughAfter),
-    reprovedAt: readInstant(row.reprovedAt),
-  }));
-}
-
-function readInstant(text: string | null): bigint | null {
-  return text === null ? null : BigInt(text);
 }
