@@ -102,8 +102,8 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
   });
   afterAll(() => browser.close());
 
-  /** Opens the page at each size: its first part says `says`, in sight and without a barrier. */
-  async function visit(name: string, address: string, part: string, says: RegExp): Promise<void> {
+  /** Opens the page at each size: its first part says `says`, in sight and without a barrier. Returns what the browser reports. */
+  async function visit(name: string, address: string, part: string, says: RegExp): Promise<string[]> {
     // A reading is held for some seconds.
     heldBackMs += 60_000;
     const look = await openTab(browser, url, { extraHTTPHeaders: as("operator") });
@@ -124,13 +124,13 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
     expect(await findBarriers(page)).toEqual([]);
     await page.emulateMedia({ colorScheme: "dark" });
     expect(await findBarriers(page, COLOUR_RULES)).toEqual([]);
-    expect(troubles).toEqual([]);
     await look.close();
+    return troubles;
   }
 
   it.each(STATES)("say at once that %s", async (name, statement, verdict) => {
     await database.pool.query(`${WELL}; ${statement}`);
-    await visit(name, "/ops", "#verdict", verdict);
+    expect(await visit(name, "/ops", "#verdict", verdict)).toEqual([]);
   });
 
   it.each(ORDERS)("say at once what %s is", async (name, reference, says) => {
@@ -143,6 +143,6 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
         "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = $1",
         [reference],
       );
-    await visit(name, orderAddress({ sourceId: "live", reference }), "main", says);
+    expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
   });
 });
