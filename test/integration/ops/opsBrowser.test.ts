@@ -12,8 +12,6 @@ import {
 } from "../../support/pages/browser.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { fillMirror, fillOutgoing } from "../../support/pages/opsMirror.ts";
-import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { orderAddress } from "../../../src/ops/phrases.ts";
 import { openOpsPages, PASSWORDS } from "../../support/pages/opsServer.ts";
 
 // Makes held readings outdated at once.
@@ -21,18 +19,6 @@ let heldBackMs = 0;
 const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
 const { pool, board, url } = await openOpsPages({ max: 4, clock });
 await fillMirror(pool);
-// Names of a length and kind that nobody chooses, and an order that the provider no longer has.
-const TRICK = `<b onclick=alert(1)>A\u202Egnirts\u200B</b> ${"long ".repeat(30)}${"x".repeat(200)}`;
-const HOSTILE = { sourceId: "live", reference: `DO-\u202E1<script>alert(1)</script>${"9".repeat(60)}` };
-await insertOrder(
-  pool,
-  "live",
-  orderText({ reference: HOSTILE.reference, externalOrderId: TRICK, fleet: { name: TRICK } }),
-);
-await insertOrder(pool, "live", orderText({ reference: "GONE-1" }));
-await pool.query(
-  "update mirror.orders set gone_at = now(), horizon = horizon + 1 where reference = 'GONE-1'",
-);
 await fillOutgoing(pool, "<b>Internal Server Error</b>");
 await board.queue.add("events", { seqs: [1] });
 
@@ -55,8 +41,6 @@ const PAGES = [
   "/ops",
   ORDER,
   "/ops/orders/live/ORD-9",
-  orderAddress(HOSTILE),
-  "/ops/orders/live/GONE-1",
   "/ops/lost",
   ...LISTS,
   "/ops/quarantine",
