@@ -24,10 +24,7 @@ export interface QuarantinedInput {
 }
 
 /** Undefined if there is no entry with that number, for example because it was replayed. */
-export async function readQuarantined(
-  pool: Pool,
-  quarantineId: string,
-): Promise<QuarantinedInput | undefined> {
+export async function readQuarantined(pool: Pool, quarantineId: string) {
   const [input] = await queryInstants<QuarantinedInput>(
     pool,
     `select q.quarantine_id::text as "quarantineId", q.source_id as "sourceId", q.via, q.reference, q.reason, q.detail,

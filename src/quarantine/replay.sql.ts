@@ -51,22 +51,33 @@ export async function countQuarantined(pool: Pool, filter: QuarantineFilter): Pr
   };
 }
 
-export interface ReplayBatch {
-  /** Inbox positions that await a decision again. */
-  readonly seqs: readonly number[];
-  /** Orders that are to be read again. */
-  readonly reads: number;
+const ROWS_PER_STATEMENT = 500;
+
+/** Replays all that fit, up to the number `throughId`; returns how many. `notify` gets the inbox positions of the events. */
+export async function replayAll(
+  pool: Pool,
+  chosen: { filter: QuarantineFilter; throughId: string },
+  notify: (seqs: readonly number[]) => void,
+): Promise<{ events: number; reads: number }> {
+  const replayed = { events: 0, reads: 0 };
+  for (;;) {
+    const { seqs, reads } = await replayQuarantined(pool, { ...chosen, limit: ROWS_PER_STATEMENT });
+    if (seqs.length + reads === 0) return replayed;
+    replayed.events += seqs.length;
+    replayed.reads += reads;
+    if (seqs.length > 0) notify(seqs);
+  }
 }
 
 /**
  * Takes up to `limit` entries out of the quarantine, oldest first, and processes them again, in one statement: an event
  * awaits a decision again; an order from a read will be read again. Rows beyond `throughId` are not touched, because a
- * replay that fails again would otherwise repeat forever.
+ * replay that fails again would otherwise repeat forever. @internal
  */
 export async function replayQuarantined(
   pool: Pool,
   { filter, throughId, limit }: { filter: QuarantineFilter; throughId: string; limit: number },
-): Promise<ReplayBatch> {
+): Promise<{ seqs: number[]; reads: number }> {
   const { rows } = await pool.query<{ seqs: string[]; reads: number }>(
     `with chosen as (
        select quarantine_id from mirror.quarantine
@@ -99,4 +110,11 @@ export async function replayQuarantined(
 /** The values that CHOSEN reads. */
 export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
   return [quarantineId, sourceId, reason];
+}
+
+/** What of the quarantine an action concerns, for the audit log. */
+export function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
+  return quarantineId === null
+    ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
+    : `quarantine ${quarantineId}`;
 }

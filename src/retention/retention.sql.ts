@@ -1,5 +1,11 @@
-import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { resolveSince } from "../runtime/config/duration.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+
+// What is removed by age: the rules, the statements of their steps, and a pass of all. Start at `removeAllOld`.
 
 export interface RetentionStep {
   readonly removed: number;
@@ -265,4 +271,85 @@ async function readStep(pool: Pool, statement: string, values: readonly unknown[
   const [row] = rows;
   if (row === undefined) throw new TypeError("an aggregate returns one row");
   return row;
+}
+
+/** Windows are not needed beyond their proof: long enough to see what was read the day before. */
+const COVERAGE_KEPT_FOR = "P2D";
+/** Long enough to explain a message that was given up after three days. */
+const OUTGOING_KEPT_FOR = "P7D";
+/** Input about no order may hold personal data that no erasure finds: it goes, even if events are kept for ever. */
+const UNNAMED_KEPT_FOR = "P30D";
+/** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
+const STEP_ROWS = 2_000;
+const STEP_PAUSE_MS = 200;
+/** Of the rows that had to stay, a pass examines this many steps again and leaves the rest to the next passes. */
+const AGAIN_STEPS_MAX = 10;
+
+/** What one pass works with; `renew` extends its lease, and it ends when that returns false. */
+interface Pass {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly renew: () => Promise<boolean>;
+}
+
+interface Rule {
+  readonly what: string;
+  readonly rule: RetentionRule;
+  /** Null: for ever. */
+  readonly keptFor: string | null;
+  readonly stepsMax?: number;
+}
+type KeptFor = Pick<Config, "changesKeptFor" | "historyKeptFor" | "eventsKeptFor">;
+
+/** First what every worker may remove; changes before the history that they refer to. */
+function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: KeptFor): Rule[] {
+  const unnamed = { what: "input about no order", keptFor: eventsKeptFor ?? UNNAMED_KEPT_FOR };
+  return [
+    {
+      what: "coverage",
+      keptFor: COVERAGE_KEPT_FOR,
+      rule: removeCoverageThatStayed,
+      stepsMax: AGAIN_STEPS_MAX,
+    },
+    { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
+    { what: "delivered outgoing webhooks", keptFor: OUTGOING_KEPT_FOR, rule: removeDelivered },
+    { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
+    { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
+    { what: "history", keptFor: historyKeptFor, rule: removeHistory },
+    { ...unnamed, rule: removeUnnamedEventsThatStayed, stepsMax: AGAIN_STEPS_MAX },
+    { ...unnamed, rule: removeUnnamedEvents },
+    { ...unnamed, rule: removeUnnamedReads },
+    { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax: AGAIN_STEPS_MAX },
+    { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
+  ];
+}
+
+/** Removes what is older than configured. */
+export async function removeAllOld(pass: Pass, config: KeptFor): Promise<void> {
+  for (const { keptFor, ...rule } of listRules(config))
+    if (keptFor !== null) await removeOld(pass, rule, { cutoff: resolveSince(keptFor, pass.clock.now()) });
+}
+
+/**
+ * Removes what a rule says is older than `cutoff`, in small steps; returns how many rows it examined and removed.
+ * @internal
+ */
+export async function removeOld(
+  { pool, clock, logger, signal, renew }: Pass,
+  { what, rule, stepsMax = Infinity }: Omit<Rule, "keptFor">,
+  { cutoff, limit = STEP_ROWS }: Pick<StepQuery, "cutoff"> & Partial<StepQuery>,
+): Promise<{ removed: number; looked: number }> {
+  let removed = 0;
+  let looked = 0;
+  for (let steps = 1; !signal.aborted; steps += 1) {
+    const step = await rule(pool, { cutoff, limit });
+    removed += step.removed;
+    looked += step.looked;
+    if (step.over || steps >= stepsMax || !(await renew())) break;
+    await clock.sleep(STEP_PAUSE_MS, signal);
+  }
+  if (removed > 0) logger.info({ what, rows: removed }, "removed what was kept long enough");
+  return { removed, looked };
 }

@@ -1,15 +1,12 @@
 import type pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { withClient } from "../database/database.ts";
-import { sqlState } from "../database/databaseErrors.ts";
 import { explainDatabaseError } from "../database/explainDatabaseError.ts";
 import { prepareLogin, type Group } from "../database/logins.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
-/** Name of the mirror's database in the embedded server. */
-const DATABASE = "order_mirror";
 /** As server_version_num has it. */
 const OLDEST_SERVER = 140_000;
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -49,13 +46,7 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
     dataDir: config.dataDir,
     onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
   });
-  const { href: url } = Object.assign(new URL(server.url), { pathname: `/${DATABASE}` });
-  try {
-    await createIfMissing(server.url);
-  } catch (error) {
-    await server.stop();
-    throw error;
-  }
+  const { url } = server;
   return {
     url,
     embedded: true,
@@ -79,10 +70,15 @@ export async function withDatabase<Result>(
 
 async function assertReachable(databaseUrl: string): Promise<void> {
   const { host } = new URL(databaseUrl);
-  let found: pg.QueryResult<{ version: number }>;
-  try {
-    found = await runOnce(databaseUrl, "select current_setting('server_version_num')::int as version");
-  } catch (error) {
+  // With a session setting, like our pools: a pooler in transaction mode then refuses it here and not later.
+  const place = {
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+  };
+  const read = (client: pg.Client) =>
+    client.query<{ version: number }>("select current_setting('server_version_num')::int as version");
+  const { rows } = await withClient(place, read).catch((error: unknown) => {
     throw (
       explainDatabaseError(error, databaseUrl) ??
       new UnavailableError(`Postgres at ${host} cannot be reached (${reasonOf(error)}).`, {
@@ -90,8 +86,8 @@ async function assertReachable(databaseUrl: string): Promise<void> {
         fix: "Start it, or correct DATABASE_URL.",
       })
     );
-  }
-  const [server] = found.rows;
+  });
+  const [server] = rows;
   if (server !== undefined && server.version < OLDEST_SERVER) {
     throw new ConfigurationError(
       `Postgres at ${host} is too old: version ${Math.floor(server.version / 10_000)}.`,
@@ -104,27 +100,4 @@ function reasonOf(error: unknown): string {
   const code = (error as { code?: unknown }).code;
   if (typeof code === "string") return code;
   return error instanceof Error && error.message !== "" ? error.message : "no reason given";
-}
-
-/** Creates the mirror's database in an embedded server, if it is not there. */
-async function createIfMissing(serverUrl: string): Promise<void> {
-  const { rows } = await runOnce(serverUrl, `select 1 from pg_database where datname = '${DATABASE}'`);
-  if (rows.length > 0) return;
-  // Two processes may start simultaneously: the second one finds it created.
-  await runOnce(serverUrl, `create database ${DATABASE}`).catch((error: unknown) => {
-    if (sqlState(error) !== "42P04" && sqlState(error) !== "23505") throw error;
-  });
-}
-
-async function runOnce<Row extends pg.QueryResultRow>(
-  url: string,
-  sql: string,
-): Promise<pg.QueryResult<Row>> {
-  // With a session setting, like our pools: a pooler in transaction mode then refuses it here and not later.
-  const place = {
-    connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-  };
-  return withClient(place, (client) => client.query<Row>(sql));
 }

@@ -59,13 +59,11 @@ export async function recordReceiving(pool: Pool, receives: ReadonlyMap<string, 
   );
 }
 
+const STORED = `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches" from mirror.sources`;
+
 /** The stored facts about a source; undefined if it was never configured. */
 export async function readSource(pool: Pool, sourceId: string): Promise<StoredSource | undefined> {
-  const { rows } = await pool.query<StoredSource>(
-    `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
-     from mirror.sources where source_id = $1`,
-    [sourceId],
-  );
+  const { rows } = await pool.query<StoredSource>(`${STORED} where source_id = $1`, [sourceId]);
   return rows[0];
 }
 
@@ -76,8 +74,7 @@ export async function findSourcesOfOthers(pool: Pool, provider: string): Promise
   );
   if (places[0]?.present !== true) return [];
   const { rows } = await pool.query<StoredSource>(
-    `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
-     from mirror.sources where provider is distinct from $1 order by source_id`,
+    `${STORED} where provider is distinct from $1 order by source_id`,
     [provider],
   );
   return rows;

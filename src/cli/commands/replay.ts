@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import {
   countQuarantined,
+  describeFilter,
+  replayAll,
   type QuarantineCount,
   type QuarantineFilter,
 } from "../../quarantine/replay.sql.ts";
-import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";

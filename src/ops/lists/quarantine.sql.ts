@@ -13,8 +13,12 @@ import {
   readQuarantined,
   type QuarantinedInput,
 } from "../../quarantine/quarantine.sql.ts";
-import { countQuarantined, type QuarantineFilter } from "../../quarantine/replay.sql.ts";
-import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
+import {
+  countQuarantined,
+  describeFilter,
+  replayAll,
+  type QuarantineFilter,
+} from "../../quarantine/replay.sql.ts";
 import { html, type Html } from "../../runtime/http/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import {

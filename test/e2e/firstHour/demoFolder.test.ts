@@ -65,7 +65,7 @@ it("replaces taken ports by free ones; a second start and other commands find it
   expect(psql.code).toBe(0);
   expect(psql.stdout).toMatch(hasPsql ? /^t\n$/ : /^postgres:/);
   const without = await runProgram(["psql"], { ...env, PATH: "/nowhere" });
-  expect(without.stdout).toMatch(/^postgres:\/\/postgres:\S+@127\.0\.0\.1:\d+\/order_mirror\n$/);
+  expect(without.stdout).toMatch(/^postgres:\/\/postgres:\S+@127\.0\.0\.1:\d+\/postgres\n$/);
   expect(without.code).toBe(0);
 });
 

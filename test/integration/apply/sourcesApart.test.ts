@@ -15,7 +15,7 @@ import { readPollState } from "../../support/mirror/pollState.ts";
 import { countQuarantined } from "../../../src/quarantine/replay.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
-import { replayAll } from "../../../src/quarantine/replayAll.ts";
+import { replayAll } from "../../../src/quarantine/replay.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";

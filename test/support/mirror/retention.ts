@@ -1,7 +1,6 @@
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
-import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
-import { removeOld } from "../../../src/roles/worker.ts";
+import { removeOld, type RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
@@ -23,12 +22,11 @@ export async function removeOlder(
   const cutoff = instantFromMillis(Date.now() - keptDays * DAY_MS);
   const total = { looked: 0, removed: 0 };
   for (const rule of rules) {
-    const one = await removeOld(deps, {
-      what: "test",
-      rule,
-      cutoff,
-      ...(limit === undefined ? {} : { limit }),
-    });
+    const one = await removeOld(
+      deps,
+      { what: "test", rule },
+      { cutoff, ...(limit !== undefined && { limit }) },
+    );
     total.looked += one.looked;
     total.removed += one.removed;
   }
