@@ -110,15 +110,15 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     const refusal = draining ? "draining" : refuseByHead(req);
     if (refusal) return finish({ outcome: refusal });
     const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
-    const body = await receiveBody(req, { limitBytes: bytesMax, budget });
+    const body = await receiveBody(req, bytesMax, budget);
     onArrived();
     if (typeof body === "string") return finish({ outcome: body });
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
         const { reason } = admission;
-        const sent = { headers: listHeaders(req), target: req.url ?? "", body: body.bytes };
-        if (reason) onRefused?.({ sourceId, reason, ...sent });
+        const { url: target = "" } = req;
+        if (reason) onRefused?.({ sourceId, reason, headers: listHeaders(req), target, body: body.bytes });
         return finish(admission);
       }
       if (draining) return finish({ outcome: "draining" });
@@ -148,41 +148,32 @@ function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutcome | un
   return JSON_TYPE.test(headers["content-type"] ?? "") ? undefined : "unsupported_type";
 }
 
-/** Bytes that all bodies together may use, beyond the free part of each. */
-interface BodyBudget {
-  /** False, and nothing is taken, if there is no room. */
-  readonly take: (bytes: number) => boolean;
-  readonly giveBack: (bytes: number) => void;
-}
+type BodyBudget = ReturnType<typeof makeBodyBudget>;
 
-function makeBodyBudget(maxBytes: number): BodyBudget {
+/** Bytes that all bodies together may use, beyond the free part of each. */
+function makeBodyBudget(maxBytes: number) {
   let usedBytes = 0;
   return {
-    take(bytes) {
+    /** False, and nothing is taken, if there is no room. */
+    take(bytes: number): boolean {
       if (usedBytes + bytes > maxBytes) return false;
       usedBytes += bytes;
       return true;
     },
-    giveBack: (bytes) => void (usedBytes -= bytes),
+    giveBack: (bytes: number) => void (usedBytes -= bytes),
   };
 }
 
 /** The part of a body that counts. */
 const countedBytes = (bytes: number) => Math.max(0, bytes - FREE_BYTES);
 
-/** A complete body; `release` returns its share of the budget. */
-interface ReadBody {
-  readonly bytes: Buffer;
-  readonly release: () => void;
-}
-
-/** The body of a request, or the reason why there is none. */
-type BodyReading = ReadBody | "too_large" | "overloaded" | "aborted" | "body_already_read";
-
-interface ReadBodyOptions {
-  readonly limitBytes: number;
-  readonly budget: BodyBudget;
-}
+/** A complete body, whose `release` returns its share of the budget; or the reason why there is none. */
+type BodyReading =
+  | { readonly bytes: Buffer; readonly release: () => void }
+  | "too_large"
+  | "overloaded"
+  | "aborted"
+  | "body_already_read";
 
 /**
  * Reads the body as raw bytes, at most `limitBytes`.
@@ -190,48 +181,41 @@ interface ReadBodyOptions {
  * What a parser in front of us has read is lost, and gives "body_already_read". "overloaded": the budget has no room. Never
  * rejects.
  */
-function receiveBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
-  const { limitBytes } = options;
+function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudget): Promise<BodyReading> {
   if (req.readableDidRead || req.readableEnded) return Promise.resolve("body_already_read");
   if (Number(req.headers["content-length"] ?? 0) > limitBytes) return Promise.resolve("too_large");
-  return new Promise((resolve) => collect(req, options, resolve));
-}
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const release = () => budget.giveBack(countedBytes(bytes));
 
-function collect(
-  req: IncomingMessage,
-  { limitBytes, budget }: ReadBodyOptions,
-  resolve: (reading: BodyReading) => void,
-): void {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  const release = () => budget.giveBack(countedBytes(bytes));
-
-  function finish(reading: BodyReading): void {
-    req.off("data", take).off("end", end).off("close", abort);
-    if (typeof reading === "string") release();
-    resolve(reading);
-  }
-  function take(chunk: Buffer): void {
-    const longer = bytes + chunk.length;
-    if (longer > limitBytes) refuse("too_large");
-    else if (!budget.take(countedBytes(longer) - countedBytes(bytes))) refuse("overloaded");
-    else {
-      bytes = longer;
-      chunks.push(chunk);
+    function finish(reading: BodyReading): void {
+      req.off("data", take).off("end", end).off("close", abort);
+      if (typeof reading === "string") release();
+      resolve(reading);
     }
-  }
-  function refuse(reading: BodyReading): void {
-    finish(reading);
-    chunks.length = 0;
-    // The rest is discarded, until the server's requestTimeout: closing the connection now would reset it, and the
-    // sender might never see the reason.
-    req.resume();
-  }
-  const end = () =>
-    finish({ bytes: chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes), release });
-  const abort = () => finish("aborted");
+    function take(chunk: Buffer): void {
+      const longer = bytes + chunk.length;
+      if (longer > limitBytes) refuse("too_large");
+      else if (!budget.take(countedBytes(longer) - countedBytes(bytes))) refuse("overloaded");
+      else {
+        bytes = longer;
+        chunks.push(chunk);
+      }
+    }
+    function refuse(reading: BodyReading): void {
+      finish(reading);
+      chunks.length = 0;
+      // The rest is discarded, until the server's requestTimeout: closing the connection now would reset it, and the
+      // sender might never see the reason.
+      req.resume();
+    }
+    const end = () =>
+      finish({ bytes: chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes), release });
+    const abort = () => finish("aborted");
 
-  req.on("data", take).on("end", end).on("close", abort);
+    req.on("data", take).on("end", end).on("close", abort);
+  });
 }
 
 /** An authenticated event, or why the request is refused. */
@@ -330,21 +314,18 @@ async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent)
 const RETRY_AFTER_SECONDS = 5;
 const LOG_INTERVAL_MS = 10_000;
 
-interface Answer {
-  readonly status: number;
-  readonly headers: OutgoingHttpHeaders;
-  /** A string, so that Node sends head and body in one system call; a Buffer would need two. */
-  readonly body: string;
-}
+type Answer = ReturnType<typeof answerWith>;
 
-function answerWith(status: number, error: string, headers: OutgoingHttpHeaders = {}): Answer {
+function answerWith(status: number, error: string, more: OutgoingHttpHeaders = {}) {
+  // A string, so that Node sends head and body in one system call; a Buffer would need two.
   const body = JSON.stringify({ error });
   const length = Buffer.byteLength(body);
-  return {
-    status,
-    body,
-    headers: { "Content-Type": "application/json", "Content-Length": length, ...headers },
+  const headers: OutgoingHttpHeaders = {
+    "Content-Type": "application/json",
+    "Content-Length": length,
+    ...more,
   };
+  return { status, headers, body };
 }
 
 /** Without a body, which no sender reads: a head alone saves a bare handler a tenth of its time. */
@@ -393,13 +374,7 @@ function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
     const knownSource = outcome === "not_found" ? undefined : source;
     const suppressed = sample(`${outcome} ${knownSource ?? ""}`);
     if (suppressed === undefined) return;
-    const fields = {
-      outcome,
-      suppressed,
-      ...(knownSource === undefined ? {} : { source: knownSource }),
-      ...(reason === undefined ? {} : { reason }),
-      ...(error === undefined ? {} : { err: error }),
-    };
+    const fields = { outcome, suppressed, source: knownSource, reason, err: error };
     if (ANSWERS[outcome].status >= 500 && outcome !== "draining")
       logger.error(fields, "a webhook request could not be answered normally");
     else logger.warn(fields, "a webhook request was refused");

@@ -56,13 +56,6 @@ export async function removeRefusedRequests(folder: string): Promise<number> {
   return names.length;
 }
 
-interface RefusedRequests {
-  /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
-  readonly keep: (request: RefusedRequest) => void;
-  /** Removes requests older than a day, and the oldest beyond `limit`. */
-  readonly prune: () => Promise<void>;
-}
-
 /**
  * Stores the last `limit` refused requests as files in `folder`, for `identify-signature`: at most one per source and
  * second, none with a body of more than 64 KiB, each for at most a day.
@@ -70,17 +63,13 @@ interface RefusedRequests {
  * A body is personal data, and finding the scheme needs every byte of it. So only this process's account may read the
  * files. They are not in the database, which nothing unauthenticated reaches, nor in its backups. @internal
  */
-export function makeRefusedRequests(deps: {
-  folder: string;
-  limit: number;
-  clock: Clock;
-  logger: Logger;
-}): RefusedRequests {
+export function makeRefusedRequests(deps: { folder: string; limit: number; clock: Clock; logger: Logger }) {
   const { folder, limit, clock, logger } = deps;
   const isTurnOf = makeLogSampler({ clock, intervalMs: INTERVAL_MS });
   const mayLog = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   let isWriting = false;
 
+  /** Removes requests older than a day, and the oldest beyond `limit`. */
   async function prune(): Promise<void> {
     const oldestMs = millisFromInstant(clock.now()) - KEPT_FOR_MS;
     const names = (await readdir(folder)).sort().reverse();
@@ -99,7 +88,8 @@ export function makeRefusedRequests(deps: {
 
   return {
     prune,
-    keep(request) {
+    /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
+    keep(request: RefusedRequest): void {
       if (isWriting || request.body.length > BODY_BYTES_MAX || !maySign(request)) return;
       if (isTurnOf(request.sourceId) === undefined) return;
       isWriting = true;
@@ -117,17 +107,13 @@ export function makeRefusedRequests(deps: {
  * Keeps refused webhook requests for `identify-signature` while CAPTURE_REFUSED is set; without it removes what was kept, and
  * returns undefined. Throws ConfigurationError when the folder cannot be written to.
  */
-export async function captureRefused({
-  config,
-  clock,
-  logger,
-  shutdown,
-}: {
+export async function captureRefused(deps: {
   readonly config: Pick<Config, "dataDir" | "captureRefused">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly shutdown: Pick<Shutdown, "onShutdown">;
-}): Promise<RefusedRequests["keep"] | undefined> {
+}): Promise<((request: RefusedRequest) => void) | undefined> {
+  const { config, clock, logger, shutdown } = deps;
   const folder = refusedFolder(config.dataDir);
   if (config.captureRefused === 0) {
     await rm(folder, { recursive: true, force: true });
@@ -181,11 +167,8 @@ export async function readRefusedRequests(
       fix: "Run this as the account of the web process, or as root.",
     });
   });
-  const newestFirst = names
-    .filter((name) => name.endsWith(".json"))
-    .toSorted()
-    .toReversed();
-  const kept = newestFirst.map(async (name) => {
+  const complete = names.filter((name) => name.endsWith(".json"));
+  const kept = complete.toSorted().map(async (name) => {
     // Web may have removed it meanwhile.
     const text = await readFile(path.join(folder, name), "utf8").catch(() => undefined);
     if (text === undefined) return [];
@@ -193,5 +176,5 @@ export async function readRefusedRequests(
     const refusedAt = instantFromMillis(Number.parseInt(name, 10));
     return [{ ...request, sourceId, refusedAt, body: Buffer.from(bodyBase64, "base64") }];
   });
-  return (await Promise.all(kept)).flat();
+  return (await Promise.all(kept)).flat().toReversed();
 }
