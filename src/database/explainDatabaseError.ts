@@ -1,4 +1,5 @@
 import { ConfigurationError, UnavailableError, type OrderMirrorError } from "../domain/errors.ts";
+import { withClient } from "./database.ts";
 import { sqlState } from "./databaseErrors.ts";
 
 // Sentences for whoever starts a process or runs a command. What receives, applies and polls does without them.
@@ -97,6 +98,33 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
   const { sentence, fix, passes } = explanation;
   const Kind = passes ? UnavailableError : ConfigurationError;
   return new Kind(sentence, { cause: error, fix });
+}
+
+/** As server_version_num has it. */
+const OLDEST_SERVER = 140_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 60_000;
+
+/** Throws UnavailableError or ConfigurationError, in one sentence that names the host but no password. */
+export async function assertReachable(url: string): Promise<void> {
+  const { host } = new URL(url);
+  // With a session setting, like our pools: a pooler in transaction mode then refuses it here and not later.
+  const timeouts = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, statement_timeout: STATEMENT_TIMEOUT_MS };
+  const { rows } = await withClient({ connectionString: url, ...timeouts }, (client) =>
+    client.query<{ version: number }>("select current_setting('server_version_num')::int as version"),
+  ).catch((error: unknown) => {
+    const reason = systemCode(error) ?? (error instanceof Error ? error.message : "no reason given");
+    const fix = "Start it, or correct DATABASE_URL.";
+    const away = new UnavailableError(`Postgres at ${host} cannot be reached (${reason}).`, {
+      cause: error,
+      fix,
+    });
+    throw explainDatabaseError(error, url) ?? away;
+  });
+  const version = rows[0]?.version ?? OLDEST_SERVER;
+  if (version >= OLDEST_SERVER) return;
+  const sentence = `Postgres at ${host} is too old: version ${Math.floor(version / 10_000)}.`;
+  throw new ConfigurationError(sentence, { fix: "Use PostgreSQL 14 or newer." });
 }
 
 function systemCode(error: unknown): string | undefined {
