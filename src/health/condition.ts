@@ -8,6 +8,8 @@ export interface QueueFacts {
   readonly problems: readonly { readonly problem: string; readonly fix: string }[];
   /** When a job last failed for good; null if no failed job is stored. */
   readonly newestDeadAt: Instant | null;
+  /** The number of jobs by state; absent if its server does not answer. */
+  readonly jobs?: Readonly<Record<string, number>>;
 }
 
 /** The inputs of all conditions. Times are the database's unless stated otherwise. */

@@ -24,7 +24,7 @@ import { forwardLog, silentLogger, type Logger } from "../runtime/telemetry/logg
 import { makeMetrics } from "../runtime/telemetry/metrics.ts";
 import { VERSION } from "../runtime/version.ts";
 import { openHealth, startAlerting } from "./health.ts";
-import { openQueues, type RoleDeps } from "./role.ts";
+import { openQueue, type RoleDeps } from "./role.ts";
 import type { WebHandlers } from "./web.ts";
 
 /** One organization in one mode at the provider. */
@@ -156,20 +156,15 @@ export function createMirror(options: MirrorOptions): Promise<Mirror> {
   // A promise, so that a wrong option rejects, as everything does that may come later.
   return Promise.resolve().then(() => {
     const config = readOptions(options);
-    const { logger } = options;
-    return composeMirror({ config, logger: logger === undefined ? silentLogger : forwardLog(logger) });
+    // Postgres itself, also where connections go through a pooler. It is given: see optionsSchema.
+    const databaseUrl = String(config.databaseDirectUrl ?? config.databaseUrl);
+    const logger = options.logger === undefined ? silentLogger : forwardLog(options.logger);
+    return composeMirror({ config, databaseUrl, logger });
   });
 }
 
 /** @internal */
-export interface MirrorDeps extends Pick<
-  RoleDeps,
-  "config" | "logger" | "eventGraceSeconds" | "onDecisions"
-> {
-  /** Postgres itself; default: as `config` says. */
-  readonly databaseUrl?: string;
-  readonly clock?: RoleDeps["clock"];
-}
+export type MirrorDeps = Omit<RoleDeps, "clock" | "metrics" | "shutdown"> & Partial<Pick<RoleDeps, "clock">>;
 
 const WEBHOOKS = /^\/webhooks\//;
 const API = /^\/(?:v1\/|v1$|docs(?:[/?]|$)|openapi\.json)/;
@@ -177,23 +172,22 @@ const OPS = /^\/(?:ops(?:[/?]|$)|livez|readyz|metrics)/;
 
 /** A mirror of a configuration that is known to be valid: the one place where the parts are put together, for library and commands. @internal */
 export function composeMirror(given: MirrorDeps): Mirror {
-  const { logger, clock = systemClock } = given;
-  const databaseUrl = findDatabase(given);
+  const { databaseUrl, logger, clock = systemClock } = given;
   const shutdown = makeShutdown({ logger, isPart: true });
   const metrics = makeMetrics({ version: VERSION });
-  const deps: RoleDeps = { ...given, databaseUrl, clock, shutdown, metrics };
+  const deps: RoleDeps = { ...given, clock, shutdown, metrics };
   let web: WebHandlers | undefined;
   let started: Promise<void> | undefined;
 
   async function startParts({ web: answers = true, worker = false, poller = false }: Parts): Promise<void> {
     for (const remark of await assertMigrated(databaseUrl)) logger.warn(remark);
-    const queues = answers || worker ? await openQueues(deps) : undefined;
+    const queue = answers || worker ? await openQueue(deps) : undefined;
     // Each part loads its own code: a poller needs neither BullMQ nor Express.
-    if (worker && queues) await (await import("./worker.ts")).startWorker({ ...deps, ...queues });
-    const health = answers ? openHealth({ ...deps, ...queues }) : undefined;
-    if (health && queues) web = await (await import("./web.ts")).openWeb({ ...deps, ...queues, health });
+    if (worker && queue) await (await import("./worker.ts")).startWorker({ ...deps, queue });
+    const health = openHealth({ ...deps, ...(queue && { queue }) });
+    if (answers && queue) web = await (await import("./web.ts")).openWeb({ ...deps, queue, health });
     if (poller) await (await import("./poller.ts")).startPoller(deps);
-    startAlerting({ ...deps, ...queues, ...(health && { health }) });
+    startAlerting({ ...deps, health });
     if (!answers) web = makeProbesOnly(deps);
   }
 
@@ -214,20 +208,9 @@ export function composeMirror(given: MirrorDeps): Mirror {
   };
 }
 
-function findDatabase({ config, databaseUrl }: MirrorDeps): string {
-  const found = databaseUrl ?? config.databaseDirectUrl ?? config.databaseUrl;
-  if (found === null) throw new TypeError("a mirror needs the address of its database");
-  return found;
-}
-
 function refuseUnstarted(response: ServerResponse): void {
-  const body = "The mirror has not started yet.\n";
-  response.writeHead(503, {
-    "Content-Type": "text/plain",
-    "Retry-After": "1",
-    "Content-Length": body.length,
-  });
-  response.end(body);
+  response.writeHead(503, { "Content-Type": "text/plain", "Retry-After": "1" });
+  response.end("The mirror has not started yet.\n");
 }
 
 /** Health and metrics of a process that answers nothing else; made when somebody asks. */

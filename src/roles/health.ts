@@ -9,12 +9,12 @@ import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { openPool, takeTurns, type Queues, type RoleDeps } from "./role.ts";
+import { openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 
 /** The process's reader of the mirror's state: one for page, metrics, readiness and alerts. */
-export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
+export function openHealth(deps: RoleDeps & Partial<QueueDeps>): HealthReader {
   const { config, clock, queue } = deps;
   return makeHealthReader({
     pool: openPool(deps, HEALTH_POOL),
@@ -38,15 +38,17 @@ export async function readQueueFacts(
   deadlineMs = ANSWER_DEADLINE_MS,
 ): Promise<QueueFacts> {
   const late = () => "late" as const;
-  const [problems, failed] = await Promise.all([
+  const [problems, failed, jobs] = await Promise.all([
     withTimeout(check().catch(late), deadlineMs),
     withTimeout(bull.getFailed(0, 0).catch(late), deadlineMs),
+    withTimeout(bull.getJobCounts().catch(late), deadlineMs),
   ]);
   const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
   return {
     name: bull.name,
     problems: problems === "late" ? [NO_ANSWER] : problems,
     newestDeadAt: finishedOn === undefined ? null : instantFromMillis(finishedOn),
+    ...(jobs !== "late" && { jobs }),
   };
 }
 
@@ -60,11 +62,10 @@ const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 
  * Sends alerts to ALERT_WEBHOOK_URL; without it does nothing. Every process may do it and one takes the turn, so that
  * the others notice a dead poller or worker.
  */
-export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
-  const { config, clock, logger } = deps;
+export function startAlerting(deps: RoleDeps & { readonly health: HealthReader }): void {
+  const { config, health, clock, logger } = deps;
   if (config.alertWebhook === null) return;
   const pool = openPool(deps, ALERTING_POOL);
-  const { health = openHealth(deps) } = deps;
   const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
   takeTurns(deps, { name: "alerting", pool, turnMs: TURN_MS }, async () => alert(await health.read()));
 }

@@ -4,16 +4,14 @@ import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
 import type { Health, HealthReader } from "../health/health.ts";
 import type { Standing } from "../health/standing.sql.ts";
 import type { Answered } from "../provider/transport.ts";
-import type { ApplyQueue } from "../queue/applyQueue.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
 import type { CallEnd } from "../receive/receiver.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
+import type { SignatureRefusal } from "../signature/verifier.ts";
 import type { CountCall, WebhookOutcome } from "./calls.sql.ts";
 
-const QUEUE_DEADLINE_MS = 2_000;
-
-const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], WebhookOutcome>>> = {
+/** What a call says about whether webhooks work, by how it ended or by what was wrong with its signature. */
+const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"] | SignatureRefusal, WebhookOutcome>>> = {
   received: "accepted",
   duplicate: "accepted",
   failed: "not_stored",
@@ -22,6 +20,9 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], WebhookOutcome>>> = 
   unavailable: "not_stored",
   // Only calls of configured sources are counted by source: this one has no secret.
   not_found: "no_secret",
+  timestamp_outside_tolerance: "wrong_time",
+  // It comes from a stranger, or from `doctor`, and says nothing about the secret.
+  signature_missing: "other",
 };
 
 /** Counts the calls of the webhook addresses, and measures them. */
@@ -29,16 +30,9 @@ export function meterWebhooks(metrics: Metrics, count: CountCall): (end: CallEnd
   return ({ sourceId, outcome, reason, durationMs }) => {
     metrics.count("order_mirror_webhooks_received_total", { outcome });
     if (outcome !== "aborted") metrics.record("order_mirror_webhook_ack_seconds", durationMs / 1_000);
-    if (sourceId !== null) count({ sourceId, kind: "webhook", outcome: nameOutcome(outcome, reason) });
+    const named = reason ? (OUTCOMES[reason] ?? "wrong_signature") : (OUTCOMES[outcome] ?? "other");
+    if (sourceId !== null) count({ sourceId, kind: "webhook", outcome: named });
   };
-}
-
-/** A call without a signature comes from a stranger, or from `doctor`: it says nothing about the secret. */
-function nameOutcome(outcome: CallEnd["outcome"], reason: CallEnd["reason"]): WebhookOutcome {
-  if (reason === "signature_missing") return "other";
-  if (reason === "timestamp_outside_tolerance") return "wrong_time";
-  if (reason !== undefined) return "wrong_signature";
-  return OUTCOMES[outcome] ?? "other";
 }
 
 /** Counts decisions before they are forwarded. */
@@ -74,6 +68,9 @@ export function meterHealth(metrics: Metrics, health: HealthReader): void {
     observe("order_mirror_database_up", 1);
     for (const standing of read.facts.sources) observeSource(observe, standing);
     for (const endpoint of read.facts.endpoints) observeEndpoint(observe, endpoint);
+    for (const { name: queue, jobs = {} } of read.facts.queues ?? [])
+      for (const [state, count] of Object.entries(jobs))
+        observe("order_mirror_queue_jobs", count, { queue, state });
     for (const { condition, subject } of read.holding) {
       const { name, severity, label } = condition;
       const labels = label === null ? {} : { [label]: subject };
@@ -112,21 +109,6 @@ function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
     observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, labels);
 }
 
-/** Shows the queue's jobs; if its server does not answer in time, they are omitted. */
-export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">): void {
-  metrics.observe(async (observe) => {
-    const counts = await withTimeout(
-      bull.getJobCounts().catch(() => "late" as const),
-      QUEUE_DEADLINE_MS,
-    );
-    if (counts === "late") return;
-    const queue = bull.name;
-    for (const [state, count] of Object.entries(counts)) {
-      observe("order_mirror_queue_jobs", count, { queue, state });
-    }
-  });
-}
-
 const TOO_MANY_REQUESTS = 429;
 
 /** Counts the requests to the provider of a source, to be notified of each answer. */
@@ -138,18 +120,4 @@ export function meterAnswers(metrics: Metrics, count: CountCall) {
       const refused = status === TOO_MANY_REQUESTS ? "refused" : "answered";
       count({ sourceId, kind, outcome: status === null ? "unanswered" : refused });
     };
-}
-
-/** Runs a job of the queue and records its duration, whatever the outcome. */
-export async function meterJob(
-  { metrics, clock, queue }: { metrics: Metrics; clock: Clock; queue: string },
-  work: () => Promise<unknown>,
-): Promise<void> {
-  const startedMs = clock.monotonicMs();
-  try {
-    await work();
-  } finally {
-    const seconds = (clock.monotonicMs() - startedMs) / 1_000;
-    metrics.record("order_mirror_job_duration_seconds", seconds, { queue });
-  }
 }

@@ -35,24 +35,29 @@ export interface RoleDeps {
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
+export type QueueDeps = RoleDeps & { readonly queue: ApplyQueue };
+
 /** What leases name this process. */
 export const HOLDER = `${hostname()}:${process.pid}`;
 
-const APPLY_CONNECTIONS = 2;
-const APPLY_TIMEOUT_MS = 15_000;
+/** Two connections are what the apply path can use (measured); more only contend. */
+const APPLY_POOL = {
+  purpose: "apply",
+  max: 2,
+  statementTimeoutMs: 15_000,
+  keepsPlans: true,
+  plansForAnyValues: true,
+};
 
 /** What a process provides to open a pool. */
-export interface PoolDeps {
+interface PoolDeps {
   readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl">;
   readonly databaseUrl: string;
   readonly shutdown: Pick<Shutdown, "onShutdown">;
 }
 
-/** Options of a pool; the configuration says where it connects to. */
-type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
-
 /** A pool that ends with the process. It uses the pooler, if there is one. */
-export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
+export function openPool(deps: PoolDeps, options: Omit<PoolOptions, "url" | "pooled">): Pool {
   const { databaseUrl, databaseDirectUrl } = deps.config;
   const pooled = databaseDirectUrl !== null && databaseUrl !== null;
   const pool = makePool({ url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
@@ -60,15 +65,8 @@ export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
   return pool;
 }
 
-/** Two connections are what the apply path can use (measured); more only contend. */
 export function openApplyPool(deps: PoolDeps): Pool {
-  return openPool(deps, {
-    purpose: "apply",
-    max: APPLY_CONNECTIONS,
-    statementTimeoutMs: APPLY_TIMEOUT_MS,
-    keepsPlans: true,
-    plansForAnyValues: true,
-  });
+  return openPool(deps, APPLY_POOL);
 }
 
 /** Mode of each configured source. */
@@ -95,7 +93,7 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
 }
 
 /** What a budget keeps to, as configured. */
-export function limitsOf({ rateShare, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
+function limitsOf({ rateShare, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
   const listIntervalMs = pollPace === "request" ? pollIntervalSeconds * 1_000 : undefined;
   return { share: rateShare, listIntervalMs };
 }
@@ -104,10 +102,8 @@ export function limitsOf({ rateShare, pollPace, pollIntervalSeconds }: Config): 
  * Makes the function that gives each source its budget. Limits apply to an organization and mode, all keys together (spec,
  * "Limits").
  */
-export function makeBudgets({
-  clock,
-  config,
-}: Pick<RoleDeps, "config" | "clock">): (source: SourceConfig) => Budget {
+export function makeBudgets(deps: Pick<RoleDeps, "config" | "clock">): (source: SourceConfig) => Budget {
+  const { clock, config } = deps;
   const budgets = new Map<string, Budget>();
   return ({ organization, mode }) => {
     const owner = JSON.stringify([organization, mode]);
@@ -138,23 +134,15 @@ export function takeTurns(
   loop.start();
 }
 
-/** The queues of a process. */
-export interface Queues {
-  readonly queue: ApplyQueue;
-}
-
-/** Opens the queues that the configuration asks for; they end with the process. */
-export async function openQueues(deps: RoleDeps): Promise<Queues> {
+/** Opens the queue of events, which ends with the process. */
+export async function openQueue(deps: RoleDeps): Promise<ApplyQueue> {
   const { config, databaseUrl, logger, shutdown } = deps;
   // Only here: a poller never needs BullMQ, which is a third of its memory.
   const { makeApplyQueue } = await import("../queue/applyQueue.ts");
   const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
   shutdown.onShutdown("queue", () => queue.close());
-  return { queue };
+  return queue;
 }
-
-/** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
-export const DEMO_PROVIDER = "the sandbox of order-mirror demo";
 
 /** What identifies the provider of a source. A key does not: keys are replaced from time to time. */
 export function nameProvider({ provider, baseUrl }: SourceConfig): string {

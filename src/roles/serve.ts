@@ -51,12 +51,9 @@ export async function serve(mirror: Mirror, place: Place, logger: Logger): Promi
   const answer = checkAddress(inTurn(readers, logger), { host, publicUrls });
   if (webhookPort === null) {
     // Without the check of the name: senders may use any that leads here, and prove who they are.
-    const receiver: Handler = mirror.webhooks;
-    const server = await open(
-      (request, response) => receiver(request, response, () => answer(request, response)),
-      port,
-      "PORT",
-    );
+    const receive: RequestListener = (request, response) =>
+      mirror.webhooks(request, response, () => answer(request, response));
+    const server = await open(receive, port, "PORT");
     return { url: server.url, webhooksUrl: server.url, close: server.close };
   }
   const webhooks = await open(answerOnly(mirror.webhooks, logger), webhookPort, "WEBHOOK_PORT");

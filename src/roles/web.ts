@@ -1,5 +1,5 @@
 import type { Queue } from "bullmq";
-import express from "express";
+import express, { type Express } from "express";
 import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
@@ -8,7 +8,7 @@ import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
 import { openOutgoingQueue, type OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
-import { makeHealthRouter, makeMetricsRouter } from "../ops/healthRouter.ts";
+import { makeHealthRouter, makeMetricsRouter, type HealthRouterDeps } from "../ops/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS } from "../provider/budget.ts";
 import { makeForward, type Forward } from "../provider/transport.ts";
@@ -23,13 +23,13 @@ import { makeReportRouter, type ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
 import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier, type Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
 import { openCallCounts, type CountCall } from "./calls.sql.ts";
-import { meterAnswers, meterHealth, meterQueue, meterWebhooks } from "./metering.ts";
+import { meterAnswers, meterHealth, meterWebhooks } from "./metering.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
 import {
   assertOwnKey,
@@ -37,23 +37,25 @@ import {
   makeBudgets,
   openPool,
   recordConfiguredSources,
-  type Queues,
+  type QueueDeps,
   type RoleDeps,
 } from "./role.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
-const RECEIVE_CONNECTIONS = 2;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
-const RECEIVE_TIMEOUT_MS = 1_500;
+const RECEIVE_POOL = { purpose: "receive", max: 2, statementTimeoutMs: 1_500, connectTimeoutMs: 1_500 };
 const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
 const EXPORT_POOL = { purpose: "export", max: 3, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
-const CALLS_POOL = { purpose: "calls", max: 1, statementTimeoutMs: 3_000 };
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
+
+/** The pages that show queues of endpoints. */
+const QUEUE_PAGES = ["/ops/queues", "/ops/queue-health"];
+const SHOWN_FOR_MS = 10_000;
 
 /** How long requests that are under way may still take when the process closes. */
 const END_DEADLINE_MS = 3_000;
@@ -62,16 +64,9 @@ const END_DEADLINE_MS = 3_000;
 export type WebHandlers = Readonly<Record<"webhooks" | "api" | "ops", Handler>>;
 
 /** Opens what answers: webhooks, read API, health and ops pages. It closes with the process. */
-export async function openWeb(
-  deps: RoleDeps & Queues & { readonly health: HealthReader },
-): Promise<WebHandlers> {
+export async function openWeb(deps: QueueDeps & { readonly health: HealthReader }): Promise<WebHandlers> {
   const { config, clock, logger, shutdown, metrics, health } = deps;
-  const receivePool = openPool(deps, {
-    purpose: "receive",
-    max: RECEIVE_CONNECTIONS,
-    statementTimeoutMs: RECEIVE_TIMEOUT_MS,
-    connectTimeoutMs: RECEIVE_TIMEOUT_MS,
-  });
+  const receivePool = openPool(deps, RECEIVE_POOL);
   const readPool = openPool(deps, READ_POOL);
   const exportPool = openPool(deps, EXPORT_POOL);
   await recordConfiguredSources(readPool, config);
@@ -79,7 +74,8 @@ export async function openWeb(
     (source) => [source.sourceId, source.webhookSecrets.length > 0] as const,
   );
   await recordReceiving(readPool, new Map(receives));
-  const countCall = openCallCounts(deps, openPool(deps, CALLS_POOL));
+  const opsPool = openPool(deps, OPS_POOL);
+  const countCall = openCallCounts(deps, opsPool);
   const receiver = await composeReceiver(deps, { pool: receivePool, countCall });
   const news = makeNews(clock);
   const announcements = listenForAnnouncements({
@@ -89,9 +85,7 @@ export async function openWeb(
     logger,
   });
   shutdown.onShutdown("change announcements", () => announcements.close());
-  meterQueue(metrics, deps.queue);
   meterHealth(metrics, health);
-  const opsPool = openPool(deps, OPS_POOL);
   const running = makeRunning();
   shutdown.onShutdown("requests", () => running.end());
   shutdown.onShutdown("webhooks", () => receiver.drain());
@@ -106,14 +100,16 @@ export async function openWeb(
 
 /** Health and metrics of a process that answers nothing else. */
 export function openProbes(deps: RoleDeps): Handler {
-  const { config, databaseUrl, logger, shutdown, metrics } = deps;
-  const pool = openPool(deps, PROBE_POOL);
+  return composeProbes(deps, { pool: openPool(deps, PROBE_POOL), firstWrite: "mirror.history" });
+}
+
+function composeProbes(
+  { config, databaseUrl, logger, shutdown, metrics }: RoleDeps,
+  probed: Pick<HealthRouterDeps, "pool" | "firstWrite" | "health">,
+): Express {
   const app = express().disable("x-powered-by").use(setAnswerHeaders);
-  app.use(
-    makeHealthRouter({ pool, databaseUrl, firstWrite: "mirror.history", signal: shutdown.signal, logger }),
-  );
-  app.use(makeMetricsRouter({ ...config, metrics, logger }));
-  return app;
+  app.use(makeHealthRouter({ ...probed, databaseUrl, signal: shutdown.signal, logger }));
+  return app.use(makeMetricsRouter({ ...config, metrics, logger }));
 }
 
 /** The requests under way, which a close waits for. */
@@ -133,7 +129,7 @@ function makeRunning() {
 }
 
 async function composeReceiver(
-  deps: RoleDeps & Queues,
+  deps: QueueDeps,
   { pool, countCall }: { pool: Pool; countCall: CountCall },
 ): Promise<Receiver> {
   const { config, clock, logger, metrics, queue } = deps;
@@ -164,7 +160,7 @@ function loadVerifiers({ sources, publicUrls }: Config, logger: Logger) {
 }
 
 function composeApi(
-  deps: RoleDeps & Queues,
+  deps: QueueDeps,
   readers: { pool: Pool; exportPool: Pool; news: News },
   countCall: CountCall,
 ): Handler {
@@ -188,54 +184,39 @@ function composeApi(
 }
 
 function composeOps(
-  deps: RoleDeps & Queues & { readonly health: HealthReader },
+  deps: QueueDeps & { readonly health: HealthReader },
   { receivePool, opsPool }: { receivePool: Pool; opsPool: Pool },
 ): Handler {
-  const { config, databaseUrl, clock, logger, queue, shutdown, metrics, health } = deps;
-  const app = express().disable("x-powered-by").use(setAnswerHeaders);
-  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
-  app.use(makeMetricsRouter({ ...config, metrics, logger }));
+  const { config, clock, logger, queue, health } = deps;
+  const app = composeProbes(deps, { pool: receivePool, health });
   const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const outgoing = showOutgoingQueues(deps, opsPool);
-  const queues = { queues: () => [queue.bull, ...outgoing()], notify };
+  app.use(QUEUE_PAGES, (_request, _response, next) => void outgoing.find().then(() => next(), next));
+  const queues = { queues: () => [queue.bull, ...outgoing.queues()], notify };
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;
 }
 
-const SHOWN_EVERY_MS = 60_000;
-
-/** The queues of all endpoints, for a dashboard; a process that shows them need not know the endpoints' secrets. */
-function showOutgoingQueues(
-  { config, databaseUrl, clock, logger, shutdown }: RoleDeps,
-  pool: Pool,
-): () => readonly Queue[] {
+/**
+ * The queues of all endpoints, for the dashboard; `find` opens those of new endpoints. A process that shows them need not know the
+ * endpoints' secrets.
+ */
+function showOutgoingQueues({ config, databaseUrl, clock, logger, shutdown }: RoleDeps, pool: Pool) {
   const place = { databaseUrl, redisUrls: config.redisUrls };
-  const shown = new Map<string, QueueBackend<OutgoingJob>>();
-  async function hide(endpointId: string, backend: QueueBackend<OutgoingJob>): Promise<void> {
-    shown.delete(endpointId);
-    await backend.close();
-  }
-  const loop = makeLoop({
-    async run() {
-      const names = (await readOutgoingEndpoints(pool)).map(({ endpointId }) => endpointId);
-      for (const name of names)
-        if (!shown.has(name)) shown.set(name, await openOutgoingQueue(place, name, logger));
-      for (const [name, backend] of shown) if (!names.includes(name)) await hide(name, backend);
-      return SHOWN_EVERY_MS;
-    },
-    everyMs: SHOWN_EVERY_MS,
-    // Health reports a database or queue that is away.
-    onError: () => undefined,
-    clock,
-  });
-  loop.start();
+  const opened = new Map<string, QueueBackend<OutgoingJob>>();
+  let shown: readonly Queue[] = [];
+  const find = async () => {
+    const endpoints = await readOutgoingEndpoints(pool);
+    for (const { endpointId: name } of endpoints)
+      if (!opened.has(name)) opened.set(name, await openOutgoingQueue(place, name, logger));
+    shown = endpoints.flatMap(({ endpointId }) => opened.get(endpointId)?.queue ?? []);
+  };
   shutdown.onShutdown("outgoing queues shown", async () => {
-    await loop.stop();
-    for (const [name, backend] of shown) await hide(name, backend);
+    for (const backend of opened.values()) await backend.close();
   });
-  return () => [...shown.values()].map(({ queue }) => queue);
+  return { queues: () => shown, find: shareReading(find, { clock, holdMs: SHOWN_FOR_MS }) };
 }
 
 /** What the read API needs to forward writes; undefined if that is off. */

@@ -7,20 +7,19 @@ import { makeSend } from "../outgoing/outgoingSend.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import { meterJob } from "./metering.ts";
 import {
   composeApply,
   openApplyPool,
   openPool,
   recordConfiguredSources,
   takeTurns,
-  type Queues,
+  type QueueDeps,
   type RoleDeps,
 } from "./role.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
-export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
-  const { config, clock, logger, shutdown, queue, metrics } = deps;
+export async function startWorker(deps: QueueDeps): Promise<void> {
+  const { config, clock, logger, shutdown, queue } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const sourceIds = config.sources.map(({ sourceId }) => sourceId);
@@ -34,10 +33,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   overdueCheck.start();
   shutdown.onShutdown("overdue check", () => overdueCheck.close());
-  const applyJob = makeGroupApply(apply);
-  const consumer = await queue.consume((seqs) =>
-    meterJob({ metrics, clock, queue: queue.bull.name }, () => applyJob(seqs)),
-  );
+  const consumer = await queue.consume(makeGroupApply(apply));
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
   startRetention(deps);
@@ -63,16 +59,7 @@ async function startOutgoing(deps: RoleDeps): Promise<void> {
   shutdown.onShutdown("outgoing webhooks", async () => {
     await Promise.all(opened.map((outgoing) => outgoing.close()));
   });
-  for (const endpointId of retired) {
-    logger.info({ endpoint: endpointId }, "an endpoint is no longer listed and is retired");
-    // Its jobs would stand in the dashboard for ever.
-    const backend = await openOutgoingQueue(place, endpointId, logger);
-    try {
-      await backend.queue.obliterate({ force: true });
-    } finally {
-      await backend.close();
-    }
-  }
+  for (const endpoint of retired) logger.info({ endpoint }, "an endpoint is no longer listed and is retired");
 }
 
 /** A pass renews the lease with each step, so the next pass starts this long after its end. */

@@ -3,7 +3,6 @@ import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/phrases.ts";
 import { localUrl } from "../../runtime/http/httpServer.ts";
-import { DEMO_PROVIDER } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
@@ -34,6 +33,8 @@ const PAST_ORDERS = 600;
 const PAST_HOURS = 24;
 /** The sandbox sends events immediately, but a poll may see a change a moment before its event is here. */
 const EVENT_GRACE_SECONDS = 5;
+/** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
+const DEMO_PROVIDER = "the sandbox of order-mirror demo";
 const MODES = ["live", "test"] as const;
 const SECRET_BYTES = 24;
 const TRUSTING =

@@ -3,7 +3,6 @@ import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporte
 import { MeterProvider, type DataPoint, type MetricData } from "@opentelemetry/sdk-metrics";
 
 const ACK_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2];
-const JOB_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3_600];
 
 /*
@@ -30,10 +29,6 @@ export const HISTOGRAMS = {
   order_mirror_apply_lag_seconds: {
     help: "From updatedAt, by the provider's clock, to the commit of the change here.",
     buckets: LAG_BUCKETS,
-  },
-  order_mirror_job_duration_seconds: {
-    help: "How long a job of the queue was worked on.",
-    buckets: JOB_BUCKETS,
   },
 } as const;
 

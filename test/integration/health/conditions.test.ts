@@ -13,7 +13,7 @@ import { emptying } from "../../support/mirror/emptying.ts";
 import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { openQueues } from "../../../src/roles/role.ts";
+import { openQueue } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
@@ -215,7 +215,7 @@ async function openSurfaces(env: Record<string, string>) {
   const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
   const metrics = makeMetrics({ version: "0" });
   const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics };
-  const health = openHealth({ ...deps, ...(await openQueues(deps)) });
+  const health = openHealth({ ...deps, queue: await openQueue(deps) });
   const { url, close } = await openServedMirror({ config, databaseUrl, clock });
   const alerts: AlertMessage[] = [];
   const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });

@@ -1,12 +1,7 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import {
-  meterAnswers,
-  meterDecisions,
-  meterHealth,
-  meterJob,
-  meterQueue,
-} from "../../../src/roles/metering.ts";
+import { meterAnswers, meterDecisions, meterHealth } from "../../../src/roles/metering.ts";
 import type { Call } from "../../../src/roles/calls.sql.ts";
+import { readQueueFacts } from "../../../src/roles/health.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
@@ -97,11 +92,15 @@ describe("the registry", () => {
     const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
     onTestFinished(() => queue.close());
     await queue.bull.add("apply", { seqs: [1] });
-    meterQueue(metrics, queue);
+    const readQueues = async () => [await readQueueFacts(queue)];
+    meterHealth(
+      metrics,
+      makeHealthReader({ pool: database.pool, clock: systemClock, sources: [], readQueues }),
+    );
     expect(await read()).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
   });
 
-  it("counts answers of the provider and jobs, also failed ones, without references", async () => {
+  it("counts answers of the provider, also missing ones, without references", async () => {
     const counted: string[] = [];
     const count = ({ kind, outcome }: Call) => void counted.push(`${kind} ${outcome}`);
     const onAnswer = meterAnswers(metrics, count)("live");
@@ -109,14 +108,10 @@ describe("the registry", () => {
     onAnswer({ endpoint: "GET /v1/orders", policy: "order-list", status: null });
     onAnswer({ endpoint: "GET /v1/orders", policy: "order-list", status: 429 });
     expect(counted).toEqual(["sustained answered", "order-list unanswered", "order-list refused"]);
-    const watched = { metrics, clock: systemClock, queue: "apply" };
-    await meterJob(watched, () => Promise.resolve());
-    await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
     expect(await read()).toEqual(
       expect.arrayContaining([
         'order_mirror_provider_requests_total{endpoint="GET /v1/orders/{reference}",code="200"} 1',
         'order_mirror_provider_requests_total{endpoint="GET /v1/orders",code="none"} 1',
-        'order_mirror_job_duration_seconds_count{queue="apply"} 2',
       ]),
     );
   });
