@@ -89,7 +89,7 @@ export function makeRefusedRequests(deps: { folder: string; limit: number; clock
   return {
     prune,
     /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
-    keep(request: RefusedRequest): void {
+    keep: (request: RefusedRequest): void => {
       if (isWriting || request.body.length > BODY_BYTES_MAX || !maySign(request)) return;
       if (isTurnOf(request.sourceId) === undefined) return;
       isWriting = true;

@@ -80,7 +80,7 @@ export async function openWeb(deps: QueueDeps & { readonly health: HealthReader 
   const news = makeNews(clock);
   const announcements = listenForAnnouncements({
     databaseUrl: deps.databaseUrl,
-    onChanges: news.announce,
+    onChanges: () => news.announce(),
     clock,
     logger,
   });
@@ -192,7 +192,10 @@ function composeOps(
   const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const outgoing = showOutgoingQueues(deps, opsPool);
-  app.use(QUEUE_PAGES, (_request, _response, next) => void outgoing.find().then(() => next(), next));
+  app.use(QUEUE_PAGES, async (_request, _response, next) => {
+    await outgoing.find();
+    next();
+  });
   const queues = { queues: () => [queue.bull, ...outgoing.queues()], notify };
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
