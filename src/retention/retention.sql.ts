@@ -146,32 +146,33 @@ const HISTORY: Aged = {
 /** Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will be. */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
-/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. */
+/** Decided events that are not open in quarantine, with their bodies. Their decisions stay in the history. @internal */
 export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, EVENTS);
 
-/** Looks again at events that had to stay. */
+/** Looks again at events that had to stay. @internal */
 export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
 
-/** Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever. */
+/** Decided events about no order, in quarantine or not: nobody can find a person in them, so they may not stay for ever. @internal */
 export const removeUnnamedEvents: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_EVENTS);
 
-/** Looks again at events that awaited a decision. */
+/** Looks again at events that awaited a decision. @internal */
 export const removeUnnamedEventsThatStayed: RetentionRule = (pool, query) =>
   lookAgain(pool, query, UNNAMED_EVENTS);
 
-/** What reads brought and names no order. */
+/** What reads brought and names no order. @internal */
 export const removeUnnamedReads: RetentionRule = (pool, query) => walkOn(pool, query, UNNAMED_READS);
 
-/** Observations, except each order's current one, which explains its state. */
+/** Observations, except each order's current one, which explains its state. @internal */
 export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query, HISTORY);
 
-/** Old observations that their orders do not show any longer, found by the young ones that replaced them. */
+/** Old observations that their orders do not show any longer, found by the young ones that replaced them. @internal */
 export const removeSuperseded: RetentionRule = (pool, query) =>
   walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
 
 /**
  * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing webhooks
  * has not been notified of waits for that.
+ * @internal
  */
 export const removeChanges: RetentionRule = (pool, query) =>
   walkOn(pool, query, { ...CHANGES, waits: TO_BE_SENT });
@@ -190,13 +191,14 @@ const TO_BE_SENT = `
  * summarise the others, and mirror.proved shows that to readers. Windows that stay may still move one of the two, when
  * a gap is filled or a backfill meets the history. If a proof is withdrawn, its remainder becomes a separate window, so
  * nothing is removed too early.
+ * @internal
  */
 export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query, COVERAGE);
 
-/** Looks again at windows that had to stay. */
+/** Looks again at windows that had to stay. @internal */
 export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
 
-/** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. */
+/** Outgoing webhooks that were delivered. Those that were given up stay, so that a person can send them again. @internal */
 export const removeDelivered: RetentionRule = (pool, { cutoff, limit }) =>
   readStep(
     pool,
