@@ -18,8 +18,14 @@ import {
 } from "../wire/api.ts";
 import type * as api from "../wire/api.ts";
 import type { listParametersSchema } from "../wire/listParameters.ts";
-import { orderResponseSchema, readOrderResponse, type WireOrder } from "../wire/order.ts";
-import { readListed, readPage, type RawPage } from "../wire/page.ts";
+import {
+  orderResponseSchema,
+  readOrderResponse,
+  type WireOrder,
+  readListed,
+  readPage,
+  type RawPage,
+} from "../wire/order.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
 import { makeBudget, SPEC_LIMITS } from "./budget.ts";
 import { makeUnreadable, parseAnswer, type ProviderAnswer, type ProviderRequest } from "./exchange.ts";

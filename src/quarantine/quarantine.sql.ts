@@ -36,3 +36,122 @@ export async function readQuarantined(pool: Pool, quarantineId: string) {
   );
   return input;
 }
+
+/** Which rows of the quarantine; null leaves a condition out. Only open ones are ever meant. */
+export interface QuarantineFilter {
+  readonly quarantineId: string | null;
+  readonly sourceId: string | null;
+  readonly reason: string | null;
+}
+
+export interface QuarantineCount {
+  /** Events: they go back to where a worker decides on them again. */
+  readonly events: number;
+  /** Input from reads that names an order: the order is read again instead. */
+  readonly reads: number;
+  /** Reads that name no order: nothing can be read again singly. */
+  readonly unnamed: number;
+  /** How many of each reason. */
+  readonly reasons: readonly { readonly reason: string; readonly count: number }[];
+  /** Greatest number among them: rows that are quarantined later, by the replay itself, lie beyond. */
+  readonly throughId: string | null;
+}
+
+/** The condition of a QuarantineFilter, whose values are the first of the statement. */
+export const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
+  and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
+
+/** Exactly what a replay with this filter would concern now. */
+export async function countQuarantined(pool: Pool, filter: QuarantineFilter): Promise<QuarantineCount> {
+  const { rows } = await pool.query<{
+    reason: string;
+    events: number;
+    reads: number;
+    unnamed: number;
+    throughId: string;
+  }>(
+    `select reason, count(inbox_seq)::int as events,
+       (count(*) filter (where inbox_seq is null and reference is not null))::int as reads,
+       (count(*) filter (where inbox_seq is null and reference is null))::int as unnamed,
+       max(quarantine_id) as "throughId"
+     from mirror.quarantine where ${CHOSEN} group by reason order by reason`,
+    filterValues(filter),
+  );
+  const sum = (field: "events" | "reads" | "unnamed") => rows.reduce((total, row) => total + row[field], 0);
+  const ids = rows.map((row) => BigInt(row.throughId));
+  return {
+    events: sum("events"),
+    reads: sum("reads"),
+    unnamed: sum("unnamed"),
+    reasons: rows.map((row) => ({ reason: row.reason, count: row.events + row.reads + row.unnamed })),
+    throughId: ids.length === 0 ? null : String(ids.reduce((max, id) => (id > max ? id : max))),
+  };
+}
+
+const ROWS_PER_STATEMENT = 500;
+
+/** Replays all that fit, up to the number `throughId`; returns how many. `notify` gets the inbox positions of the events. */
+export async function replayAll(
+  pool: Pool,
+  chosen: { filter: QuarantineFilter; throughId: string },
+  notify: (seqs: readonly number[]) => void,
+): Promise<{ events: number; reads: number }> {
+  const replayed = { events: 0, reads: 0 };
+  for (;;) {
+    const { seqs, reads } = await replayQuarantined(pool, { ...chosen, limit: ROWS_PER_STATEMENT });
+    if (seqs.length + reads === 0) return replayed;
+    replayed.events += seqs.length;
+    replayed.reads += reads;
+    if (seqs.length > 0) notify(seqs);
+  }
+}
+
+/**
+ * Takes up to `limit` entries out of the quarantine, oldest first, and processes them again, in one statement: an event
+ * awaits a decision again; an order from a read will be read again. Rows beyond `throughId` are not touched, because a
+ * replay that fails again would otherwise repeat forever. @internal
+ */
+export async function replayQuarantined(
+  pool: Pool,
+  { filter, throughId, limit }: { filter: QuarantineFilter; throughId: string; limit: number },
+): Promise<{ seqs: number[]; reads: number }> {
+  const { rows } = await pool.query<{ seqs: string[]; reads: number }>(
+    `with chosen as (
+       select quarantine_id from mirror.quarantine
+       where ${CHOSEN} and quarantine_id <= $4::bigint and (inbox_seq is not null or reference is not null)
+       order by quarantine_id limit $5 for update skip locked
+     ), freed as (
+       delete from mirror.quarantine q using chosen where q.quarantine_id = chosen.quarantine_id
+       returning q.inbox_seq, q.source_id, q.reference
+     ), awaiting as (
+       insert into mirror.pending (seq, source_id)
+       select inbox_seq, source_id from freed where inbox_seq is not null order by inbox_seq
+       on conflict do nothing
+     ), requested as (
+       insert into mirror.refetches (source_id, reference, reason, replayed)
+       select distinct source_id, reference, 'replayed from quarantine', true from freed
+       where inbox_seq is null order by source_id, reference
+       on conflict (source_id, reference) do update set
+         reason = excluded.reason, replayed = true, requested_at = clock_timestamp(),
+         next_attempt_at = clock_timestamp(), attempts = 0, failures = 0, last_error = null
+     )
+     select coalesce(array_agg(inbox_seq::text) filter (where inbox_seq is not null), '{}') as seqs,
+       (count(*) filter (where inbox_seq is null))::int as reads
+     from freed`,
+    [...filterValues(filter), throughId, limit],
+  );
+  const [row] = rows;
+  return { seqs: (row?.seqs ?? []).map(Number), reads: row?.reads ?? 0 };
+}
+
+/** The values that CHOSEN reads. */
+export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
+  return [quarantineId, sourceId, reason];
+}
+
+/** What of the quarantine an action concerns, for the audit log. */
+export function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
+  return quarantineId === null
+    ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
+    : `quarantine ${quarantineId}`;
+}

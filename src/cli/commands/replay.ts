@@ -5,7 +5,7 @@ import {
   replayAll,
   type QuarantineCount,
   type QuarantineFilter,
-} from "../../quarantine/replay.sql.ts";
+} from "../../quarantine/quarantine.sql.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";

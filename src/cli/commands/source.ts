@@ -3,8 +3,7 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { nameProvider } from "../../roles/role.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import type { Pool } from "../../database/database.ts";
-import { adoptSource } from "../../sources/adoptSource.sql.ts";
-import { readSource, setPaused } from "../../sources/sources.sql.ts";
+import { adoptSource, readSource, setPaused } from "../../sources/sources.sql.ts";
 import { audited, chooseSource, isAgreed, nameAccount, withMirror, type Mirror } from "../input/session.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 

@@ -12,13 +12,11 @@ import {
   QUARANTINE_STATES,
   readQuarantined,
   type QuarantinedInput,
-} from "../../quarantine/quarantine.sql.ts";
-import {
   countQuarantined,
   describeFilter,
   replayAll,
   type QuarantineFilter,
-} from "../../quarantine/replay.sql.ts";
+} from "../../quarantine/quarantine.sql.ts";
 import { html, type Html } from "../../runtime/http/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import {

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { envelopeSchema } from "../../../src/wire/envelope.ts";
+import { envelopeSchema } from "../../../src/wire/events.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import {
   openTarget,

@@ -4,7 +4,7 @@ import { makeApply } from "../../../src/apply/apply.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
-import { readListed, readPage } from "../../../src/wire/page.ts";
+import { readListed, readPage } from "../../../src/wire/order.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { DEVIATIONS, type ComparedAnswer } from "../../support/contract/deviations.ts";

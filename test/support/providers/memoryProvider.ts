@@ -3,8 +3,7 @@ import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { readSnapshot } from "../../../src/wire/order.ts";
-import { readListed } from "../../../src/wire/page.ts";
+import { readSnapshot, readListed } from "../../../src/wire/order.ts";
 import { makeOrder } from "../mirror/orders.ts";
 
 export interface ListRead {

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { canonicalJson, JSON_DEPTH_MAX } from "../../../src/domain/order/canonicalJson.ts";
 import { UnreadableSnapshotError } from "../../../src/domain/errors.ts";
-import { readOrderResponse, readSnapshot } from "../../../src/wire/order.ts";
-import { readPage } from "../../../src/wire/page.ts";
+import { readOrderResponse, readSnapshot, readPage } from "../../../src/wire/order.ts";
 import { rawElements, rawMember, rawMembers, withoutMember } from "../../../src/wire/rawJson.ts";
 import { at, makeOrder } from "../../support/mirror/orders.ts";
 

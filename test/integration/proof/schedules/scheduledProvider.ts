@@ -4,8 +4,7 @@ import type { WalkRequest } from "../../../../src/domain/window/walk.ts";
 import { ProviderError } from "../../../../src/provider/errors.ts";
 import { makeProviderClock } from "../../../../src/provider/providerClock.ts";
 import type { Clock } from "../../../../src/runtime/lifecycle/clock.ts";
-import { readSnapshot } from "../../../../src/wire/order.ts";
-import { readListed } from "../../../../src/wire/page.ts";
+import { readSnapshot, readListed } from "../../../../src/wire/order.ts";
 import { makeOrder } from "../../../support/mirror/orders.ts";
 
 export interface Shown {
