@@ -35,12 +35,11 @@ export interface Finding {
   readonly remedy?: string;
 }
 
-/** Areas of the product; doctor has a check for each. */
+/** Areas of the product; doctor reports what it finds of each under its name. */
 export type Area =
   // The servers that the mirror needs.
   | "database"
   | "queue"
-  | "provider"
   // What it does.
   | "events"
   | "worker"

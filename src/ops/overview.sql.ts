@@ -162,7 +162,6 @@ const AREAS: Readonly<Record<Area, readonly [holds: string, begins: string, plac
   quarantine: ["Some stuck", "Some stuck", BETWEEN],
   queue: ["Queue fails", "Queue fails", OURS],
   outgoing: ["Outgoing stuck", "Outgoing waits", "Between us and your endpoint"],
-  provider: ["Yes, but it changed", "Yes", PROVIDERS],
   poller: ["No", "Interrupted", OURS],
 };
 /** The same for conditions about which their area says too little. */
@@ -241,7 +240,7 @@ const TILES: readonly Tile[] = [
   },
   {
     question: "Able to catch up?",
-    areas: ["poller", "provider"],
+    areas: ["poller"],
     otherwise: (overview) => {
       // As the pages of orders say, before a condition holds.
       const areAllRead = overview.facts.sources.every((source) => judgeFreshness(source).why === null);
