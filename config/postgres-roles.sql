@@ -20,8 +20,8 @@
 -- `up` and `demo` run all processes in one: their login is a member of all these roles. Commands that change
 -- something (backfill, verify, replay, refetch, erase, source, outgoing) run as the owner.
 --
--- test/e2e/production/roles.test.ts runs each process under its own login and
--- compares its statements with the rights: no statement is refused, and no right is granted that no statement needs.
+-- test/e2e/production/roles.test.ts runs each process under its own login: no statement is refused, and no process can do
+-- another one's work.
 
 do $$
 declare
@@ -102,8 +102,7 @@ grant select, insert, update on mirror.retention_walks to order_mirror_retention
 grant select, update (removed_position) on mirror.sources to order_mirror_retention;
 grant select on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_retention;
 
--- Worker: remove windows that were read, once nothing needs them, and old findings about lost events. No setting turns
--- this off.
+-- Worker: remove windows that were read, once nothing needs them. No setting turns this off.
 grant delete on mirror.coverage to order_mirror_worker;
 grant insert, update on mirror.retention_walks to order_mirror_worker;
 

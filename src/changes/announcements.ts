@@ -25,7 +25,7 @@ export interface Announcer {
 
 /**
  * Announces committed changes to the processes that stream them. An announcement may be lost: readers then see the
- * changes at the hub's next look.
+ * changes at their next look.
  *
  * A notification in the transaction of the changes would be simpler, but its commit takes a lock of the whole server,
  * and writers would wait for each other.

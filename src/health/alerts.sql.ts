@@ -32,7 +32,7 @@ export interface AlerterDeps {
 }
 
 /**
- * Sends a message for each condition that started or ended to hold; run it every minute, never concurrently.
+ * Sends a message for each condition that started or ended to hold; run it often, never concurrently.
  *
  * Postgres stores what was sent, so a restart repeats nothing. If the process dies between an accepted message and its
  * record, that message is sent once more, under the same id.

@@ -19,7 +19,6 @@ const LOG_INTERVAL_MS = 10_000;
 
 interface AuthenticateDeps {
   readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
-  /** Read at each request, because sources may change. */
   readonly sources: readonly { sourceId: string }[];
   readonly localTrust: boolean;
   readonly clock: Pick<Clock, "monotonicMs">;

@@ -103,7 +103,7 @@ export interface MirrorOptions {
   readonly backfillSince?: string | undefined;
   /** Whether writes of tokens with `+write` are forwarded to the provider. Default false. */
   readonly writeThrough?: boolean | undefined;
-  /** How long events are kept in full, as an ISO 8601 duration. Default: for ever. */
+  /** How long events are kept in full, as an ISO 8601 duration. Default: for ever, but 30 days if about no order. */
   readonly eventsKeptFor?: string | undefined;
   /** How long observations of orders are kept, except each order's current one. Default: for ever. */
   readonly historyKeptFor?: string | undefined;

@@ -3,7 +3,7 @@
  *
  * `loadVerifier` checks the configuration once. `verify` then reads the signature's header, fills the template of the
  * signed bytes from the request, and compares with every secret; nothing is decided before the comparison. A scheme is
- * data (`scheme.ts`, `presets.ts`), the signed bytes are a template (`template.ts`), and `identify.ts` finds the scheme
+ * data (`scheme.ts`), the signed bytes are a template (`template.ts`), and `identify.ts` finds the scheme
  * of a captured request offline. Start at `makeReader`.
  */
 import type { KeyObject } from "node:crypto";

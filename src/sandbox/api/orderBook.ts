@@ -49,7 +49,7 @@ export type NewOrder = Omit<
   "number" | "reference" | "status" | "createdAt" | "updatedAt" | "realPickup" | "realDelivery" | "nextMoveAt"
 >;
 
-/** Fields that the business may change; see changeOrder. */
+/** Fields that the business may change; see updateOrder. */
 export type OrderPatch = Partial<Pick<OrderRow, "firstName" | "phone"> & Trip>;
 
 /** Stores new orders, in the caller's transaction. */
