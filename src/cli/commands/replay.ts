@@ -20,7 +20,7 @@ interface Options {
 }
 
 const HELP = `
-Run it with --dry-run first, which shows exact counts; then again with --yes.
+Run it with --dry-run first, which shows exact counts; then with --yes instead.
 Workers decide on a replayed event again; if it still fails, it returns to quarantine. Nothing is lost.`;
 
 export function register(program: Command): void {
