@@ -1,7 +1,6 @@
 -- The mirror's own tables. People and reporting tools read the schema `reporting`, never these.
 -- Versions and cursors are bigint nanoseconds since 1970 (UTC); timestamptz columns are for people.
--- Every unique key includes the source, so that the tables can be sharded by source; the number comes first where
--- rows are looked up by it.
+-- Every unique key of what a source brings includes the source; the number comes first where rows are looked up by it.
 
 create schema mirror;
 comment on schema mirror is 'Tables of order-mirror. Private to the program; read the schema reporting instead.';

@@ -1,6 +1,7 @@
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";
@@ -40,7 +41,8 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
   });
 
   it("requires more than one node's address", async () => {
-    const redis = await startRedis("--cluster-enabled", "yes");
+    const bus = String(await findFreePort());
+    const redis = await startRedis("--cluster-enabled", "yes", "--cluster-port", bus);
     onTestFinished(() => redis.stop());
     const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
     onTestFinished(() => single.close());
@@ -51,12 +53,19 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
   });
 });
 
-/** Three nodes, each with a third of the slots; the others still answer when one is lost. */
+/**
+ * Three nodes, each with a third of the slots; the others still answer when one is lost. Their bus has a port of its own: by
+ * default it is 10,000 above the node's, where an outgoing connection may have it.
+ */
 async function startCluster(): Promise<TestRedis[]> {
   const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
   const nodes: TestRedis[] = [];
+  const buses: number[] = [];
   for (let node = 0; node < 3; node += 1) {
-    const redis = await startRedis(...settings, "--cluster-require-full-coverage", "no");
+    const bus = await findFreePort();
+    const place = ["--cluster-port", String(bus), "--cluster-require-full-coverage", "no"];
+    const redis = await startRedis(...settings, ...place);
+    buses.push(bus);
     onTestFinished(() => redis.stop());
     nodes.push(redis);
   }
@@ -64,7 +73,8 @@ async function startCluster(): Promise<TestRedis[]> {
   const slots = [0, 5_461, 10_923, 16_384];
   for (const [index, client] of clients.entries()) {
     await client.cluster("ADDSLOTSRANGE", slots[index] ?? 0, (slots[index + 1] ?? 0) - 1);
-    if (index > 0) await client.cluster("MEET", "127.0.0.1", Number(new URL(nodes[0]?.url ?? "").port));
+    const first = new URL(nodes[0]?.url ?? "").port;
+    if (index > 0) await client.call("CLUSTER", "MEET", "127.0.0.1", first, String(buses[0]));
   }
   for (const client of clients) {
     await vi.waitFor(async () => {
