@@ -66,10 +66,10 @@ const readableEnvelope = z.object({
   livemode: z.boolean().nullable().catch(null),
   data: z.unknown(),
 });
-export type ReadEnvelope = z.infer<typeof readableEnvelope>;
+type ReadEnvelope = z.infer<typeof readableEnvelope>;
 
 /** The envelope's parts, null where absent or of another type; undefined when `value` is not an object. */
-export function readEnvelope(value: unknown): ReadEnvelope | undefined {
+function readEnvelope(value: unknown): ReadEnvelope | undefined {
   const result = readableEnvelope.safeParse(value);
   return result.success ? result.data : undefined;
 }
