@@ -48,19 +48,21 @@
     });
     root.querySelectorAll("[data-copy]").forEach(addCopyButton);
   };
+  const COPY = `<svg width="13" height="13" viewBox="0 0 16 16" fill="none" stroke="currentColor" aria-hidden="true">
+    <rect x="5.5" y="5.5" width="9" height="9" rx="1.5" /><path d="M10.5 2.5h-7a1 1 0 0 0-1 1v7" /></svg>`;
   const addCopyButton = (name) => {
     if (name.nextElementSibling?.matches(".copy")) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.textContent = "Copy";
+    button.innerHTML = COPY;
     button.title = "Copy " + name.dataset.copy;
     button.setAttribute("aria-label", button.title);
     button.addEventListener("click", () => {
       const copying = navigator.clipboard?.writeText(name.dataset.copy);
       copying?.then(
         () => {
-          button.textContent = "Copied";
+          button.textContent = "✓";
         },
         () => undefined,
       );

@@ -298,8 +298,10 @@ export function renderPunctuality(punctuality: Punctuality | null): Html {
   if (punctuality === null) return html`<span class="dim">–</span>`;
   const { seconds, hasHappened, isConfirmed } = punctuality;
   const whole = Math.floor(Math.abs(seconds) / 60) * 60;
-  const minutes = whole === 0 ? "less than a minute" : describeSpan(whole).replace(/ 0\u00a0s$/, "");
-  if (!isConfirmed) return html`overdue ${minutes}, not confirmed`;
+  const minutes = whole === 0 ? "under 1\u00a0min" : describeSpan(whole).replace(/ 0\u00a0s$/, "");
+  if (!isConfirmed)
+    return html`overdue ${minutes},<br />
+      <span class="dim">not confirmed</span>`;
   const isLate = seconds >= LATE_SECONDS;
   if (!hasHappened) return isLate ? renderWarning(`overdue ${minutes}`) : html`overdue ${minutes}`;
   if (isLate) return renderWarning(`${minutes} late`);

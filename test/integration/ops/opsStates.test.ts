@@ -145,4 +145,28 @@ describe.skipIf(findChromium() === undefined)(`the pages in eleven states (else 
       );
     expect(await visit(name, orderAddress({ sourceId: "live", reference }), "main", says)).toEqual([]);
   });
+
+  it("show at 1280 pixels a list of orders in which nothing is clipped", async () => {
+    await database.pool.query(WELL);
+    await insertOrder(
+      database.pool,
+      "live",
+      orderText({
+        reference: "DO-WMWMWMWMWMWM",
+        externalOrderId: TRICK,
+        status: "arrived_for_delivery",
+        fleet: { name: TRICK },
+        deliveryTime: new Date(Date.now() - 90_000).toISOString(),
+      }),
+    );
+    await database.pool.query(poll(`polled_through = ${NANOS} - 600000000000`));
+    heldBackMs += 60_000;
+    const extraHTTPHeaders = as("operator");
+    const { page, close } = await openTab(browser, url, { viewport: SIZES[1]!, extraHTTPHeaders });
+    await page.goto("/ops/orders");
+    await page.getByRole("button", { name: "Copy DO-WMWMWMWMWMWM" }).waitFor();
+    expect(await page.locator("#orders").innerText()).toMatch(/overdue 1\smin,\s+not confirmed/);
+    expect(await overflow(page, "#orders .wide")).toBe(0);
+    await close();
+  });
 });
