@@ -48,7 +48,7 @@
     });
     root.querySelectorAll("[data-copy]").forEach(addCopyButton);
   };
-  const COPY = `<svg width="13" height="13" viewBox="0 0 16 16" fill="none" stroke="currentColor" aria-hidden="true">
+  const COPY = `<svg width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor" aria-hidden="true">
     <rect x="5.5" y="5.5" width="9" height="9" rx="1.5" /><path d="M10.5 2.5h-7a1 1 0 0 0-1 1v7" /></svg>`;
   const addCopyButton = (name) => {
     if (name.nextElementSibling?.matches(".copy")) return;
