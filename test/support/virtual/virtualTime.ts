@@ -138,30 +138,22 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     })();
     return life;
   };
-  async function differences(before: bigint): Promise<string[]> {
-    const mirrored = await database.pool.query<{ reference: string; version: string }>(
-      "select reference, version from mirror.orders",
+  /** Of these orders of the provider, those whose version is not in the mirror. */
+  async function listLacking(orders: string, before: bigint): Promise<string[]> {
+    const mirrored = await database.pool.query<{ versions: string }>(
+      "select coalesce(json_object_agg(reference, version), '{}')::text as versions from mirror.orders",
     );
-    const { rows } = await provider.pool.query<{ reference: string; updated_at: string }>(
-      "select reference, updated_at from sandbox.orders where livemode and updated_at < $1",
-      [before],
-    );
-    const versions = new Map(mirrored.rows.map(({ reference, version }) => [reference, version]));
-    return rows
-      .filter(({ reference, updated_at }) => versions.get(reference) !== updated_at)
-      .map(({ reference }) => reference);
-  }
-  /** By the provider's history: also orders of which every change before the instant is superseded by now. */
-  async function falseClaims(before: bigint): Promise<string[]> {
     const { rows } = await provider.pool.query<{ reference: string }>(
-      "select reference from public.first_changes where updated_at < $1",
-      [before],
+      `with mirrored as materialized (select key as reference, value::bigint as version from json_each_text($2)) ${orders}`,
+      [before, mirrored.rows[0]?.versions],
     );
-    const mirrored = await database.pool.query<{ reference: string }>("select reference from mirror.orders");
-    const known = new Set(mirrored.rows.map(({ reference }) => reference));
-    const unknown = rows.map(({ reference }) => reference).filter((one) => !known.has(one));
-    return [...new Set([...unknown, ...(await differences(before))])];
+    return rows.map(({ reference }) => reference);
   }
+  const differing = `select reference from sandbox.orders left join mirrored using (reference)
+    where livemode and updated_at < $1 and version is distinct from updated_at`;
+  /** By the provider's history: also orders of which every change before the instant is superseded by now. */
+  const unknown = `select reference from public.first_changes left join mirrored using (reference)
+    where updated_at < $1 and version is null`;
   const { steer } = speakTo(sandbox);
   return {
     clock,
@@ -170,8 +162,8 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
     sandbox,
     provider: provider.pool,
     sent,
-    differences,
-    falseClaims,
+    differences: (before) => listLacking(differing, before),
+    falseClaims: (before) => listLacking(`${differing} union ${unknown}`, before),
     steer,
     skewDates: (ms) => void (dateErrorMs = ms),
     startPoller,
