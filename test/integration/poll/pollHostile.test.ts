@@ -226,7 +226,7 @@ it("keeps polling through every kind of bad answer, and is complete again soon a
 }, 600_000);
 
 async function startWorld() {
-  const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
+  const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 3 });
   const { clock, pool, sandbox, steer, startPoller, differences, falseClaims } = world;
   const gateway = await startBadGateway(sandbox.url);
   onTestFinished(() => gateway.close());
