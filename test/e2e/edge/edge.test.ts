@@ -12,7 +12,6 @@ import { emptying } from "../../support/mirror/emptying.ts";
 const EVENT_EVERY_MS = 20;
 const FORGED_MIN = 10_000;
 const MEBIBYTE = 1_048_576;
-const isLinux = process.platform === "linux";
 
 const { database } = await openTestDatabase();
 let port: number;
@@ -52,7 +51,7 @@ it.each<[string, () => Promise<unknown>]>([
   const answers = [];
   for (let number = 1; !isOver; number += 1) {
     answers.push({ number, ...(await sendOne(number)) });
-    if (isLinux) peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
+    peakBytes = Math.max(peakBytes, await readRssBytes(web.child.pid ?? 0));
     await systemClock.sleep(EVENT_EVERY_MS);
   }
   await attack;
