@@ -116,9 +116,9 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
-        const { reason } = admission;
+        const { reason, headers } = admission;
         const { url: target = "" } = req;
-        if (reason) onRefused?.({ sourceId, reason, headers: listHeaders(req), target, body: body.bytes });
+        if (reason && headers) onRefused?.({ sourceId, reason, headers, target, body: body.bytes });
         return finish(admission);
       }
       if (draining) return finish({ outcome: "draining" });
@@ -221,7 +221,7 @@ function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudge
 /** An authenticated event, or why the request is refused. */
 type Admission =
   | { readonly event: IncomingEvent }
-  | { readonly outcome: ReceiveOutcome; readonly reason?: SignatureRefusal };
+  | ({ readonly outcome: ReceiveOutcome } & Partial<Pick<RefusedRequest, "reason" | "headers">>);
 
 /** Verifies the bytes, and only then reads the event's id from them. */
 function admitEvent(
@@ -238,7 +238,7 @@ function admitEvent(
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
   const headers = listHeaders(req);
   const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });
-  if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
+  if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason, headers };
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });
   const { secretIndex } = verdict;
