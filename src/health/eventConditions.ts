@@ -191,7 +191,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     cause: (source) => {
       const { sourceId, lost, announced } = source;
       const share = `${((lossRate(source) ?? 0) * 100).toFixed(1)} %`;
-      return `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}); polling repaired the orders.`;
+      return `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}).`;
     },
   }),
   perSource({

@@ -116,6 +116,8 @@ export interface Page {
   readonly live?: boolean;
   readonly hasCharts?: true;
   readonly mood?: Mood;
+  /** It has a field of its own to search with. */
+  readonly searches?: true;
 }
 
 /**
@@ -123,7 +125,7 @@ export interface Page {
  * script shows local ones to readers who do not prefer UTC. @internal
  */
 export function renderPage(page: Page, viewer: Viewer | undefined): string {
-  const { title, body, section, live = false, hasCharts, mood } = page;
+  const { title, body, live = false, hasCharts, mood } = page;
   const assets = [STYLE_ASSET, ...(viewer ? [LIVE_SCRIPT_ASSET] : []), ...(hasCharts ? CHART_ASSETS : [])];
   return html`<!doctype html>
     <html lang="en">
@@ -136,7 +138,7 @@ export function renderPage(page: Page, viewer: Viewer | undefined): string {
         <title>${title} · order-mirror</title>
       </head>
       <body ${live && html`data-updates`}>
-        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, section)}
+        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, page)}
         <main id="main">${viewer !== undefined && renderTimeLine(live)}${body}</main>
       </body>
     </html> `.markup;
@@ -178,7 +180,7 @@ export function renderPaging({ first, next }: { first: string | null; next: stri
   </nav>`;
 }
 
-function renderTop(viewer: Viewer, section: Section | undefined): Html {
+function renderTop(viewer: Viewer, { section, searches }: Page): Html {
   const { role, person, hasSession, waiting = {} } = viewer;
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to content</a>
@@ -196,7 +198,7 @@ function renderTop(viewer: Viewer, section: Section | undefined): Html {
           )}
         </ul>
       </nav>
-      ${section !== "orders" && SEARCH}
+      ${searches !== true && SEARCH}
       <details class="account">
         <summary>${role}</summary>
         <div>
@@ -214,7 +216,6 @@ function renderCount(count: number | undefined): Html {
     : html` <span class="badge count">${describeBoundedCount(count)}</span>`;
 }
 
-/** The list of orders has its own field. */
 const SEARCH = html`<form class="search" role="search" action="/ops/search">
   <input
     type="search"

@@ -153,7 +153,7 @@ function renderOrderList(page: OrderListPage): Page {
       The address of this page contains the filter and the sorting: save or send it to keep this view. Orders
       that the provider no longer has are not listed.
     </p>`;
-  return { title: "Orders", body, section: "orders", live: query.after === null };
+  return { title: "Orders", body, section: "orders", live: query.after === null, searches: true };
 }
 
 function renderView(query: OrderListQuery, name: string, marks: readonly OrderMark[]): Html {

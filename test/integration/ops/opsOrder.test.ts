@@ -25,6 +25,7 @@ describe("an order's page", () => {
       expect(text).toMatch(said);
     expect(page).not.toMatch(/Ada|Analytical|7946/);
     expect(page).toContain('href="/ops/events/live/evt_3"');
+    expect(page).toContain('action="/ops/search"');
   });
 
   it("begins with the delivery: its progress, planned and actual times, the fleet, and the certainty", async () => {

@@ -67,7 +67,7 @@ const STATES: readonly (readonly [name: string, statement: string, verdict: RegE
   [
     "a third of the webhooks is lost",
     lost(45, "20 minutes") + calls("accepted", 1),
-    /^▲ 31\.0 % of the events of live were lost within a day \(45 of 145\); polling repaired the orders\./,
+    /^▲ 31\.0 % of the events of live were lost within a day \(45 of 145\)\. .* Polling has repaired the affected orders\./,
   ],
   [
     "the quarantine is filled",

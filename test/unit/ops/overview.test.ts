@@ -109,7 +109,7 @@ describe("the overview", () => {
     [
       "a third of the webhooks is lost",
       { announced: 100, lost: 45, firstLostAt: ago(1_200) },
-      /▲ 31\.0 % of the events of live were lost within a day \(45 of 145\); polling repaired the orders\..* Lost\? ▲ Some missed/,
+      /▲ 31\.0 % of the events of live were lost within a day \(45 of 145\)\. .*Polling has repaired the affected orders\..* Lost\? ▲ Some missed/,
     ],
     [
       "the quarantine is filled",
