@@ -108,7 +108,7 @@ async function isBreach(pool: pg.Pool, from: bigint, to: bigint): Promise<boolea
   return (rowCount ?? 0) > 0;
 }
 
-async function readSafeThrough(pool: pg.Pool): Promise<bigint> {
+export async function readSafeThrough(pool: pg.Pool): Promise<bigint> {
   const { rows } = await pool.query<{ safe_through: string | null }>(
     "select safe_through from mirror.poll_state where source_id = 'live'",
   );
