@@ -71,7 +71,7 @@ export interface Receiver {
 
 interface Ending {
   readonly outcome: ReceiveOutcome;
-  readonly reason?: SignatureRefusal;
+  readonly reason?: SignatureRefusal | undefined;
   readonly error?: unknown;
 }
 
@@ -116,10 +116,10 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
-        const { reason, headers } = admission;
+        const { outcome, reason, headers } = admission;
         const { url: target = "" } = req;
         if (reason && headers) onRefused?.({ sourceId, reason, headers, target, body: body.bytes });
-        return finish(admission);
+        return finish({ outcome, reason });
       }
       if (draining) return finish({ outcome: "draining" });
       const stored = storeEvent(deps, admission.event).then(finish);
