@@ -1,5 +1,6 @@
-import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import { addSeconds, type Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
+import { PROOF_INTERVALS } from "../domain/window/coverage.ts";
 import type { Standing } from "./standing.sql.ts";
 
 /** How far a source's data reaches, and why not further: one answer for pages, `status` and the times of orders. */
@@ -16,12 +17,12 @@ export interface Freshness {
 
 /** Before the first poll has recorded its own. */
 const STANDARD_INTERVAL_SECONDS = 30;
-/** For the requests of a poll: what one poll walks, the head sweep of the next one proves. */
+/** For the requests of a poll. */
 const POLL_SECONDS = 10;
 
-/** Two polls: data and proofs that are older are not explained by polling as configured. */
-const twoPolls = ({ intervalSeconds }: Standing) =>
-  BigInt(Math.ceil(2 * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS)) * NANOS_PER_SECOND;
+/** As long as so many polls take: data or proofs that are older are not explained by polling as configured. */
+const secondsOf = (polls: number, { intervalSeconds }: Pick<Standing, "intervalSeconds">) =>
+  polls * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS;
 
 const TROUBLES: Readonly<Record<PollTrouble, string>> = {
   key_refused: "The provider refuses the API key",
@@ -35,7 +36,7 @@ const TROUBLES: Readonly<Record<PollTrouble, string>> = {
 export function judgeFreshness(source: Standing): Freshness {
   const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
   const readUntil = polledThrough ?? createdAt;
-  const isOld = now - readUntil > twoPolls(source);
+  const isOld = now > addSeconds(readUntil, secondsOf(2, source));
   const [why, since] = isOld ? explainAge(source) : [null, null];
   return { upTo: polledThrough, isOld, why, since: why === null ? null : (since ?? lastCycleEndedAt) };
 }
@@ -48,10 +49,15 @@ function explainAge(source: Standing): readonly [why: string | null, since: Inst
   return ["No poll has ended", null];
 }
 
-/** Whether the source is read and proved as recently as it can be, by its margin and two polls. */
+/** How far behind the present the proof is at most while nothing is wrong, in seconds. @internal */
+export function provedWithinSeconds(source: Pick<Standing, "intervalSeconds" | "marginSeconds">): number {
+  // The newest part waits until it is long enough, then for a poll, then for the head sweep of the next one.
+  return (source.marginSeconds ?? 0) + secondsOf(PROOF_INTERVALS + 2, source);
+}
+
+/** Whether the source is read and proved as recently as it can be. */
 export function isUpToDate(source: Standing): boolean {
-  const { now, safeThrough, marginSeconds } = source;
-  const margin = BigInt(Math.ceil(marginSeconds ?? 0)) * NANOS_PER_SECOND;
-  const isProvedLately = safeThrough !== null && now - safeThrough <= margin + twoPolls(source);
+  const { now, safeThrough } = source;
+  const isProvedLately = safeThrough !== null && now <= addSeconds(safeThrough, provedWithinSeconds(source));
   return isProvedLately && !judgeFreshness(source).isOld;
 }

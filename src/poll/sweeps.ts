@@ -6,7 +6,7 @@ import {
   NANOS_PER_SECOND,
   type Instant,
 } from "../domain/order/instant.ts";
-import { gaps } from "../domain/window/coverage.ts";
+import { gaps, PROOF_INTERVALS } from "../domain/window/coverage.ts";
 import { BOUND_GRANULE, lastPart, provableUntil, type Window } from "../domain/window/window.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Job } from "./windows.ts";
@@ -43,8 +43,6 @@ const HEAD_OVERLAP_SECONDS = 60;
 const HEAD_SPAN_SECONDS = 3_600;
 /** The head's last window ends so far ahead that no order moves beyond it while it is read. */
 const OPEN_SECONDS = 3_600;
-/** The newest part of what can be proved is read once it is this many intervals long. */
-const PROOF_INTERVALS = 4;
 const DAY_SECONDS = 86_400;
 const PERIOD_SPAN_MAX_SECONDS = 365 * DAY_SECONDS;
 /** Each window costs a request or two more than its orders need, so those of the past should have many pages. */

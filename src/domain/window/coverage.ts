@@ -1,5 +1,8 @@
 import type { Window } from "./window.ts";
 
+/** The newest part of what can be proved is read once it is this many polling intervals long. */
+export const PROOF_INTERVALS = 4;
+
 /** Arithmetic on sets of windows; poll/coverage.sql.ts does the same with Postgres' int8multirange. */
 
 /**

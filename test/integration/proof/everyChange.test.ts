@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { provedWithinSeconds } from "../../../src/health/freshness.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
@@ -9,7 +10,8 @@ function secondOf(instant: bigint): number {
 }
 
 it.each([
-  ["cycle", 11, 120, 480, 0],
+  // The page calls it up to date all the time.
+  ["cycle", 11, 120, provedWithinSeconds({ marginSeconds: 300, intervalSeconds: 30 }), 0],
   // A page every half minute, and in the end two changes a second: a third of what can be read, and all is read twice.
   ["request", 35, 26, 1_320, 0.1],
 ] as const)(
@@ -36,7 +38,7 @@ it.each([
     expect(looks.filter(({ wrong }) => wrong.length > 0)).toEqual([]);
     expect(new Set(looks.map(({ claimed }) => claimed)).size).toBeGreaterThan(2);
     const late = looks.slice(Math.floor(looks.length / 2)).map(({ lag }) => lag);
-    expect(Math.max(...late)).toBeLessThan(lagMax);
+    expect(Math.max(...late)).toBeLessThanOrEqual(lagMax);
     const lists = world.sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
     const gaps = lists.slice(1).map((atMs, index) => atMs - lists[index]!);
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(pace === "request" ? 30_000 : 500);
