@@ -20,8 +20,8 @@ const STANDARD_INTERVAL_SECONDS = 30;
 /** For the requests of a poll. */
 const POLL_SECONDS = 10;
 
-/** As long as so many polls take: data or proofs that are older are not explained by polling as configured. */
-const secondsOf = (polls: number, { intervalSeconds }: Pick<Standing, "intervalSeconds">) =>
+/** How long so many polls take at most, in seconds: what is older is not explained by polling as configured. */
+export const secondsOfPolls = (polls: number, { intervalSeconds }: Pick<Standing, "intervalSeconds">) =>
   polls * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS;
 
 const TROUBLES: Readonly<Record<PollTrouble, string>> = {
@@ -36,7 +36,7 @@ const TROUBLES: Readonly<Record<PollTrouble, string>> = {
 export function judgeFreshness(source: Standing): Freshness {
   const { now, polledThrough, createdAt, lastCycleEndedAt } = source;
   const readUntil = polledThrough ?? createdAt;
-  const isOld = now > addSeconds(readUntil, secondsOf(2, source));
+  const isOld = now > addSeconds(readUntil, secondsOfPolls(2, source));
   const [why, since] = isOld ? explainAge(source) : [null, null];
   return { upTo: polledThrough, isOld, why, since: why === null ? null : (since ?? lastCycleEndedAt) };
 }
@@ -49,10 +49,10 @@ function explainAge(source: Standing): readonly [why: string | null, since: Inst
   return ["No poll has ended", null];
 }
 
-/** How far behind the present the proof is at most while nothing is wrong, in seconds. @internal */
+/** How far behind the present the proof is at most while nothing is wrong, in seconds. */
 export function provedWithinSeconds(source: Pick<Standing, "intervalSeconds" | "marginSeconds">): number {
   // The newest part waits until it is long enough, then for a poll, then for the head sweep of the next one.
-  return (source.marginSeconds ?? 0) + secondsOf(PROOF_INTERVALS + 2, source);
+  return (source.marginSeconds ?? 0) + secondsOfPolls(PROOF_INTERVALS + 2, source);
 }
 
 /** Whether the source is read and proved as recently as it can be. */

@@ -1,4 +1,4 @@
-import { formatInstant, NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
+import { addSeconds, formatInstant, NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import {
   describeCount,
@@ -8,6 +8,7 @@ import {
   type JudgedCondition,
   type Judging,
 } from "./condition.ts";
+import { provedWithinSeconds, secondsOfPolls } from "./freshness.ts";
 import type { Standing } from "./standing.sql.ts";
 
 const HOUR_SECONDS = 3_600;
@@ -75,13 +76,13 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorNotPolled",
     severity: "critical",
     area: "poller",
-    measures: "no poll has ended for 5 minutes, although a poller leads",
+    measures: "no poll has ended for 5 minutes after one was due, although a poller leads",
     forSeconds: 300,
     noticedAfterSeconds: 150,
     remedy: "Restart the poller; its log says what it waits for.",
     page: SOURCE_PAGE,
     holds: ({ leader, pausedAt }) => leader !== null && pausedAt === null,
-    since: ({ lastCycleEndedAt, createdAt }) => lastCycleEndedAt ?? createdAt,
+    since: (source) => addSeconds(source.lastCycleEndedAt ?? source.createdAt, secondsOfPolls(1, source)),
     cause: ({ sourceId, leader }) => `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
   }),
   perSource({
@@ -165,13 +166,17 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "coverage",
     measures: "no progress in completeness for more than an hour",
-    forSeconds: HOUR_SECONDS + 300,
+    forSeconds: HOUR_SECONDS,
     noticedAfterSeconds: 900,
     remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
     page: "/ops/gaps",
     holds: () => true,
     // The history of a new source is read after its configuration; it was not missed.
-    since: ({ safeThrough, createdAt }) => later(safeThrough ?? createdAt, createdAt),
+    since: (source) => {
+      const { safeThrough, createdAt } = source;
+      const dueAt = safeThrough === null ? createdAt : addSeconds(safeThrough, provedWithinSeconds(source));
+      return later(dueAt, createdAt);
+    },
     cause: ({ sourceId, safeThrough }) =>
       safeThrough === null
         ? `Nothing of ${sourceId} has been verified as complete yet.`

@@ -27,12 +27,14 @@ const gap = (seconds: number) => ({
 const leaderless = (seconds: number) => ({ leader: null, leaderlessSince: ago(seconds) });
 const lost = (count: number) => ({ lost: count, firstLostAt: ago(1_000), announced: 99 });
 const called = { configured: false, firstWithoutSecretAt: ago(120) };
+const hourly = (seconds: number) => ({ intervalSeconds: 3_600, lastCycleEndedAt: ago(seconds) });
 const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
 
 // The first of each pair is still fine.
 it.each<[string, Partial<Standing>, Partial<Standing>]>([
   ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
-  ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(299) }, { lastCycleEndedAt: ago(300) }],
+  ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(339) }, { lastCycleEndedAt: ago(340) }],
+  ["OrderMirrorNotPolled", hourly(3_909), hourly(3_910)],
   ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
   ["OrderMirrorKeyRefused", failing("key_refused", 59), failing("key_refused", 60)],
   ["OrderMirrorProviderAway", failing("away", 599), failing("away", 600)],
@@ -50,11 +52,11 @@ it.each<[string, Partial<Standing>, Partial<Standing>]>([
     { clockErrorSeconds: null, clockWrongSince: null },
     { clockErrorSeconds: 86_400, clockWrongSince: ago(0) },
   ],
-  ["OrderMirrorIncomplete", { safeThrough: ago(3_899) }, { safeThrough: ago(3_900) }],
+  ["OrderMirrorIncomplete", { safeThrough: ago(4_089) }, { safeThrough: ago(4_090) }],
   [
     "OrderMirrorIncomplete",
-    { safeThrough: ago(90_000), createdAt: ago(3_899) },
-    { safeThrough: ago(90_000), createdAt: ago(3_900) },
+    { safeThrough: ago(90_000), createdAt: ago(3_599) },
+    { safeThrough: ago(90_000), createdAt: ago(3_600) },
   ],
   ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
   [

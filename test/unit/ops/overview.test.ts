@@ -45,11 +45,12 @@ describe("the overview", () => {
     ["webhooks arrive", {}, /Lost\? ✔ Webhooks arrive none of 400 missed in 24 h Stuck\?/],
     ["a source is new", NEW, /… Starting: live not verified yet\. Fresh\? … Starting/],
     ["it is as old as it may be", { safeThrough: ago(490) }, /✔ Up to date complete up to 8 min 10 s ago/],
+    ["the margin is a day", { marginSeconds: 86_400, safeThrough: ago(86_500) }, /✔ All good\./],
     ["it is older", { safeThrough: ago(491) }, /… Fresh\? Behind: complete up to 8 min 11 s ago/],
     [
       "polling catches up",
       { safeThrough: ago(1_800) },
-      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 30 min 0 s; alerts at 1 h 5 min Fresh\? … Catching up/,
+      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 21 min 50 s; alerts at 1 h 0 min Fresh\? … Catching up/,
     ],
     [
       "a poll has failed",

@@ -674,10 +674,7 @@ describe("an address with a secret in it", () => {
   });
 
   it.each(["ALERT_WEBHOOK_URL", "PUBLIC_URL"])("is refused as %s, which sends no login", (name) => {
-    const env = {
-      ALERT_WEBHOOK_SECRET: SECRET,
-      PUBLIC_URL: "https://mirror.example.com",
-    };
+    const env = { ALERT_WEBHOOK_SECRET: SECRET, PUBLIC_URL: "https://mirror.example.com" };
     expect(problemsOf({ ...env, [name]: "https://me:hush-hush@example.com" })).toContainEqual(
       expect.stringMatching(`^${name} must .* without a user`),
     );
