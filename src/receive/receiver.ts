@@ -116,10 +116,9 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) {
-        const { outcome, reason, headers } = admission;
-        const { url: target = "" } = req;
-        if (reason && headers) onRefused?.({ sourceId, reason, headers, target, body: body.bytes });
-        return finish({ outcome, reason });
+        const { outcome, refused } = admission;
+        if (refused) onRefused?.({ sourceId, ...refused, target: req.url ?? "", body: body.bytes });
+        return finish({ outcome, reason: refused?.reason });
       }
       if (draining) return finish({ outcome: "draining" });
       const stored = storeEvent(deps, admission.event).then(finish);
@@ -221,7 +220,7 @@ function receiveBody(req: IncomingMessage, limitBytes: number, budget: BodyBudge
 /** An authenticated event, or why the request is refused. */
 type Admission =
   | { readonly event: IncomingEvent }
-  | ({ readonly outcome: ReceiveOutcome } & Partial<Pick<RefusedRequest, "reason" | "headers">>);
+  | { readonly outcome: ReceiveOutcome; readonly refused?: Pick<RefusedRequest, "reason" | "headers"> };
 
 /** Verifies the bytes, and only then reads the event's id from them. */
 function admitEvent(
@@ -238,7 +237,10 @@ function admitEvent(
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
   const headers = listHeaders(req);
   const verdict = verifier.verify({ headersDistinct: headers, body, nowSeconds });
-  if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason, headers };
+  if (!verdict.valid) {
+    const { reason } = verdict;
+    return { outcome: outcomeOf(reason), refused: { reason, headers } };
+  }
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });
   const { secretIndex } = verdict;

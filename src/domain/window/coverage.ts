@@ -1,9 +1,9 @@
 import type { Window } from "./window.ts";
 
+/** Arithmetic on sets of windows; poll/coverage.sql.ts does the same with Postgres' int8multirange. */
+
 /** The newest part of what can be proved is read once it is this many polling intervals long. */
 export const PROOF_INTERVALS = 4;
-
-/** Arithmetic on sets of windows; poll/coverage.sql.ts does the same with Postgres' int8multirange. */
 
 /**
  * The same set as disjoint windows in ascending order; adjacent windows are joined and empty ones removed. @internal

@@ -13,7 +13,6 @@ const READERS = path.resolve(import.meta.dirname, "../../support/programs/reader
 const CHANGES = 600;
 const EVENT_EVERY_MS = 20;
 const ROUNDS = 3;
-const EVENTS = 60;
 
 const { database } = await openTestDatabase();
 let url: string;
@@ -49,7 +48,7 @@ async function startReaders(connections: number): Promise<void> {
 }
 
 /** Times in ms until each event had its answer, all of them 200. */
-async function timeEvents(name: string): Promise<number[]> {
+async function timeEvents(name: string, count: number): Promise<number[]> {
   const sent: Promise<number>[] = [];
   const send = async (number: number) => {
     const id = `evt_${name}_${number}`;
@@ -57,28 +56,28 @@ async function timeEvents(name: string): Promise<number[]> {
     expect(await sendEvent(`${url}/webhooks/live`, { id, body: eventBody(id, number) })).toBe(200);
     return performance.now() - startedMs;
   };
-  for (let number = 0; number < EVENTS; number += 1) {
+  for (let number = 0; number < count; number += 1) {
     sent.push(send(number));
     await systemClock.sleep(EVENT_EVERY_MS);
   }
   return Promise.all(sent);
 }
 
-/** The longest alone may be the machine's. */
-const secondLongest = (times: readonly number[]) => times.toSorted((left, right) => right - left)[1] ?? NaN;
+const p99 = (times: readonly number[]) =>
+  times.toSorted((left, right) => left - right)[Math.floor(times.length * 0.99) - 1] ?? NaN;
 
 it("twenty connections that read large answers again and again do not slow acknowledgements", async () => {
   // In turn, and the best of each: what else this machine does only adds.
   const [quiet, beside]: [number[], number[]] = [[], []];
   for (let round = 0; round < ROUNDS; round += 1) {
-    quiet.push(secondLongest(await timeEvents(`quiet_${round}`)));
+    quiet.push(p99(await timeEvents(`quiet_${round}`, 100)));
     await startReaders(20);
-    beside.push(secondLongest(await timeEvents(`beside_${round}`)));
+    beside.push(p99(await timeEvents(`beside_${round}`, 100)));
     stopReaders();
   }
   const [quietMs, besideMs] = [Math.min(...quiet), Math.min(...beside)];
   process.stderr.write(
-    `acknowledgements, the second longest: ${quietMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside readers\n`,
+    `acknowledgements, p99: ${quietMs.toFixed(1)} ms alone, ${besideMs.toFixed(1)} ms beside readers\n`,
   );
   // With all answers made at once it is seventeen times as long, with two at a time a little over twice.
   expect(besideMs).toBeLessThan(Math.max(50, 6 * quietMs));

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, expect, it } from "vitest";
+import { askSandbox } from "../../../src/cli/commands/sandbox.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
@@ -27,13 +28,6 @@ interface StatusJson {
 const readStatus = async () =>
   JSON.parse((await runProgram(["status", "--json"], env)).stdout) as StatusJson[];
 
-const steer = async (path: string, body: object) => {
-  const headers = { "content-type": "application/json" };
-  const options = { method: "POST", headers, body: JSON.stringify(body) };
-  const answer = await fetch(`http://127.0.0.1:${sandboxPort}/_sandbox${path}`, options);
-  return (await answer.json()) as { references?: string[] };
-};
-
 it("runs everything from an empty folder, shows events and repaired losses, explains an order, and resumes after a stop", async () => {
   const demo = startProgram(["demo"], env);
   await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
@@ -42,12 +36,13 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   expect(demo.output().search(/ webhook .*applied/)).toBeGreaterThan(demo.output().search(/^ {2}Ops /m));
 
-  const base = `http://127.0.0.1:${port}/ops`;
+  const [base, sandbox] = [`http://127.0.0.1:${port}/ops`, `http://127.0.0.1:${sandboxPort}`];
   // Lost can be only a change of an order that the mirror knows, to a status that the provider announces. The fleet rests,
   // so that the order keeps statuses to move to.
   await demo.waitFor(/webhook\s.*→ picked_up\s+applied/);
-  await steer("/dials", { speed: 0 });
-  const reference = (await steer("/orders", {})).references![0]!;
+  await askSandbox(sandbox, { path: "/dials", body: { speed: 0 } });
+  const made = await askSandbox<{ references: [string] }>(sandbox, { path: "/orders", body: {} });
+  const [reference] = made.references;
   const readStatusOf = async (address: string) => (await fetch(address)).status;
   await expect.poll(() => readStatusOf(`${base}/orders/live/${reference}`), { interval: 500 }).toBe(200);
   expect((await runProgram(["trigger", "lost-webhook", "--order", reference], env)).code).toBe(0);
@@ -61,7 +56,7 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never arrived");
 
   // The sandbox's page leads to each order's page in the mirror.
-  const page = await (await fetch(`http://127.0.0.1:${sandboxPort}/_sandbox`)).text();
+  const page = await (await fetch(`${sandbox}/_sandbox`)).text();
   const link = /<a[^>]*href="([^"]+\/orders\/\w+\/DO-\w+)"/.exec(page)?.[1] ?? "none";
   expect(link).toMatch(new RegExp(`^${base}/orders/(live|test)/DO-`));
   await expect.poll(() => readStatusOf(link), { interval: 500 }).toBe(200);
@@ -72,7 +67,7 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   expect(order.stdout).toMatch(/webhook\s+order\.\w+\s+\w+\s+applied/);
 
   const read = await fetch(`http://127.0.0.1:${port}/v1/orders/${applied[1]}`);
-  const provider = await fetch(`http://127.0.0.1:${sandboxPort}/v1/orders/${applied[1]}`, {
+  const provider = await fetch(`${sandbox}/v1/orders/${applied[1]}`, {
     headers: { authorization: "Bearer dos_live_sandbox" },
   });
   expect(read.status).toBe(200);
