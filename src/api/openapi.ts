@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { OUTGOING_TYPES, type OutgoingType } from "../domain/order/outgoing.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../process/version.ts";
 import {
   createOrderSchema,
   errorBodySchema,

@@ -6,8 +6,8 @@
  */
 import { Router, type NextFunction, type Request, type Response } from "express";
 import type { Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { makeAuthenticate, type Authenticate } from "../http/authenticate.ts";
 import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import { makeListChanges, makeStreamChanges } from "../changes/changeRoutes.ts";

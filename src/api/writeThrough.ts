@@ -4,7 +4,7 @@ import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError, ConfigurationError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/transport.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import { untilClosed } from "../http/respond.ts";

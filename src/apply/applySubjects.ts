@@ -4,7 +4,7 @@ import { toBatchRows, type BatchDecision, type BatchRow, type Verdict } from "./
 import type { Pool, Queryable } from "../database/database.ts";
 import { atBeginning, atSavepoint, inTransaction, onConnection } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState, unlessAway } from "../database/databaseErrors.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { Subject } from "./subject.ts";
 
 /** Maximum rows per statement: more bring no gain (measured) and hold locks longer. */

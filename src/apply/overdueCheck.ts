@@ -1,6 +1,6 @@
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { BATCH_ROWS_MAX } from "./applySubjects.ts";
 
 /** More recent events are left to the job that was enqueued for them. */

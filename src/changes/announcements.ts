@@ -1,8 +1,8 @@
 import { isChange, type Decision } from "../apply/applySubjects.ts";
 import { withClient, type Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { listenForChanges, notifyChanges } from "./changeFeed.sql.ts";
 
 /** At most 200 announcements a second and process: each one covers every change that was committed before it. */

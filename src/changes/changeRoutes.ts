@@ -5,7 +5,7 @@ import { z } from "zod";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import type { News } from "../http/news.ts";
 import {

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../process/version.ts";
 
 type CommandFile = () => Promise<{ readonly register: (program: Command) => unknown }>;
 

@@ -11,7 +11,7 @@ import {
 import { tryParseJson } from "../domain/parseJson.ts";
 import type { SourceFailure } from "../domain/source/errors.ts";
 import { ProviderError } from "../provider/errors.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../process/abort.ts";
 import { addSeconds, parseInstant, type Instant } from "../domain/order/instant.ts";
 import type { SendRequest } from "../provider/transport.ts";
 

@@ -1,7 +1,7 @@
 import { ProviderError } from "../provider/errors.ts";
 import type { ProviderRequest, ProviderAnswer } from "../provider/exchange.ts";
 import { backoffMs } from "../provider/transport.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { systemClock } from "../process/clock.ts";
 import {
   Shown,
   readFeedEnd,

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { tryParseJson } from "../domain/parseJson.ts";
 import { ProviderError } from "../provider/errors.ts";
-import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { DeadlineReached } from "../process/abort.ts";
+import { systemClock } from "../process/clock.ts";
 import {
   makeExchange,
   makePrepare,

@@ -1,8 +1,8 @@
 import { connect } from "node:net";
 import pg from "pg";
 import { sqlState } from "./databaseErrors.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { withTimeout } from "../process/abort.ts";
+import { systemClock } from "../process/clock.ts";
 
 export type Pool = pg.Pool;
 

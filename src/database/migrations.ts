@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import type { Knex } from "knex";
 import type pg from "pg";
 import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../process/version.ts";
 import { withClient } from "./database.ts";
 import { classifyDatabaseError } from "./databaseErrors.ts";
 import { explainDatabaseError } from "./explainDatabaseError.ts";

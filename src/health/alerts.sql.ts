@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { Condition } from "./condition.ts";
 import { CONDITIONS, type Holding, type Judgement } from "./judge.ts";
 

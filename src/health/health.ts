@@ -1,7 +1,7 @@
 import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
-import { shareReading } from "../runtime/lifecycle/shareReading.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { shareReading } from "../process/shareReading.ts";
+import type { Clock } from "../process/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
 import type { Facts, QueueFacts } from "./condition.ts";
 import { judge, type FirstSeen, type Judgement } from "./judge.ts";

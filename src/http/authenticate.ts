@@ -1,10 +1,10 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { isLocalRequest } from "../runtime/http/loopback.ts";
-import { digestSecret } from "../runtime/secretDigest.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { isLocalRequest } from "../process/loopback.ts";
+import { digestSecret } from "../process/secretDigest.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLogSampler } from "../process/telemetry/logSampler.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { INVALID_API_KEY, RefusedRequestError } from "../wire/refusal.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
 
 /** An announcement may be lost, and proofs are not announced. @internal */
 export const LOOK_MS = 400;

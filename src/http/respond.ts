@@ -9,7 +9,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 import { rawMember, withoutMember } from "../wire/rawJson.ts";
 

@@ -4,13 +4,13 @@ import type { Pool } from "../database/database.ts";
 import { assertMigrated } from "../database/migrations.ts";
 import type { HealthReader } from "../health/health.ts";
 import { probeWrite, type FirstWrite } from "../health/readHealth.sql.ts";
-import { isLocalRequest } from "../runtime/http/loopback.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { systemClock, type Clock } from "../runtime/lifecycle/clock.ts";
-import { shareReading } from "../runtime/lifecycle/shareReading.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
-import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
-import type { Metrics } from "../runtime/telemetry/metrics.ts";
+import { isLocalRequest } from "../process/loopback.ts";
+import { withTimeout } from "../process/abort.ts";
+import { systemClock, type Clock } from "../process/clock.ts";
+import { shareReading } from "../process/shareReading.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
+import { digestSecret, matchesDigest } from "../process/secretDigest.ts";
+import type { Metrics } from "../process/telemetry/metrics.ts";
 
 export interface HealthRouterDeps {
   readonly pool: Pool;

@@ -4,12 +4,12 @@ import { BlockList, isIP } from "node:net";
 import { Router, type CookieOptions, type Request, type RequestHandler, type Response } from "express";
 import type { Pool } from "../database/database.ts";
 import type { SignOn } from "../runtime/config/config.ts";
-import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
+import { makeFailureThrottle } from "../process/failureThrottle.ts";
 import { html } from "../runtime/http/html.ts";
-import { isLocalRequest, isSameOrigin } from "../runtime/http/loopback.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
-import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
+import { isLocalRequest, isSameOrigin } from "../process/loopback.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
+import { digestSecret, matchesDigest } from "../process/secretDigest.ts";
 import {
   enter,
   mayAct,

@@ -18,8 +18,8 @@ import {
   renderWarning,
 } from "../html/parts.ts";
 import { html, type Html } from "../runtime/http/html.ts";
-import { shareReading } from "../runtime/lifecycle/shareReading.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { shareReading } from "../process/shareReading.ts";
+import type { Clock } from "../process/clock.ts";
 import { sendPage, viewerOf, type Mood, type Page, type Viewer } from "./page.ts";
 import {
   describeAge,

@@ -3,7 +3,7 @@ import { Router, urlencoded, type Request, type RequestHandler, type Response } 
 import { formatInstant } from "../domain/order/instant.ts";
 import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
 import { html, type Html } from "../runtime/http/html.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { systemClock } from "../process/clock.ts";
 import { describeBoundedCount } from "./phrases.ts";
 
 // What every page has: who views it, its frame with styles and scripts, and how it is sent. A page says what it shows

@@ -5,7 +5,7 @@ import type { Pool } from "../database/database.ts";
 import { UnavailableError } from "../domain/errors.ts";
 import { numberColumn, renderAlert, renderFacts, renderTable } from "../html/parts.ts";
 import { html, type Html } from "../runtime/http/html.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
+import { withTimeout } from "../process/abort.ts";
 import { beginAction, endAction } from "./actions.sql.ts";
 import { mayAct, refuse, sendPage, viewerOf, writePolicy } from "./page.ts";
 import { describeAge, describeCount, describeDelay, linkEvent, linkOrder } from "./phrases.ts";

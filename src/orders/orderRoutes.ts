@@ -7,8 +7,8 @@
  */
 import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import {

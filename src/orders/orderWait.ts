@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { findArrived, type Awaited } from "./orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Clock } from "../process/clock.ts";
 import type { News } from "../http/news.ts";
 import { readOrUnavailable, refuseBusy } from "../http/respond.ts";
 

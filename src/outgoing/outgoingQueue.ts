@@ -4,9 +4,9 @@ import type { Pool } from "../database/database.ts";
 import { openBackend, type QueueBackend, type QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
 import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { readDue, recordAttempt } from "./outgoingDelivery.sql.ts";
 import { showAnswer, writeMessage } from "./outgoingMessage.ts";
 import {

@@ -1,8 +1,8 @@
 import { millisFromInstant } from "../domain/order/instant.ts";
 import { parseRetryAfter } from "../provider/rateHeaders.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { describeError } from "../runtime/telemetry/errorFields.ts";
+import { withTimeout } from "../process/abort.ts";
+import type { Clock } from "../process/clock.ts";
+import { describeError } from "../process/telemetry/errorFields.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 
 /** The endpoint has this long to answer; Standard Webhooks asks for 15 to 30 s. */

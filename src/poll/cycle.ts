@@ -4,7 +4,7 @@ import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import { BOUND_GRANULE } from "../domain/window/window.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
-import { describeMessage } from "../runtime/telemetry/errorFields.ts";
+import { describeMessage } from "../process/telemetry/errorFields.ts";
 import { readWalked } from "./coverage.sql.ts";
 import { makeSourceTasks } from "./leaderTasks.ts";
 import type { Term } from "./leadership.ts";

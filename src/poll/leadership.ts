@@ -6,9 +6,9 @@ import {
   renewLease,
   type Lease,
 } from "../database/leases.sql.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 
 /** A term of leadership, from taking the lease to losing it. */
 export interface Term {

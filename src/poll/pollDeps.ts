@@ -1,8 +1,8 @@
 import type { Apply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };

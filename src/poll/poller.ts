@@ -4,8 +4,8 @@ import { classifyDatabaseError, isDatabaseAway } from "../database/databaseError
 import { failureOf } from "../domain/source/errors.ts";
 import { LeaseLostError } from "../database/leases.sql.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
-import { withSignals } from "../runtime/lifecycle/abort.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import { withSignals } from "../process/abort.ts";
+import { makeLoop } from "../process/loop.ts";
 import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";
 import { makeLeadership } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";

@@ -4,7 +4,7 @@ import { addSeconds, millisFromInstant, type Instant } from "../domain/order/ins
 import { horizonOf } from "../domain/order/observation.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import type { OrderRead } from "../domain/source/orderSource.ts";
-import { describeMessage } from "../runtime/telemetry/errorFields.ts";
+import { describeMessage } from "../process/telemetry/errorFields.ts";
 import type { PollDeps } from "./pollDeps.ts";
 import type { Term } from "./leadership.ts";
 import {

@@ -8,7 +8,7 @@ import type { ListedOrder } from "../domain/source/orderSource.ts";
 import type { WalkRow } from "../domain/window/scan.ts";
 import { nextRequest, receivePage, startWalk, type Walk } from "../domain/window/walk.ts";
 import type { Window } from "../domain/window/window.ts";
-import { describeMessage } from "../runtime/telemetry/errorFields.ts";
+import { describeMessage } from "../process/telemetry/errorFields.ts";
 import { advanceLongWalk, beginLongWalk, recordWalked, WalkForgottenError } from "./coverage.sql.ts";
 import type { Term } from "./leadership.ts";
 import type { PollDeps } from "./pollDeps.ts";

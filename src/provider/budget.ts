@@ -2,7 +2,7 @@ import PQueue from "p-queue";
 import { addSeconds, formatInstant } from "../domain/order/instant.ts";
 import type { Priority } from "../domain/source/orderSource.ts";
 import { takeShare, type RateRule } from "../domain/window/rate.ts";
-import { TIMER_MAX_MS, type Clock } from "../runtime/lifecycle/clock.ts";
+import { TIMER_MAX_MS, type Clock } from "../process/clock.ts";
 import { ProviderError } from "./errors.ts";
 import type { RemainingEntry } from "./rateHeaders.ts";
 

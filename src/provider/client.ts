@@ -9,7 +9,7 @@ import type {
   WindowPage,
 } from "../domain/source/orderSource.ts";
 import type { WalkRequest } from "../domain/window/walk.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { systemClock } from "../process/clock.ts";
 import {
   listBranchesResponseSchema,
   listOrdersResponseSchema,

@@ -1,10 +1,10 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
 import { parseHttpDate, type Instant } from "../domain/order/instant.ts";
-import { DeadlineReached } from "../runtime/lifecycle/abort.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { describeError } from "../runtime/telemetry/errorFields.ts";
-import { VERSION } from "../runtime/version.ts";
+import { DeadlineReached } from "../process/abort.ts";
+import type { Clock } from "../process/clock.ts";
+import { describeError } from "../process/telemetry/errorFields.ts";
+import { VERSION } from "../process/version.ts";
 import { describeMistakes } from "../wire/order.ts";
 import { policiesOf, type Learn, type PolicyName } from "./budget.ts";
 import { makeRefusalError, NO_REFUSAL, ProviderError, readRefusal, readRequestId } from "./errors.ts";

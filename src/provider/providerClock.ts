@@ -1,6 +1,6 @@
 import { addSeconds, NANOS_PER_SECOND, parseHttpDate, type Instant } from "../domain/order/instant.ts";
 import { CLOCK_TRUST_SECONDS } from "../domain/order/observation.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Clock } from "../process/clock.ts";
 
 /** Without a `Date` header there is only a clock of ours; with a larger error than this, claims become false. */
 const LOCAL_CLOCK_ERROR_SECONDS = 30;

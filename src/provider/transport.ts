@@ -1,8 +1,8 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Priority } from "../domain/source/orderSource.ts";
-import { DeadlineReached, withDeadline } from "../runtime/lifecycle/abort.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { DeadlineReached, withDeadline } from "../process/abort.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { Budget, Learn, PolicyName } from "./budget.ts";
 import { ProviderError, type RawAnswer } from "./errors.ts";
 import {

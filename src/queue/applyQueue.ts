@@ -3,11 +3,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { QueueOptions, WorkerOptions } from "bullmq";
 import { z } from "zod";
 import { OrderMirrorError } from "../domain/errors.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
-import { describeError } from "../runtime/telemetry/errorFields.ts";
-import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { withTimeout } from "../process/abort.ts";
+import { systemClock as clock } from "../process/clock.ts";
+import { describeError } from "../process/telemetry/errorFields.ts";
+import { makeLogSampler } from "../process/telemetry/logSampler.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { openBackend, type JobProcessor, type QueuePlace } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 

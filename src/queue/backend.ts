@@ -1,9 +1,9 @@
 import type { Processor, Queue, QueueOptions, Worker, WorkerOptions } from "bullmq";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { systemClock as clock } from "../runtime/lifecycle/clock.ts";
-import { describeError } from "../runtime/telemetry/errorFields.ts";
-import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { withTimeout } from "../process/abort.ts";
+import { systemClock as clock } from "../process/clock.ts";
+import { describeError } from "../process/telemetry/errorFields.ts";
+import { makeLogSampler } from "../process/telemetry/logSampler.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { bullmq } from "./packages.ts";
 import { usePostgres } from "./postgresServer.ts";
 import { useRedis } from "./redisServer.ts";

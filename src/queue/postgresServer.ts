@@ -1,8 +1,8 @@
 import type { ConnectionOptions, PgPool, PgQueryResult } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { withTimeout } from "../process/abort.ts";
+import { systemClock } from "../process/clock.ts";
 import type { QueueServer } from "./backend.ts";
 import { bullmq } from "./packages.ts";
 

@@ -3,9 +3,9 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:
 import { OrderMirrorError } from "../domain/errors.ts";
 import { millisFromInstant } from "../domain/order/instant.ts";
 import type { EventReader } from "../domain/source/orderSource.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLogSampler } from "../process/telemetry/logSampler.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { SignatureRefusal, Verifier } from "../signature/verifier.ts";
 import type { StoreReceipt } from "./groupCommit.ts";
 import type { IncomingEvent } from "./inbox.sql.ts";

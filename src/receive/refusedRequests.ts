@@ -4,12 +4,12 @@ import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
 import { instantFromMillis, millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import type { Config } from "../runtime/config/config.ts";
-import { openDataFolder } from "../runtime/dataFolder.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
-import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { openDataFolder } from "../process/dataFolder.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
+import type { Shutdown } from "../process/shutdown.ts";
+import { makeLogSampler } from "../process/telemetry/logSampler.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { SignatureRefusal } from "../signature/verifier.ts";
 
 const PRUNE_EVERY_MS = 600_000;

@@ -2,8 +2,8 @@ import type { Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 
 // What is removed by age: the rules, the statements of their steps, and a pass of all. Start at `removeAllOld`.
 

@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
 import type { PolicyName } from "../provider/budget.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import { makeLoop } from "../process/loop.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** A call of either side, and how it ended; see mirror.calls. */

@@ -5,8 +5,8 @@ import type { Health, HealthReader } from "../health/health.ts";
 import type { Standing } from "../health/standing.sql.ts";
 import type { Answered } from "../provider/transport.ts";
 import type { CallEnd } from "../receive/receiver.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Metrics, Observe } from "../process/telemetry/metrics.ts";
 import type { SignatureRefusal } from "../signature/verifier.ts";
 import type { CountCall, WebhookOutcome } from "./calls.sql.ts";
 

@@ -2,7 +2,7 @@ import { assertReachable } from "../database/explainDatabaseError.ts";
 import { prepareLogin, type Group } from "../database/logins.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 
 export interface OpenDatabase {
   /** Postgres itself, also where the roles' own connections go through a pooler. */

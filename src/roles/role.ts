@@ -10,15 +10,15 @@ import { acquireLease, type Lease } from "../database/leases.sql.ts";
 import { makeBudget, type Budget, type BudgetOptions } from "../provider/budget.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { trimAddress } from "../runtime/config/variables.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Clock } from "../process/clock.ts";
+import { makeLoop } from "../process/loop.ts";
 import type { Config, SourceConfig } from "../runtime/config/config.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
-import type { Metrics } from "../runtime/telemetry/metrics.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
+import type { Metrics } from "../process/telemetry/metrics.ts";
 import { readSource, recordSources, type StoredSource } from "../sources/sources.sql.ts";
 import { deliveryEvents } from "../wire/events.ts";
 import { meterDecisions } from "./metering.ts";
-import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
+import type { Shutdown } from "../process/shutdown.ts";
 
 /** The dependencies of every role at its start. */
 export interface RoleDeps {

@@ -2,10 +2,10 @@ import type { RequestListener } from "node:http";
 import helmet from "helmet";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../http/respond.ts";
 import type { Config } from "../runtime/config/config.ts";
-import { checkAddress } from "../runtime/http/checkAddress.ts";
-import { listen, type ListeningServer } from "../runtime/http/httpServer.ts";
-import { systemClock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { checkAddress } from "../process/checkAddress.ts";
+import { listen, type ListeningServer } from "../process/httpServer.ts";
+import { systemClock } from "../process/clock.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import type { Handler, Mirror } from "./createMirror.ts";
 
 const HSTS_SECONDS = 180 * 86_400;

@@ -22,9 +22,9 @@ import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.
 import { makeReportRouter, type ReportDeps } from "../api/router.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { webhookUrl } from "../runtime/config/sources.ts";
-import { withTimeout } from "../runtime/lifecycle/abort.ts";
-import { shareReading } from "../runtime/lifecycle/shareReading.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { withTimeout } from "../process/abort.ts";
+import { shareReading } from "../process/shareReading.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier, type Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";

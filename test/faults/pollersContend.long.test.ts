@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { noteFigures } from "../support/faults/extent.ts";
 import { startFaultProvider, type FaultProvider } from "../support/providers/faultProvider.ts";
 import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";

@@ -5,7 +5,7 @@ import { startFaultProvider, type FaultProvider } from "../support/providers/fau
 import { startFaultWorld, type FaultWorld, type Role } from "../support/faults/faultWorld.ts";
 import { makeRandom } from "../support/faults/random.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { NO_FAULTS, type FaultsPatch } from "../../src/sandbox/control/faults.ts";
 import type { Weather } from "../support/faults/faultProxy.ts";
 import type { RunningProgram } from "../support/programs/program.ts";

@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { isShort, noteFigures } from "../support/faults/extent.ts";
 import { startFaultWorld, type FaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";

@@ -7,7 +7,7 @@ import { withPool } from "../../database/database.ts";
 import { selectFreshness } from "../../orders/orderReads.sql.ts";
 import { EXPORT_FORMATS, exportOrders, type ExportFormat } from "../../orders/exportOrders.sql.ts";
 import { formatInstant, type Instant } from "../../domain/order/instant.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { systemClock } from "../../process/clock.ts";
 import {
   audited,
   chooseSource,

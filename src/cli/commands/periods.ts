@@ -12,8 +12,8 @@ import {
 } from "../../poll/periodRequests.sql.ts";
 import { withPool } from "../../database/database.ts";
 import { makeCommandPoller } from "../../roles/poller.ts";
-import { silentLogger } from "../../runtime/telemetry/logger.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../process/telemetry/logger.ts";
+import { systemClock } from "../../process/clock.ts";
 import {
   audited,
   chooseSource,

@@ -7,7 +7,7 @@ import {
   type QuarantineFilter,
 } from "../../quarantine/quarantine.sql.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { makeLogger } from "../../process/telemetry/logger.ts";
 import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { openDatabase } from "../../roles/openDatabase.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
-import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { makeLogger } from "../../process/telemetry/logger.ts";
+import { makeShutdown } from "../../process/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { MARK } from "../../sandbox/world/state.ts";
 import { readConfig } from "../input/session.ts";

@@ -6,7 +6,7 @@ import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import { migrateAll } from "../../roles/createMirror.ts";
 import { withDatabase } from "../../roles/openDatabase.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { makeLogger } from "../../process/telemetry/logger.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 
 /** What an operator needs around the processes: `config`, `migrate`, `psql` and `openapi`. */

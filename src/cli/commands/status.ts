@@ -25,8 +25,8 @@ import { secondsSince } from "../../ops/phrases.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { readQueueFacts } from "../../roles/health.ts";
 import type { Config } from "../../runtime/config/config.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../runtime/telemetry/logger.ts";
+import { systemClock } from "../../process/clock.ts";
+import { silentLogger } from "../../process/telemetry/logger.ts";
 
 export function register(program: Command): void {
   program

@@ -8,7 +8,7 @@ import {
 } from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { findOrders } from "../../ops/orders/order.sql.ts";
-import { systemClock, type Clock } from "../../runtime/lifecycle/clock.ts";
+import { systemClock, type Clock } from "../../process/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
 import { chooseSource, parseCount, runUntilInterrupted, withMirror } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";

@@ -14,10 +14,10 @@ import type { OpenDatabase } from "../../roles/openDatabase.ts";
 import { assertOwnKey } from "../../roles/role.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { KEY_VARIABLES, isOnThisMachine } from "../../runtime/config/sources.ts";
-import { localUrl } from "../../runtime/http/httpServer.ts";
-import { withTimeout } from "../../runtime/lifecycle/abort.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../runtime/telemetry/logger.ts";
+import { localUrl } from "../../process/httpServer.ts";
+import { withTimeout } from "../../process/abort.ts";
+import { systemClock } from "../../process/clock.ts";
+import { silentLogger } from "../../process/telemetry/logger.ts";
 import { explainFailure } from "../output/terminal.ts";
 import { isReaderReady, readServer } from "./serverFacts.sql.ts";
 

@@ -3,8 +3,8 @@ import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "../../ro
 import { openDatabase } from "../../roles/openDatabase.ts";
 import { answerOnly, serve, type WebAddress } from "../../roles/serve.ts";
 import { provideCredentials, type MadeCredentials } from "../../runtime/config/credentials.ts";
-import { checkAddress } from "../../runtime/http/checkAddress.ts";
-import { listen } from "../../runtime/http/httpServer.ts";
+import { checkAddress } from "../../process/checkAddress.ts";
+import { listen } from "../../process/httpServer.ts";
 import {
   ALL_GROUPS,
   listNeededGroups,
@@ -16,12 +16,12 @@ import { assertMigrated } from "../../database/migrations.ts";
 import { withPool } from "../../database/database.ts";
 import { isConnectionLost } from "../../database/databaseErrors.ts";
 import { UnavailableError } from "../../domain/errors.ts";
-import { boundHeap } from "../../runtime/lifecycle/boundHeap.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { boundHeap } from "../../process/boundHeap.ts";
+import { systemClock } from "../../process/clock.ts";
 import { requireSources, type Config } from "../../runtime/config/config.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { makeLogger } from "../../process/telemetry/logger.ts";
 import type { LogLevel } from "../../runtime/config/variables.ts";
-import { makeShutdown, type Shutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { makeShutdown, type Shutdown } from "../../process/shutdown.ts";
 import { readConfig } from "./session.ts";
 import { alignColumns, printNotice } from "../output/terminal.ts";
 

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline/promises";
 import { InvalidArgumentError } from "commander";
 import type { Instant } from "../../domain/order/instant.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { systemClock } from "../../process/clock.ts";
 import { assertMigrated } from "../../database/migrations.ts";
 import { withDatabase } from "../../roles/openDatabase.ts";
 import { withPool, type Pool } from "../../database/database.ts";

@@ -1,7 +1,7 @@
 import type { Decision } from "../../apply/applySubjects.ts";
 import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
 import { VERDICT_SENTENCES } from "../../ops/phrases.ts";
-import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
+import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { formatSpan, type Paint } from "./terminal.ts";
 
 const VIA_WIDTH = 8;

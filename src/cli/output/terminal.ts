@@ -5,10 +5,10 @@ import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { describeAge, describeDelay } from "../../ops/phrases.ts";
 import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { escapeControls } from "../../runtime/telemetry/escapeControls.ts";
+import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { isFullDisk } from "../../runtime/dataFolder.ts";
+import { isFullDisk } from "../../process/dataFolder.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 

@@ -6,8 +6,8 @@ import type { HealthReader } from "../../health/health.ts";
 import { renderTable } from "../../html/parts.ts";
 import { writeCsvTable } from "../../orders/exportOrders.sql.ts";
 import { html, type Html } from "../../runtime/http/html.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
+import type { Clock } from "../../process/clock.ts";
+import { shareReading } from "../../process/shareReading.ts";
 import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
 import {
   describeCount,

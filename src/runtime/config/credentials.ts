@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSyn
 import path from "node:path";
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { withProcessLock } from "../lifecycle/processLock.ts";
+import { withProcessLock } from "../../process/processLock.ts";
 import type { Config } from "./config.ts";
 import { shellWord } from "../../domain/shellWord.ts";
 

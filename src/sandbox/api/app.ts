@@ -8,7 +8,7 @@
 import { randomBytes } from "node:crypto";
 import express, { type Express, type Request, type Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Clock } from "../../process/clock.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget, type EndpointName } from "../../wire/endpoints.ts";
 import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
 import { chance } from "../world/chance.ts";

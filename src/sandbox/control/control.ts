@@ -10,7 +10,7 @@ import { z } from "zod";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
-import { isLocalRequest, isSameOrigin } from "../../runtime/http/loopback.ts";
+import { isLocalRequest, isSameOrigin } from "../../process/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";

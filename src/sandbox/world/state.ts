@@ -1,7 +1,7 @@
 import { instantFromMillis, NANOS_PER_MILLI, type Instant } from "../../domain/order/instant.ts";
 import { RefusedRequestError } from "../../wire/refusal.ts";
-import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/telemetry/logger.ts";
 import type { Pool, Write } from "./world.sql.ts";
 import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";

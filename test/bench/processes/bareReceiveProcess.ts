@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import { listenOn, localUrl } from "../../../src/runtime/http/httpServer.ts";
+import { listenOn, localUrl } from "../../../src/process/httpServer.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";

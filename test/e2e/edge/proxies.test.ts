@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { startRole, stopPrograms } from "../../support/programs/program.ts";

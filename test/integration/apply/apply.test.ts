@@ -9,7 +9,7 @@ import {
 } from "../../../src/domain/order/instant.ts";
 import { compareKeys, decide, type OrderKey } from "../../../src/domain/order/observation.ts";
 import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { toBatchRows } from "../../../src/apply/batchRow.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { beside } from "../../support/servers/beside.ts";

@@ -3,8 +3,8 @@ import { acquireLease, LeaseLostError, releaseLease, type Lease } from "../../..
 import { makeLeaderTasks, mirrorBranches } from "../../../src/poll/leaderTasks.ts";
 import { WalkStalledError } from "../../../src/poll/windows.ts";
 import type { Term } from "../../../src/poll/leadership.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

@@ -16,7 +16,7 @@ import { countQuarantined, replayAll } from "../../../src/quarantine/quarantine.
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 import { makeObserver } from "../../support/mirror/liveApply.ts";

@@ -9,8 +9,8 @@ import { listenForAnnouncements, makeAnnouncer } from "../../../src/changes/anno
 import { makeStreamChanges, type StreamDeps } from "../../../src/changes/changeRoutes.ts";
 import { LOOK_MS, makeNews, type News } from "../../../src/http/news.ts";
 import { makeErrorAnswer, stampAnswer } from "../../../src/http/respond.ts";
-import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeLogger, silentLogger, type Logger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock, type Clock } from "../../../src/process/clock.ts";
+import { makeLogger, silentLogger, type Logger } from "../../../src/process/telemetry/logger.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";

@@ -19,8 +19,8 @@ import { openOutgoing, openOutgoingQueue, UNDER_WAY_MAX } from "../../../src/out
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { asPool } from "../../support/servers/asPool.ts";

@@ -6,7 +6,7 @@ import {
   readDecisions,
   type DecisionFilter,
 } from "../../../src/changes/changeTail.sql.ts";
-import { systemClock, type Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock, type Clock } from "../../../src/process/clock.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 

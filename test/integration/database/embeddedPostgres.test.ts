@@ -12,7 +12,7 @@ import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
 } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { isPidAlive } from "../../../src/runtime/lifecycle/processLock.ts";
+import { isPidAlive } from "../../../src/process/processLock.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../../support/servers/postgresUser.ts");

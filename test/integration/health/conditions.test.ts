@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";
 import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { calls, FAULTS, poll, WELL } from "../../support/pages/faults.ts";
@@ -16,10 +16,10 @@ import { makePool } from "../../../src/database/database.ts";
 import { openQueue } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 

@@ -10,7 +10,7 @@ import {
   overflow,
   type Look,
 } from "../../support/pages/browser.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { fillMirror, fillOutgoing } from "../../support/pages/opsMirror.ts";
 import { openOpsPages, PASSWORDS } from "../../support/pages/opsServer.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 

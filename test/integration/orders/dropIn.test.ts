@@ -1,7 +1,7 @@
 import { Agent, request as send } from "node:http";
 import { afterAll, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { readListed, readPage } from "../../../src/wire/order.ts";

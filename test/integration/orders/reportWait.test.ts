@@ -3,7 +3,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { makeOrderWait } from "../../../src/orders/orderWait.ts";
 import { makeNews } from "../../../src/http/news.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";
 import { emptying } from "../../support/mirror/emptying.ts";

@@ -4,7 +4,7 @@ import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/per
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { PollerClosedError, type Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
 import { makeLeadership } from "../../../src/poll/leadership.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { beside, untilWaiting } from "../../support/servers/beside.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";

@@ -4,7 +4,7 @@ import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { PollerClosedError, type Poller } from "../../../src/poll/poller.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller, poll, pollUntil } from "../../support/mirror/livePoller.ts";
 import {

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 import { LIVE, readLiveOrders } from "../../support/providers/testSandbox.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 import {

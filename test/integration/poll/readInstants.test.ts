@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";

@@ -3,7 +3,7 @@ import { formatInstant, type Instant } from "../../../src/domain/order/instant.t
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { requestRefetches } from "../../../src/poll/refetches.sql.ts";
 import { requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeLivePoller, pollUntil } from "../../support/mirror/livePoller.ts";
 import {

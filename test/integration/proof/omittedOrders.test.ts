@@ -4,7 +4,7 @@ import { readPollState } from "../../support/mirror/pollState.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { ListedOrder } from "../../../src/domain/source/orderSource.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { LIVE } from "../../support/providers/testSandbox.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 

@@ -5,7 +5,7 @@ import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import type { ProviderClient } from "../../../src/provider/client.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import {
   hang,
   hangUp,

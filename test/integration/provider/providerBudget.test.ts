@@ -2,8 +2,8 @@ import { afterAll, expect, it } from "vitest";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import type { Priority } from "../../../src/domain/source/orderSource.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { json, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
 
 const provider = await startScriptedProvider();

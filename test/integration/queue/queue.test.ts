@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { makeApplyQueue, type ApplyQueue, type ApplyQueueDeps } from "../../../src/queue/applyQueue.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
 import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";

@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { readQueueFacts } from "../../../src/roles/health.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";

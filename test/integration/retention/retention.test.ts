@@ -12,7 +12,7 @@ import {
   type RetentionRule,
 } from "../../../src/retention/retention.sql.ts";
 import { readFeed } from "../../../src/changes/feedReader.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { at, makeEventBody } from "../mirror/orders.ts";
 import { sendEvent } from "../signing/webhooks.ts";
 

@@ -1,5 +1,5 @@
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 
 /** `request` goes to the server, `answer` comes from it. */
 type Direction = "request" | "answer";

@@ -1,6 +1,6 @@
 import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 
 const RETRY_MS = 200;
 

@@ -2,7 +2,7 @@ import { makeApply, type Apply } from "../../../src/apply/apply.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import type { Via } from "../../../src/domain/order/observation.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 import { makeEventBody, makeSnapshot, putIntoInbox, readAt, type OrderSketch } from "./orders.ts";
 

@@ -1,8 +1,8 @@
 import { onTestFinished, vi } from "vitest";
 import type { PollDeps } from "../../../src/poll/pollDeps.ts";
 import { makePoller, type Poller } from "../../../src/poll/poller.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeLiveApply } from "./liveApply.ts";
 
 /** A poller of the source `live` in real time, with its own holder; closed at the end of the test. */

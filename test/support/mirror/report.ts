@@ -2,8 +2,8 @@ import { afterAll, expect, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeNews } from "../../../src/http/news.ts";
 import { makeReportRouter, type ReportDeps } from "../../../src/api/router.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../servers/database.ts";
 import { serve } from "../http/serve.ts";
 

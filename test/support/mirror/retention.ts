@@ -1,8 +1,8 @@
 import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { removeOld, type RetentionRule } from "../../../src/retention/retention.sql.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 export const DAY_MS = 86_400_000;
 

@@ -1,6 +1,6 @@
 import { composeMirror, type MirrorDeps, type Parts } from "../../../src/roles/createMirror.ts";
 import { serve } from "../../../src/roles/serve.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 /** A mirror as the product composes it, with these parts, served at the host and port of its configuration. */
 export async function openServedMirror(deps: Omit<MirrorDeps, "logger">, parts: Parts = {}) {

@@ -1,6 +1,6 @@
 import { afterAll, expect } from "vitest";
 import { makeOpsRouter, type OpsDeps } from "../../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { logIn } from "../http/logIn.ts";
 import { serve } from "../http/serve.ts";
 import { openTestDatabase } from "../servers/database.ts";

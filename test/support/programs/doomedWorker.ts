@@ -3,7 +3,7 @@
  * Usage: node --import tsx doomedWorker.ts DATABASE_URL [REDIS_URL]
  */
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { SHORT_LIVED_WORKER } from "../mirror/queueTimes.ts";
 
 const [databaseUrl = "", ...redisUrls] = process.argv.slice(2);

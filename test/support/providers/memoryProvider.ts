@@ -2,7 +2,7 @@ import { formatInstant, parseInstant, type Instant } from "../../../src/domain/o
 import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../src/domain/window/walk.ts";
 import { ProviderError } from "../../../src/provider/errors.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { readSnapshot, readListed } from "../../../src/wire/order.ts";
 import { makeOrder } from "../mirror/orders.ts";
 

@@ -6,8 +6,8 @@ import {
   type ProviderClient,
   type ProviderClientDeps,
 } from "../../../src/provider/client.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { listenHere } from "../http/serve.ts";
 
 export interface ReceivedRequest {

@@ -1,4 +1,4 @@
-import { makeLogger, type Logger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger, type Logger } from "../../../src/process/telemetry/logger.ts";
 
 /** A logger that hands each line, in JSON, to the test. */
 export function logInto(

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import pg from "pg";
 import { inject } from "vitest";
 import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 import { TEMPLATE_DATABASE } from "./database.ts";

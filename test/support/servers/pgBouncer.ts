@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 import { canRun } from "./processes.ts";

@@ -1,5 +1,5 @@
 import { NANOS_PER_SECOND, type Instant } from "../../../src/domain/order/instant.ts";
-import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../src/process/clock.ts";
 
 /** A clock that only a test moves: an hour passes in a moment, and always in the same way. */
 export interface SimulatedClock extends Clock {

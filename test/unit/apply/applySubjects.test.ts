@@ -9,7 +9,7 @@ import { UnavailableError } from "../../../src/domain/errors.ts";
 import type { Subject } from "../../../src/apply/subject.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { LeaseLostError } from "../../../src/database/leases.sql.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 const decision = { verdict: "ignored", conflict: false, previous_status: null, revision: null };
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { UnavailableError } from "../../../src/domain/errors.ts";
 import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
-import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import type { Clock } from "../../../src/process/clock.ts";
+import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 /** A clock whose sleeps end when the test ends them. */
 function makeSteppedClock() {

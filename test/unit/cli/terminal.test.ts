@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { alignColumns, makePaint, printJson, printLine } from "../../../src/cli/output/terminal.ts";
-import { escapeControls } from "../../../src/runtime/telemetry/escapeControls.ts";
+import { escapeControls } from "../../../src/process/telemetry/escapeControls.ts";
 
 const HOSTILE = "created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\r\nOrder R2 · delivered";
 

@@ -2,7 +2,7 @@ import path from "node:path";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import * as catalogue from "../../../src/runtime/telemetry/metrics.ts";
+import * as catalogue from "../../../src/process/telemetry/metrics.ts";
 import { CONDITIONS } from "../../../src/health/judge.ts";
 import type { Condition } from "../../../src/health/condition.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { DeadlineReached, withDeadline } from "../../../src/runtime/lifecycle/abort.ts";
+import { DeadlineReached, withDeadline } from "../../../src/process/abort.ts";
 
 /** Settles as its signal does, like `fetch`. */
 const untilAborted = (signal: AbortSignal) =>

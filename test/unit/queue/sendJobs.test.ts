@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it, vi } from "vitest";
 import { makeSender } from "../../../src/queue/applyQueue.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 
 function setUp({ pauseMs = 0 } = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];

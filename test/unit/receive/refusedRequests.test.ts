@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { makeRefusedRequests, type RefusedRequest } from "../../../src/receive/refusedRequests.ts";
-import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { withSignals } from "../../../src/runtime/lifecycle/abort.ts";
+import { withSignals } from "../../../src/process/abort.ts";
 
 describe("several signals", () => {
   it("abort the work with the reason of the first one, and are released afterwards", async () => {

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 
 it("returns the wall clock's time in nanoseconds", () => {
   const before = BigInt(Date.now()) * 1_000_000n;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { openDataFolder } from "../../../src/runtime/dataFolder.ts";
+import { openDataFolder } from "../../../src/process/dataFolder.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-disk-"));
 const mounted = mountReadOnly();

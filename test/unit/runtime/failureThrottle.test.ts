@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { makeFailureThrottle } from "../../../src/runtime/http/failureThrottle.ts";
+import { makeFailureThrottle } from "../../../src/process/failureThrottle.ts";
 
 function makeThrottle() {
   let nowMs = 1_000;

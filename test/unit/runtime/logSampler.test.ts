@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { makeLogSampler } from "../../../src/runtime/telemetry/logSampler.ts";
+import { makeLogSampler } from "../../../src/process/telemetry/logSampler.ts";
 
 it("lets one line per key through in each interval, and counts the suppressed ones", () => {
   let nowMs = 0;

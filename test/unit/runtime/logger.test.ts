@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
-import { makeLogger, type LogFormat } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLogger, type LogFormat } from "../../../src/process/telemetry/logger.ts";
 
 const CANARIES = ["+31612345678", "Jane-Canary", "whsec_canary", "Canary Street 1"];
 

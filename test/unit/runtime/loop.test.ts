@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeLoop, type LoopOptions } from "../../../src/runtime/lifecycle/loop.ts";
-import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLoop, type LoopOptions } from "../../../src/process/loop.ts";
+import type { Clock } from "../../../src/process/clock.ts";
 
 /** A clock that a test moves, with a list of sleepers. */
 function makeManualClock() {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
-import { isLocalRequest, isLoopback } from "../../../src/runtime/http/loopback.ts";
+import { isLocalRequest, isLoopback } from "../../../src/process/loopback.ts";
 
 describe("a loopback address", () => {
   it.each(["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::FFFF:127.0.0.9"])(

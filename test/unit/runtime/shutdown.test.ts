@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
-import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeShutdown, type ShutdownHost } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { makeLogger, silentLogger } from "../../../src/process/telemetry/logger.ts";
+import { makeShutdown, type ShutdownHost } from "../../../src/process/shutdown.ts";
 
 function makeHost() {
   const listeners = new Map<string, (cause: unknown) => void>();

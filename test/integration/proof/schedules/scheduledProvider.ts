@@ -3,7 +3,7 @@ import type { OrderSource } from "../../../../src/domain/source/orderSource.ts";
 import type { WalkRequest } from "../../../../src/domain/window/walk.ts";
 import { ProviderError } from "../../../../src/provider/errors.ts";
 import { makeProviderClock } from "../../../../src/provider/providerClock.ts";
-import type { Clock } from "../../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../../src/process/clock.ts";
 import { readSnapshot, readListed } from "../../../../src/wire/order.ts";
 import { makeOrder } from "../../../support/mirror/orders.ts";
 

@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { makePool, type Pool } from "../../../../src/database/database.ts";
 import { formatInstant, type Instant } from "../../../../src/domain/order/instant.ts";
 import { makePoller, type Poller } from "../../../../src/poll/poller.ts";
-import type { Clock } from "../../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../../src/process/clock.ts";
 import { makeLiveApply } from "../../../support/mirror/liveApply.ts";
 import { makeTestDatabase } from "../../../support/servers/database.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../../support/mirror/orders.ts";

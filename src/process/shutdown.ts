@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from "./clock.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import type { Logger } from "./telemetry/logger.ts";
 
 export type Shutdown = ReturnType<typeof makeShutdown>;
 

@@ -1,9 +1,9 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Server as NetServer, Socket } from "node:net";
-import { UnavailableError } from "../../domain/errors.ts";
-import type { Clock } from "../lifecycle/clock.ts";
-import { makeLogSampler } from "../telemetry/logSampler.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import { UnavailableError } from "../domain/errors.ts";
+import type { Clock } from "./clock.ts";
+import { makeLogSampler } from "./telemetry/logSampler.ts";
+import type { Logger } from "./telemetry/logger.ts";
 
 // A server with plain limits: Node's own time-outs, a limit on connections, one request at a time on each of them, and
 // none whose answer nobody reads. It keeps a flood from filling the memory or blocking the process for good; that genuine

@@ -1,5 +1,5 @@
 import { isIPv6 } from "node:net";
-import type { Clock } from "../lifecycle/clock.ts";
+import type { Clock } from "./clock.ts";
 
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;

@@ -1,4 +1,4 @@
-import type { Clock } from "../lifecycle/clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Whether to log a line about `key` now: undefined for no, else how many were skipped since the last one. */
 export type LogSampler = (key: string) => number | undefined;

@@ -1,4 +1,4 @@
-import { instantFromMillis, type Instant } from "../../domain/order/instant.ts";
+import { instantFromMillis, type Instant } from "../domain/order/instant.ts";
 
 /** Time as a dependency: code that decides by time gets it as an argument. Deadline timers use the machine's clock. */
 export interface Clock {

@@ -2,8 +2,8 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { UnavailableError } from "../../domain/errors.ts";
-import { describeFailure, findFix } from "../dataFolder.ts";
+import { UnavailableError } from "../domain/errors.ts";
+import { describeFailure, findFix } from "./dataFolder.ts";
 import { systemClock } from "./clock.ts";
 
 const execFileAsync = promisify(execFile);
