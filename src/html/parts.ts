@@ -1,5 +1,5 @@
 import { formatInstant, type Instant } from "../domain/order/instant.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "./html.ts";
 
 /** What the form of an action sends besides its visible fields. */
 export type Sent = Readonly<Record<string, string>>;

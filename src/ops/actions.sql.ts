@@ -7,7 +7,7 @@ import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
 import { CHOSEN, filterValues, type QuarantineFilter } from "../quarantine/quarantine.sql.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { setPaused } from "../sources/sources.sql.ts";
 import { SOURCE, sentence, text, time, type List } from "./lists/list.sql.ts";
 import { mayAct, parseForm, readFormField, viewerOf, type Role, type Viewer } from "./page.ts";

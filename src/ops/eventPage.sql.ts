@@ -11,7 +11,7 @@ import {
 } from "../html/parts.ts";
 import { DESCRIBING } from "../receive/receiver.ts";
 import { readRefusedRequests, type RefusedRequest } from "../receive/refusedRequests.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { redactDocument } from "./orders/snapshotDiff.ts";
 import { readField, refuse, sendPage } from "./page.ts";
 import {

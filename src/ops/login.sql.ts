@@ -5,7 +5,7 @@ import { Router, type CookieOptions, type Request, type RequestHandler, type Res
 import type { Pool } from "../database/database.ts";
 import type { SignOn } from "../runtime/config/config.ts";
 import { makeFailureThrottle } from "../process/failureThrottle.ts";
-import { html } from "../runtime/http/html.ts";
+import { html } from "../html/html.ts";
 import { isLocalRequest, isSameOrigin } from "../process/loopback.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";

@@ -17,7 +17,7 @@ import {
   renderTime,
   renderWarning,
 } from "../html/parts.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { shareReading } from "../process/shareReading.ts";
 import type { Clock } from "../process/clock.ts";
 import { sendPage, viewerOf, type Mood, type Page, type Viewer } from "./page.ts";

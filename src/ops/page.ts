@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { Router, urlencoded, type Request, type RequestHandler, type Response } from "express";
 import { formatInstant } from "../domain/order/instant.ts";
 import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { systemClock } from "../process/clock.ts";
 import { describeBoundedCount } from "./phrases.ts";
 

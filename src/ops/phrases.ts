@@ -2,7 +2,7 @@ import type { DecisionRow } from "../changes/changeTail.sql.ts";
 import { judgeFreshness } from "../health/freshness.ts";
 import { COUNT_MAX, type Standing } from "../health/standing.sql.ts";
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { renderMinute, renderName, renderTime, renderWarning } from "../html/parts.ts";
 
 /** Digits grouped. */

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Pool } from "../database/database.ts";
 import { UnavailableError } from "../domain/errors.ts";
 import { numberColumn, renderAlert, renderFacts, renderTable } from "../html/parts.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { withTimeout } from "../process/abort.ts";
 import { beginAction, endAction } from "./actions.sql.ts";
 import { mayAct, refuse, sendPage, viewerOf, writePolicy } from "./page.ts";

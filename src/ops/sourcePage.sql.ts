@@ -10,7 +10,7 @@ import {
   renderMinute,
   renderTable,
 } from "../html/parts.ts";
-import { html, type Html } from "../runtime/http/html.ts";
+import { html, type Html } from "../html/html.ts";
 import { readSource, type StoredSource } from "../sources/sources.sql.ts";
 import { renderRemedyButton } from "./actions.sql.ts";
 import { readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "./page.ts";

@@ -3,7 +3,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import {
   readField,

@@ -15,7 +15,7 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { sendPage, viewerOf, type Viewer } from "../page.ts";
 import {
   describeAge,

@@ -17,7 +17,7 @@ import {
   replayAll,
   type QuarantineFilter,
 } from "../../quarantine/quarantine.sql.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import {
   mayAct,

@@ -14,7 +14,7 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { describeSpan, describeWord, orderAddress } from "../phrases.ts";
 import { LATE_SECONDS, ORDER_COLUMNS, type ListedOrder, type ListSort } from "./orderList.sql.ts";
 

@@ -5,7 +5,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderTable } from "../../html/parts.ts";
 import { writeCsvTable } from "../../orders/exportOrders.sql.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
 import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";

@@ -4,7 +4,7 @@ import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { renderAction, renderAlert, renderFields, renderInstant, renderName } from "../../html/parts.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { carryOut } from "../actions.sql.ts";
 import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
 import {

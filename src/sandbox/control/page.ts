@@ -7,7 +7,7 @@ import {
   renderTable,
   renderWarning,
 } from "../../html/parts.ts";
-import { html, type Html } from "../../runtime/http/html.ts";
+import { html, type Html } from "../../html/html.ts";
 import { nextStatus, type OrderRow } from "../api/orderRow.ts";
 import { readFigures, readOrders } from "../api/orders.sql.ts";
 import { readEndpoints, readEvents, type EventView } from "../events/events.sql.ts";

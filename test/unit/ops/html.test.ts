@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { html } from "../../../src/runtime/http/html.ts";
+import { html } from "../../../src/html/html.ts";
 
 it("escapes text in content and attributes, and keeps markup", () => {
   const text = `<b a="1" b='2'>&</b>`;

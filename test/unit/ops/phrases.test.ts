@@ -9,7 +9,7 @@ import {
   orderAddress,
   renderSentence,
 } from "../../../src/ops/phrases.ts";
-import { html } from "../../../src/runtime/http/html.ts";
+import { html } from "../../../src/html/html.ts";
 
 describe("an age", () => {
   it.each([
