@@ -11,7 +11,7 @@ if (major > 20 || (major === 20 && minor >= 19)) {
 }
 
 async function run(): Promise<void> {
-  const { findText } = await import("../runtime/config/processEnvironment.ts");
+  const { findText } = await import("../config/processEnvironment.ts");
   const { reportFailure } = await import("./output/terminal.ts");
   const { makeProgram } = await import("./program.ts");
   const verbose = ["debug", "trace"].includes(findText("LOG_LEVEL") ?? "");

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import { Router, type CookieOptions, type Request, type RequestHandler, type Response } from "express";
 import type { Pool } from "../database/database.ts";
-import type { SignOn } from "../runtime/config/config.ts";
+import type { SignOn } from "../config/config.ts";
 import { makeFailureThrottle } from "../process/failureThrottle.ts";
 import { html } from "../html/html.ts";
 import { isLocalRequest, isSameOrigin } from "../process/loopback.ts";

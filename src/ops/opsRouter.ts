@@ -7,7 +7,7 @@ import { refusedFolder } from "../receive/refusedRequests.ts";
 import type { Pool } from "../database/database.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { systemClock, type Clock } from "../process/clock.ts";
-import type { Config } from "../runtime/config/config.ts";
+import type { Config } from "../config/config.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { ACTION_LIST, makeRemedyRoutes } from "./actions.sql.ts";
 import { serveList } from "./lists/list.sql.ts";

@@ -1,7 +1,7 @@
 import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
+import type { OutgoingWebhook } from "../config/outgoingFile.ts";
 
 // What is to be sent to which endpoint: deliveries, made from the feed and handed over to the endpoint's queue.
 

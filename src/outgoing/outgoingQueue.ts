@@ -3,7 +3,7 @@ import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { openBackend, type QueueBackend, type QueuePlace } from "../queue/backend.ts";
 import { bullmq } from "../queue/packages.ts";
-import type { OutgoingWebhook } from "../runtime/config/outgoingFile.ts";
+import type { OutgoingWebhook } from "../config/outgoingFile.ts";
 import type { Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";
 import type { Logger } from "../process/telemetry/logger.ts";

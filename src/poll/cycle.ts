@@ -3,7 +3,7 @@ import { floorTo } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import { BOUND_GRANULE } from "../domain/window/window.ts";
-import { resolveSince } from "../runtime/config/duration.ts";
+import { resolveSince } from "../config/duration.ts";
 import { describeMessage } from "../process/telemetry/errorFields.ts";
 import { readWalked } from "./coverage.sql.ts";
 import { makeSourceTasks } from "./leaderTasks.ts";

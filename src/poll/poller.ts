@@ -3,7 +3,7 @@ import { ConfigurationError, OrderMirrorError, UnavailableError } from "../domai
 import { classifyDatabaseError, isDatabaseAway } from "../database/databaseErrors.ts";
 import { failureOf } from "../domain/source/errors.ts";
 import { LeaseLostError } from "../database/leases.sql.ts";
-import { resolveSince } from "../runtime/config/duration.ts";
+import { resolveSince } from "../config/duration.ts";
 import { withSignals } from "../process/abort.ts";
 import { makeLoop } from "../process/loop.ts";
 import { countNothing, makeCycle, type CycleCounts } from "./cycle.ts";

@@ -3,7 +3,7 @@ import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
 import { instantFromMillis, millisFromInstant, type Instant } from "../domain/order/instant.ts";
-import type { Config } from "../runtime/config/config.ts";
+import type { Config } from "../config/config.ts";
 import { openDataFolder } from "../process/dataFolder.ts";
 import type { Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";

@@ -1,7 +1,7 @@
 import type { Pool } from "../database/database.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { Config } from "../runtime/config/config.ts";
-import { resolveSince } from "../runtime/config/duration.ts";
+import type { Config } from "../config/config.ts";
+import { resolveSince } from "../config/duration.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 

@@ -7,7 +7,7 @@ import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withTimeout } from "../process/abort.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Config } from "../runtime/config/config.ts";
+import type { Config } from "../config/config.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
 import { openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
 

@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import helmet from "helmet";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../http/respond.ts";
-import type { Config } from "../runtime/config/config.ts";
+import type { Config } from "../config/config.ts";
 import { checkAddress } from "../process/checkAddress.ts";
 import { listen, type ListeningServer } from "../process/httpServer.ts";
 import { systemClock } from "../process/clock.ts";

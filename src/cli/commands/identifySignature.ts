@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { readRefusedRequests, refusedFolder } from "../../receive/refusedRequests.ts";
-import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
-import { webhookUrl } from "../../runtime/config/sources.ts";
+import { ENVIRONMENT } from "../../config/processEnvironment.ts";
+import { webhookUrl } from "../../config/sources.ts";
 import {
   identifyScheme,
   verifiesAll,

@@ -10,8 +10,8 @@ import { SCENARIOS, type ScenarioReport } from "../../sandbox/control/scenarios.
 import { findRunningDemo } from "../demo/demoFolder.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import type { Config } from "../../runtime/config/config.ts";
-import { isOnThisMachine } from "../../runtime/config/sources.ts";
+import type { Config } from "../../config/config.ts";
+import { isOnThisMachine } from "../../config/sources.ts";
 
 const HELP = `
 It sends events to the webhook endpoints that you add:

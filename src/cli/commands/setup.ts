@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
-import { describeConfig } from "../../runtime/config/config.ts";
-import { ENVIRONMENT } from "../../runtime/config/processEnvironment.ts";
+import { describeConfig } from "../../config/config.ts";
+import { ENVIRONMENT } from "../../config/processEnvironment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import { migrateAll } from "../../roles/createMirror.ts";

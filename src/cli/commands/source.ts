@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { nameProvider } from "../../roles/role.ts";
-import type { Config } from "../../runtime/config/config.ts";
+import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { adoptSource, readSource, setPaused } from "../../sources/sources.sql.ts";
 import { audited, chooseSource, isAgreed, nameAccount, withMirror, type Mirror } from "../input/session.ts";

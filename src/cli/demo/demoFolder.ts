@@ -1,7 +1,7 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { Config } from "../../runtime/config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { openDataFolder } from "../../process/dataFolder.ts";
 import { identifyProcess, isIdentityAlive } from "../../process/processLock.ts";
 import { holdsCluster } from "../../runtime/postgres/embeddedPostgres.ts";

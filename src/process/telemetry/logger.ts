@@ -4,7 +4,7 @@ import { pino } from "pino";
 import type * as PinoPretty from "pino-pretty";
 import { describeError, describeMessage } from "./errorFields.ts";
 import { escapeControls } from "./escapeControls.ts";
-import type { LogLevel } from "../../runtime/config/variables.ts";
+import type { LogLevel } from "../../config/variables.ts";
 import { VERSION } from "../version.ts";
 
 export type Logger = pino.Logger;

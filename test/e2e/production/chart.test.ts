@@ -6,7 +6,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { VARIABLES } from "../../../src/runtime/config/variables.ts";
+import { VARIABLES } from "../../../src/config/variables.ts";
 import { ROOT } from "../../support/programs/program.ts";
 
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from "vitest";
 import { askSandbox, findSandbox } from "../../../src/cli/commands/sandbox.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
-import type { Config } from "../../../src/runtime/config/config.ts";
+import type { Config } from "../../../src/config/config.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { serve } from "../../support/http/serve.ts";

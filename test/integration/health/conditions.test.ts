@@ -15,7 +15,7 @@ import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.t
 import { makePool } from "../../../src/database/database.ts";
 import { openQueue } from "../../../src/roles/role.ts";
 import { openHealth } from "../../../src/roles/health.ts";
-import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { loadConfig } from "../../../src/config/config.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";

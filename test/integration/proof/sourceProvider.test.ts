@@ -4,7 +4,7 @@ import { ConfigurationError, UnavailableError } from "../../../src/domain/errors
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, recordConfiguredSources } from "../../../src/roles/role.ts";
-import type { SourceConfig } from "../../../src/runtime/config/config.ts";
+import type { SourceConfig } from "../../../src/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";

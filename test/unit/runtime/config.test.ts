@@ -9,8 +9,8 @@ import {
   loadConfig,
   requireSources,
   type Config,
-} from "../../../src/runtime/config/config.ts";
-import { VARIABLE_NAMES } from "../../../src/runtime/config/variables.ts";
+} from "../../../src/config/config.ts";
+import { VARIABLE_NAMES } from "../../../src/config/variables.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
-import { parseDuration, resolveSince } from "../../../src/runtime/config/duration.ts";
+import { parseDuration, resolveSince } from "../../../src/config/duration.ts";
 
 const since = (text: string, now: string) => formatInstant(resolveSince(text, parseInstant(now)));
 

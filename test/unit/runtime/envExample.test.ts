@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
-import { loadConfig } from "../../../src/runtime/config/config.ts";
-import { VARIABLES, type Variable } from "../../../src/runtime/config/variables.ts";
+import { loadConfig } from "../../../src/config/config.ts";
+import { VARIABLES, type Variable } from "../../../src/config/variables.ts";
 
 const FILE = path.resolve(import.meta.dirname, "../../../.env.example");
 const text = readFileSync(FILE, "utf8");

@@ -1,10 +1,10 @@
-import { ConfigurationError } from "../../domain/errors.ts";
+import { ConfigurationError } from "../domain/errors.ts";
 import {
   instantFromMillis,
   millisFromInstant,
   tryParseInstant,
   type Instant,
-} from "../../domain/order/instant.ts";
+} from "../domain/order/instant.ts";
 
 const ISO_8601_DURATION =
   /^P(?!$)(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?!$)(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,9})S)?)?$/;

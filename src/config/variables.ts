@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { namesThisMachine } from "../../process/loopback.ts";
+import { namesThisMachine } from "../process/loopback.ts";
 import { findSince, parseDuration } from "./duration.ts";
 
 /*

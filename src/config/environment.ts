@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
-import { hideLogin } from "../../domain/hideLogin.ts";
+import { hideLogin } from "../domain/hideLogin.ts";
 import { describeVariable, VARIABLE_NAMES, type VariableName } from "./variables.ts";
 
 export interface FoundText {

@@ -2,10 +2,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { ConfigurationError } from "../../domain/errors.ts";
-import { withProcessLock } from "../../process/processLock.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { withProcessLock } from "../process/processLock.ts";
 import type { Config } from "./config.ts";
-import { shellWord } from "../../domain/shellWord.ts";
+import { shellWord } from "../domain/shellWord.ts";
 
 const FILE = "credentials.json";
 const SECRET_BYTES = 24;

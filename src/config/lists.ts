@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { hideLogin } from "../../domain/hideLogin.ts";
-import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
+import { hideLogin } from "../domain/hideLogin.ts";
+import { describeSchemaIssue } from "../domain/schemaIssue.ts";
 import { describeReadError } from "./environment.ts";
 
 /** A list of sources or of endpoints, unchecked, with what problems call it and its elements. */
