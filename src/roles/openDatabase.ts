@@ -1,7 +1,7 @@
 import { assertReachable } from "../database/explainDatabaseError.ts";
 import { prepareLogin, type Group } from "../database/logins.ts";
 import type { Config } from "../config/config.ts";
-import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
+import { startEmbeddedPostgres } from "../postgres/embeddedPostgres.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 
 export interface OpenDatabase {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../src/postgres/freePort.ts";
 import { startEventRelay, type EventRelay } from "../support/faults/eventRelay.ts";
 import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
 import { startFaultProxy, type FaultProxy } from "../support/faults/faultProxy.ts";

@@ -17,7 +17,7 @@ import { readConfig } from "../input/session.ts";
 import { makePaint, printLine, printNotice } from "../output/terminal.ts";
 import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
+import { chooseFreePort } from "../../postgres/freePort.ts";
 import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
 
 /** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */

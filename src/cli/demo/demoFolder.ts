@@ -4,7 +4,7 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import type { Config } from "../../config/config.ts";
 import { openDataFolder } from "../../process/dataFolder.ts";
 import { identifyProcess, isIdentityAlive } from "../../process/processLock.ts";
-import { holdsCluster } from "../../runtime/postgres/embeddedPostgres.ts";
+import { holdsCluster } from "../../postgres/embeddedPostgres.ts";
 
 /** The addresses of a running demo. */
 export interface DemoAddresses {

@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import { parseScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { logIn } from "../../support/http/logIn.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { flood, holdBodies } from "../../support/http/edgeAttack.ts";
 import { at, makeEventBody } from "../../support/mirror/orders.ts";

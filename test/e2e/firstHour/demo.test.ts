@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { askSandbox } from "../../../src/cli/commands/sandbox.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
 
 const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-"));

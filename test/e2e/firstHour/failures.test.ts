@@ -4,7 +4,7 @@ import { createServer as createTcpServer, type AddressInfo, type Server } from "
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { ROOT, watchProgram } from "../../support/programs/program.ts";
 
 /** A .env file would point the demo at the developer's own database. */

@@ -8,7 +8,7 @@ import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/co
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { openContractMirror, type ContractMirror } from "../../support/contract/contractMirror.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";

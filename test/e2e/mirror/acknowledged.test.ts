@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeEventLoad } from "../../support/faults/eventLoad.ts";
 import { startProgram, stopPrograms } from "../../support/programs/program.ts";

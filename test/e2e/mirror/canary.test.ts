@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { formatInstant, instantFromMillis } from "../../../src/domain/order/instant.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
 import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { makeDocsRouter } from "../../../src/ops/docsRouter.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";

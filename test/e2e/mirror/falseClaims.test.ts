@@ -7,7 +7,7 @@ import path from "node:path";
 import { text as readText } from "node:stream/consumers";
 import { afterAll, expect, it, vi } from "vitest";
 import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { startForeignProvider } from "../../support/providers/foreignProvider.ts";
 import { secondsAgo } from "../../support/providers/memoryProvider.ts";

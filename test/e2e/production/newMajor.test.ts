@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer } from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";

@@ -5,7 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox, type Sandbox } from "../../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase, type TestDatabase } from "../../support/servers/database.ts";
 import {

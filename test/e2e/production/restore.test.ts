@@ -5,8 +5,8 @@ import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
 import {
   startEmbeddedPostgres,
   type EmbeddedPostgres,
-} from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+} from "../../../src/postgres/embeddedPostgres.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";
 import { runOnServer } from "../../support/servers/createDatabase.ts";

@@ -6,7 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { loadConfig } from "../../../src/config/config.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { addSource } from "../../support/mirror/orders.ts";

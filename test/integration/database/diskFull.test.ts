@@ -6,7 +6,7 @@ import { explainFailure } from "../../../src/cli/output/terminal.ts";
 import {
   startEmbeddedPostgres,
   type EmbeddedPostgres,
-} from "../../../src/runtime/postgres/embeddedPostgres.ts";
+} from "../../../src/postgres/embeddedPostgres.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/servers/smallDisk.ts";
 

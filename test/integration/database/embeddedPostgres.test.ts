@@ -11,7 +11,7 @@ import {
   startEmbeddedPostgres,
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
-} from "../../../src/runtime/postgres/embeddedPostgres.ts";
+} from "../../../src/postgres/embeddedPostgres.ts";
 import { isPidAlive } from "../../../src/process/processLock.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 

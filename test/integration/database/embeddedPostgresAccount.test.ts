@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
-import { copyForAll, findServerUser } from "../../../src/runtime/postgres/serverPrograms.ts";
+import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
+import { copyForAll, findServerUser } from "../../../src/postgres/serverPrograms.ts";
 
 const isRoot = process.getuid?.() === 0;
 if (!isRoot)

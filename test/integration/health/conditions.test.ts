@@ -18,7 +18,7 @@ import { openHealth } from "../../../src/roles/health.ts";
 import { loadConfig } from "../../../src/config/config.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";

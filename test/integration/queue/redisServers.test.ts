@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { canStartRedis, startRedis, type TestRedis } from "../../support/servers/redis.ts";
 import { endsWithin } from "../../support/virtual/endsWithin.ts";

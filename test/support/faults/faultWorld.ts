@@ -1,4 +1,4 @@
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeEventLoad } from "./eventLoad.ts";
 import { startFaultProxy, type FaultProxy } from "./faultProxy.ts";
 import { makeMirrorAudit } from "./mirrorAudit.ts";

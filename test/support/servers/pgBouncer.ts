@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import { systemClock } from "../../../src/process/clock.ts";
-import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 import { canRun } from "./processes.ts";
 

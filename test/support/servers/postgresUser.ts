@@ -1,4 +1,4 @@
-import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { startEmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 
 /**
  * A separate process that uses an embedded Postgres. Argument: the data folder. Prints the address, and

@@ -4,9 +4,9 @@ import { cp, mkdtemp, mkdir, readFile, rename, rm, stat } from "node:fs/promises
 import { createRequire } from "node:module";
 import path from "node:path";
 import { promisify } from "node:util";
-import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { ENVIRONMENT } from "../../config/processEnvironment.ts";
-import { describeFailure } from "../../process/dataFolder.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { ENVIRONMENT } from "../config/processEnvironment.ts";
+import { describeFailure } from "../process/dataFolder.ts";
 
 /** The account that runs the server when we are root, which Postgres refuses. */
 export interface ServerUser {

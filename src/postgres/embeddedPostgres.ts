@@ -2,17 +2,17 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { describeFailure, findFix, openDataFolder } from "../../process/dataFolder.ts";
-import { systemClock } from "../../process/clock.ts";
-import { makeLoop, type Loop } from "../../process/loop.ts";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { describeFailure, findFix, openDataFolder } from "../process/dataFolder.ts";
+import { systemClock } from "../process/clock.ts";
+import { makeLoop, type Loop } from "../process/loop.ts";
 import {
   identifyProcess,
   isIdentityAlive,
   isPidAlive,
   readCommandLine,
   withProcessLock,
-} from "../../process/processLock.ts";
+} from "../process/processLock.ts";
 import { findFreePort } from "./freePort.ts";
 import { findServerUser, nameOfCurrent, openPrograms, OWN_POSTGRES } from "./serverPrograms.ts";
 
