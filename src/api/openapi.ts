@@ -17,10 +17,10 @@ import {
 } from "../wire/api.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
-import { feedParametersSchema } from "../changes/changeRoutes.ts";
-import { completeSchema } from "../orders/freshness.ts";
-import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
-import { waitSchema } from "../orders/orderRoutes.ts";
+import { feedParametersSchema } from "./changeRoutes.ts";
+import { completeSchema } from "./freshness.ts";
+import { filterSchema, pageSchema } from "./orderQuery.ts";
+import { waitSchema } from "./orderRoutes.ts";
 
 type JsonSchema = Record<string, unknown>;
 

@@ -8,14 +8,14 @@ import { Router, type NextFunction, type Request, type Response } from "express"
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { makeAuthenticate, type Authenticate } from "../http/authenticate.ts";
-import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
-import { makeListChanges, makeStreamChanges } from "../changes/changeRoutes.ts";
+import { makeAuthenticate, type Authenticate } from "./authenticate.ts";
+import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "./orderRoutes.ts";
+import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
-import { makeOrderWait } from "../orders/orderWait.ts";
-import type { News } from "../http/news.ts";
-import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "../http/respond.ts";
+import { makeOrderWait } from "./orderWait.ts";
+import type { News } from "./news.ts";
+import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "./respond.ts";
 import { ADDRESSES } from "./openapi.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 

@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import helmet from "helmet";
-import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../http/respond.ts";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer, type Middleware } from "../api/respond.ts";
 import type { Config } from "../config/config.ts";
 import { checkAddress } from "../process/checkAddress.ts";
 import { listen, type ListeningServer } from "../process/httpServer.ts";

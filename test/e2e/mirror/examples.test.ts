@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { describeApi } from "../../../src/api/openapi.ts";
-import { makeDocsRouter } from "../../../src/ops/docsRouter.ts";
+import { makeDocsRouter } from "../../../src/api/docsRouter.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";

@@ -13,7 +13,7 @@ import {
   type OrdersQuery,
   type OrderSort,
 } from "../../../src/orders/orderReads.sql.ts";
-import { filterSchema } from "../../../src/orders/orderQuery.ts";
+import { filterSchema } from "../../../src/api/orderQuery.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { listPlanNodes, type PlanNode } from "../../support/mirror/planNodes.ts";
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { makePool } from "../../../src/database/database.ts";
-import { makeOrderWait } from "../../../src/orders/orderWait.ts";
-import { makeNews } from "../../../src/http/news.ts";
+import { makeOrderWait } from "../../../src/api/orderWait.ts";
+import { makeNews } from "../../../src/api/news.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { startTestReport } from "../../support/mirror/report.ts";

@@ -11,7 +11,7 @@ import {
   removeUnnamedReads,
   type RetentionRule,
 } from "../../../src/retention/retention.sql.ts";
-import { readFeed } from "../../../src/changes/feedReader.ts";
+import { readFeed } from "../../../src/api/feedReader.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";

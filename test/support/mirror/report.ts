@@ -1,6 +1,6 @@
 import { afterAll, expect, vi } from "vitest";
 import type { Pool } from "../../../src/database/database.ts";
-import { makeNews } from "../../../src/http/news.ts";
+import { makeNews } from "../../../src/api/news.ts";
 import { makeReportRouter, type ReportDeps } from "../../../src/api/router.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";

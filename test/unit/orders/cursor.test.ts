@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ORDER_SORTS } from "../../../src/orders/orderReads.sql.ts";
-import { readCursor, writeCursor } from "../../../src/orders/orderQuery.ts";
+import { readCursor, writeCursor } from "../../../src/api/orderQuery.ts";
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const reference = fc

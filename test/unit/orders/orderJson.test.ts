@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { withoutRequestId, withRequestId } from "../../../src/http/respond.ts";
-import { writePage } from "../../../src/orders/orderRoutes.ts";
+import { withoutRequestId, withRequestId } from "../../../src/api/respond.ts";
+import { writePage } from "../../../src/api/orderRoutes.ts";
 
 describe("adding request_id", () => {
   /** As of an order by itself. */

@@ -6,8 +6,8 @@ import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { Authenticate } from "../http/authenticate.ts";
-import type { News } from "../http/news.ts";
+import type { Authenticate } from "./authenticate.ts";
+import type { News } from "./news.ts";
 import {
   refuseBusy,
   sendJsonParts,
@@ -15,12 +15,12 @@ import {
   untilClosed,
   type Route,
   type RoutedRequest,
-} from "../http/respond.ts";
+} from "./respond.ts";
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
 import { refuseParameter } from "../wire/refusal.ts";
-import { FEED_BEGINNING, type Completeness, type FeedCursor, type WrittenCursor } from "./changeFeed.sql.ts";
-import { showCompleteness, writeFeedCursor, readFeedCursor } from "./changeJson.ts";
+import { FEED_BEGINNING, type Completeness, type FeedCursor, type WrittenCursor } from "../changes/changeFeed.sql.ts";
+import { showCompleteness, writeFeedCursor, readFeedCursor } from "../changes/changeJson.ts";
 import { readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
 
 const LIMIT_MAX = 500;

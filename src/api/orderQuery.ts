@@ -1,12 +1,12 @@
 import { z } from "zod";
-import type { OrderFilter } from "./orderFilter.sql.ts";
+import type { OrderFilter } from "../orders/orderFilter.sql.ts";
 import {
   ORDER_SORTS,
   hasStatus,
   type OrdersQuery,
   type OrderPosition,
   type OrderSort,
-} from "./orderReads.sql.ts";
+} from "../orders/orderReads.sql.ts";
 import {
   assertWholePeriod,
   listFilterSchema,
@@ -17,9 +17,9 @@ import {
   refuseStatus,
 } from "../wire/listParameters.ts";
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
-import { findBranch, type BranchName } from "./branches.sql.ts";
+import { findBranch, type BranchName } from "../orders/branches.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { readOrUnavailable } from "./respond.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

@@ -9,8 +9,8 @@ import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "./orderReads.sql.ts";
-import type { Authenticate } from "../http/authenticate.ts";
+import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "../orders/orderReads.sql.ts";
+import type { Authenticate } from "./authenticate.ts";
 import {
   resolveFilter,
   parseOrderFilter,
@@ -18,8 +18,8 @@ import {
   writeCursor,
   type AskedFilter,
 } from "./orderQuery.ts";
-import type { OrderFilter } from "./orderFilter.sql.ts";
-import { exportOrders, type ExportFormat } from "./exportOrders.sql.ts";
+import type { OrderFilter } from "../orders/orderFilter.sql.ts";
+import { exportOrders, type ExportFormat } from "../orders/exportOrders.sql.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import { assertComplete, awaitComplete, completeSchema, writeFreshness } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
@@ -32,9 +32,9 @@ import {
   setHeaders,
   untilClosed,
   type Route,
-} from "../http/respond.ts";
+} from "./respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { selectBranches } from "./branches.sql.ts";
+import { selectBranches } from "../orders/branches.sql.ts";
 
 export interface OrderRouteDeps {
   readonly pool: Pool;

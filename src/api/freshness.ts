@@ -4,9 +4,9 @@ import { formatInstant, type Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { explainIncomplete, type Freshness } from "./orderReads.sql.ts";
+import { explainIncomplete, type Freshness } from "../orders/orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
-import { readOrUnavailable, untilClosed } from "../http/respond.ts";
+import { readOrUnavailable, untilClosed } from "./respond.ts";
 
 /**
  * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the number

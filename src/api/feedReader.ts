@@ -7,11 +7,11 @@ import {
   type Completeness,
   type FeedCursor,
   type WrittenCursor,
-} from "./changeFeed.sql.ts";
+} from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { writeChange, writeFeedCursor } from "./changeJson.ts";
+import { writeChange, writeFeedCursor } from "../changes/changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { readOrUnavailable } from "../http/respond.ts";
+import { readOrUnavailable } from "./respond.ts";
 
 /** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */
 const FEED_SLICE = 20;

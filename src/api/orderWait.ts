@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { findArrived, type Awaited } from "./orderReads.sql.ts";
+import { findArrived, type Awaited } from "../orders/orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
-import type { News } from "../http/news.ts";
-import { readOrUnavailable, refuseBusy } from "../http/respond.ts";
+import type { News } from "./news.ts";
+import { readOrUnavailable, refuseBusy } from "./respond.ts";
 
 const WAITERS_MAX = 500;
 const BUSY_RETRY_SECONDS = 5;
