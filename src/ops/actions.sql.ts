@@ -6,7 +6,7 @@ import { renderAction } from "../html/parts.ts";
 import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
-import { CHOSEN, filterValues, type QuarantineFilter } from "../quarantine/quarantine.sql.ts";
+import { CHOSEN, filterValues, type QuarantineFilter } from "../apply/quarantine.sql.ts";
 import { html, type Html } from "../html/html.ts";
 import { setPaused } from "../sources/sources.sql.ts";
 import { SOURCE, sentence, text, time, type List } from "./lists/list.sql.ts";

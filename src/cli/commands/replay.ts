@@ -5,7 +5,7 @@ import {
   replayAll,
   type QuarantineCount,
   type QuarantineFilter,
-} from "../../quarantine/quarantine.sql.ts";
+} from "../../apply/quarantine.sql.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { audited, isAgreed, withMirror, type Mirror } from "../input/session.ts";

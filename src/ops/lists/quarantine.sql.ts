@@ -16,7 +16,7 @@ import {
   describeFilter,
   replayAll,
   type QuarantineFilter,
-} from "../../quarantine/quarantine.sql.ts";
+} from "../../apply/quarantine.sql.ts";
 import { html, type Html } from "../../html/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import {

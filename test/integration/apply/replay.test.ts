@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../../src/apply/apply.ts";
 import { completeRefetch, requestRefetches, takeRefetches } from "../../../src/poll/refetches.sql.ts";
-import { countQuarantined, replayQuarantined } from "../../../src/quarantine/quarantine.sql.ts";
+import { countQuarantined, replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";

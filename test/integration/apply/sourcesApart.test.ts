@@ -12,7 +12,7 @@ import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
-import { countQuarantined, replayAll } from "../../../src/quarantine/quarantine.sql.ts";
+import { countQuarantined, replayAll } from "../../../src/apply/quarantine.sql.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { takeRefetches } from "../../../src/poll/refetches.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";

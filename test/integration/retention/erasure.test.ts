@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
 import { removeEvents, removeHistory } from "../../../src/retention/retention.sql.ts";
-import { countQuarantined, replayQuarantined } from "../../../src/quarantine/quarantine.sql.ts";
+import { countQuarantined, replayQuarantined } from "../../../src/apply/quarantine.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { beside } from "../../support/servers/beside.ts";
 import { runCommand } from "../../support/programs/command.ts";
