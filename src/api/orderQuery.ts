@@ -17,7 +17,7 @@ import {
   refuseStatus,
 } from "../wire/listParameters.ts";
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
-import { findBranch, type BranchName } from "../orders/branches.sql.ts";
+import { findBranch, type BranchName } from "../sources/branches.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { readOrUnavailable } from "./respond.ts";
 import { tryParseJson } from "../domain/parseJson.ts";

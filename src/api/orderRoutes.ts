@@ -34,7 +34,7 @@ import {
   type Route,
 } from "./respond.ts";
 import { formatInstant } from "../domain/order/instant.ts";
-import { selectBranches } from "../orders/branches.sql.ts";
+import { selectBranches } from "../sources/branches.sql.ts";
 
 export interface OrderRouteDeps {
   readonly pool: Pool;

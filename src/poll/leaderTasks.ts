@@ -1,4 +1,4 @@
-import { recordBranches, type BothOrganizations } from "../apply/recordBranches.sql.ts";
+import { recordBranches, type BothOrganizations } from "../sources/recordBranches.sql.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { addSeconds } from "../domain/order/instant.ts";
 import type { OrderSource } from "../domain/source/orderSource.ts";

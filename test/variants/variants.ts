@@ -120,7 +120,7 @@ export const VARIANTS: readonly Variant[] = [
   },
   {
     flaw: "a key of another organization goes unnoticed",
-    in: "apply/recordBranches.sql.ts",
+    in: "sources/recordBranches.sql.ts",
     find: "or s.branch_ids && shown.ids",
     replace: "or true",
     by: "integration/poll/otherOrganization",

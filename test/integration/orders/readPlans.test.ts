@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findBranch } from "../../../src/orders/branches.sql.ts";
+import { findBranch } from "../../../src/sources/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { EXPORT_FORMATS, readExport } from "../../../src/orders/exportOrders.sql.ts";

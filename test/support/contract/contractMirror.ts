@@ -1,6 +1,6 @@
 import { expect, vi } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
-import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
+import { recordBranches } from "../../../src/sources/recordBranches.sql.ts";
 import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { systemClock } from "../../../src/process/clock.ts";
