@@ -6,8 +6,8 @@ import { makeProviderClient, type ProviderClientDeps } from "../provider/client.
 import type { SourceConfig } from "../config/config.ts";
 import { keyOf } from "../config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
-import { openCallCounts } from "./calls.sql.ts";
-import { meterAnswers } from "./metering.ts";
+import { openCallCounts } from "../health/calls.sql.ts";
+import { meterAnswers } from "../health/metering.ts";
 import {
   assertOurs,
   composeApply,

@@ -17,7 +17,7 @@ import type { Logger } from "../process/telemetry/logger.ts";
 import type { Metrics } from "../process/telemetry/metrics.ts";
 import { readSource, recordSources, type StoredSource } from "../sources/sources.sql.ts";
 import { deliveryEvents } from "../wire/events.ts";
-import { meterDecisions } from "./metering.ts";
+import { meterDecisions } from "../health/metering.ts";
 import type { Shutdown } from "../process/shutdown.ts";
 
 /** The dependencies of every role at its start. */

@@ -8,7 +8,7 @@ import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
 import { openOutgoingQueue, type OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../api/docsRouter.ts";
-import { makeHealthRouter, makeMetricsRouter, type HealthRouterDeps } from "../ops/healthRouter.ts";
+import { makeHealthRouter, makeMetricsRouter, type HealthRouterDeps } from "../health/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import { SPEC_LIMITS } from "../provider/budget.ts";
 import { makeForward, type Forward } from "../provider/transport.ts";
@@ -28,8 +28,8 @@ import type { Logger } from "../process/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier, type Verifier } from "../signature/verifier.ts";
 import type { Handler } from "./createMirror.ts";
-import { openCallCounts, type CountCall } from "./calls.sql.ts";
-import { meterAnswers, meterHealth, meterWebhooks } from "./metering.ts";
+import { openCallCounts, type CountCall } from "../health/calls.sql.ts";
+import { meterAnswers, meterHealth, meterWebhooks } from "../health/metering.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
 import {
   assertOwnKey,

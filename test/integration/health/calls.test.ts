@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { makeCallCounts, type Call } from "../../../src/roles/calls.sql.ts";
+import { makeCallCounts, type Call } from "../../../src/health/calls.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { meterAnswers, meterDecisions, meterHealth } from "../../../src/roles/metering.ts";
-import type { Call } from "../../../src/roles/calls.sql.ts";
+import { meterAnswers, meterDecisions, meterHealth } from "../../../src/health/metering.ts";
+import type { Call } from "../../../src/health/calls.sql.ts";
 import { readQueueFacts } from "../../../src/roles/health.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
-import { makeMetricsRouter } from "../../../src/ops/healthRouter.ts";
+import { makeMetricsRouter } from "../../../src/health/healthRouter.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";

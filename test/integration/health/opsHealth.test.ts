@@ -2,7 +2,7 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";
-import { makeHealthRouter, type HealthRouterDeps } from "../../../src/ops/healthRouter.ts";
+import { makeHealthRouter, type HealthRouterDeps } from "../../../src/health/healthRouter.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { withDatabase } from "../../support/servers/createDatabase.ts";
