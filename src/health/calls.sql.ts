@@ -1,7 +1,7 @@
 import type { Pool } from "../database/database.ts";
 import type { PolicyName } from "../provider/budget.ts";
 import { makeLoop } from "../process/loop.ts";
-import type { RoleDeps } from "../roles/role.ts";
+import type { RoleDeps } from "../mirror/role.ts";
 
 /** A call of either side, and how it ended; see mirror.calls. */
 export interface Call {

@@ -128,7 +128,7 @@ export const VARIANTS: readonly Variant[] = [
   },
   {
     flaw: "a write that goes to another organization",
-    in: "roles/web.ts",
+    in: "mirror/web.ts",
     find: "      await assertOwnKey(pool, source, logger);\n",
     replace: "",
     by: "integration/poll/otherOrganization",

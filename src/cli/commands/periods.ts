@@ -11,7 +11,7 @@ import {
   type RequestKind,
 } from "../../poll/periodRequests.sql.ts";
 import { withPool } from "../../database/database.ts";
-import { makeCommandPoller } from "../../roles/poller.ts";
+import { makeCommandPoller } from "../../mirror/poller.ts";
 import { silentLogger } from "../../process/telemetry/logger.ts";
 import { systemClock } from "../../process/clock.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { openDatabase } from "../../roles/openDatabase.ts";
+import { openDatabase } from "../../mirror/openDatabase.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { makeShutdown } from "../../process/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";

@@ -4,8 +4,8 @@ import { describeConfig } from "../../config/config.ts";
 import { ENVIRONMENT } from "../../config/processEnvironment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
-import { migrateAll } from "../../roles/createMirror.ts";
-import { withDatabase } from "../../roles/openDatabase.ts";
+import { migrateAll } from "../../mirror/createMirror.ts";
+import { withDatabase } from "../../mirror/openDatabase.ts";
 import { makeLogger } from "../../process/telemetry/logger.ts";
 import { UnavailableError } from "../../domain/errors.ts";
 

@@ -23,7 +23,7 @@ import {
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { secondsSince } from "../../ops/phrases.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
-import { readQueueFacts } from "../../roles/health.ts";
+import { readQueueFacts } from "../../mirror/health.ts";
 import type { Config } from "../../config/config.ts";
 import { systemClock } from "../../process/clock.ts";
 import { silentLogger } from "../../process/telemetry/logger.ts";

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { orderAddress } from "../../ops/phrases.ts";
 import { localUrl } from "../../process/httpServer.ts";
-import type { WebAddress } from "../../roles/serve.ts";
+import type { WebAddress } from "../../mirror/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../process/clock.ts";
 import type { Config, SourceConfig } from "../../config/config.ts";

@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Health } from "../../health/health.ts";
-import { openDatabase } from "../../roles/openDatabase.ts";
+import { openDatabase } from "../../mirror/openDatabase.ts";
 import { describeConfig, type Config } from "../../config/config.ts";
 import { ENVIRONMENT } from "../../config/processEnvironment.ts";
 import { trimAddress } from "../../config/variables.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "../../roles/createMirror.ts";
-import { openDatabase } from "../../roles/openDatabase.ts";
-import { answerOnly, serve, type WebAddress } from "../../roles/serve.ts";
+import { composeMirror, migrateAll, type MirrorDeps, type Parts } from "../../mirror/createMirror.ts";
+import { openDatabase } from "../../mirror/openDatabase.ts";
+import { answerOnly, serve, type WebAddress } from "../../mirror/serve.ts";
 import { provideCredentials, type MadeCredentials } from "../../config/credentials.ts";
 import { checkAddress } from "../../process/checkAddress.ts";
 import { listen } from "../../process/httpServer.ts";

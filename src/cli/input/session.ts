@@ -5,7 +5,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { resolveSince } from "../../config/duration.ts";
 import { systemClock } from "../../process/clock.ts";
 import { assertMigrated } from "../../database/migrations.ts";
-import { withDatabase } from "../../roles/openDatabase.ts";
+import { withDatabase } from "../../mirror/openDatabase.ts";
 import { withPool, type Pool } from "../../database/database.ts";
 import { loadConfig, type Config } from "../../config/config.ts";
 import { ENVIRONMENT } from "../../config/processEnvironment.ts";

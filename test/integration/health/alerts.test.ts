@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeEach, expect, it } from "vitest";
-import { makeSender } from "../../../src/roles/health.ts";
+import { makeSender } from "../../../src/mirror/health.ts";
 import type { Facts } from "../../../src/health/condition.ts";
 import { judge, type FirstSeen } from "../../../src/health/judge.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { meterAnswers, meterDecisions, meterHealth } from "../../../src/health/metering.ts";
 import type { Call } from "../../../src/health/calls.sql.ts";
-import { readQueueFacts } from "../../../src/roles/health.ts";
+import { readQueueFacts } from "../../../src/mirror/health.ts";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { makeHealthReader } from "../../../src/health/health.ts";

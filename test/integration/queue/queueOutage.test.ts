@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue, type ApplyQueue } from "../../../src/queue/applyQueue.ts";
-import { readQueueFacts } from "../../../src/roles/health.ts";
+import { readQueueFacts } from "../../../src/mirror/health.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
 import { SHORT_BACKOFF, SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";

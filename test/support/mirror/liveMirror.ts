@@ -1,6 +1,6 @@
 import { afterAll } from "vitest";
 import { makePool, type Pool } from "../../../src/database/database.ts";
-import { openApplyPool } from "../../../src/roles/role.ts";
+import { openApplyPool } from "../../../src/mirror/role.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { makeLiveApply, makeObserver } from "./liveApply.ts";
 import { addSource } from "./orders.ts";

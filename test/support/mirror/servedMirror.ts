@@ -1,5 +1,5 @@
-import { composeMirror, type MirrorDeps, type Parts } from "../../../src/roles/createMirror.ts";
-import { serve } from "../../../src/roles/serve.ts";
+import { composeMirror, type MirrorDeps, type Parts } from "../../../src/mirror/createMirror.ts";
+import { serve } from "../../../src/mirror/serve.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 
 /** A mirror as the product composes it, with these parts, served at the host and port of its configuration. */

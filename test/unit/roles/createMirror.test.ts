@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMirror, readOptions, type MirrorOptions } from "../../../src/roles/createMirror.ts";
+import { createMirror, readOptions, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const LIVE = {
@@ -129,7 +129,7 @@ it("reads no environment, ends no process and installs no signal handler, in any
       if (!/^\s*(?:import|export) type/.test(statement))
         visit(path.resolve(path.dirname(file), from ?? /"([^"]+)"/.exec(statement)?.[1] ?? ""));
   };
-  visit(path.join(source, "roles/createMirror.ts"));
+  visit(path.join(source, "mirror/createMirror.ts"));
   expect(found.size).toBeGreaterThan(100);
   const guilty = [...found].filter((file) =>
     /\bprocess\.(?:env|exit|on|once|kill|abort)\b/.test(readFileSync(file, "utf8")),
