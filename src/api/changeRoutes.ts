@@ -19,7 +19,12 @@ import {
 import { readTarget } from "../wire/endpoints.ts";
 import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
 import { refuseParameter } from "../wire/refusal.ts";
-import { FEED_BEGINNING, type Completeness, type FeedCursor, type WrittenCursor } from "../changes/changeFeed.sql.ts";
+import {
+  FEED_BEGINNING,
+  type Completeness,
+  type FeedCursor,
+  type WrittenCursor,
+} from "../changes/changeFeed.sql.ts";
 import { showCompleteness, writeFeedCursor, readFeedCursor } from "../changes/changeJson.ts";
 import { readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
 

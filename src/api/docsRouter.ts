@@ -3,7 +3,7 @@ import path from "node:path";
 import compression from "compression";
 import { Router, type RequestHandler } from "express";
 import { readAsset } from "../html/style.ts";
-import { writePolicy } from "../ops/page.ts";
+import { writePolicy } from "../html/policy.ts";
 
 const VIEWER = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 const VIEWER_FILES = ["swagger-ui.css", "swagger-ui-bundle.js"];

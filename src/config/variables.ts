@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { namesThisMachine } from "../process/loopback.ts";
+import { LOG_LEVELS } from "../process/telemetry/logger.ts";
 import { findSince, parseDuration } from "./duration.ts";
 
 /*
@@ -14,9 +15,6 @@ export interface Variable {
   /** True if its value must not be shown; NAME_FILE can then supply it. */
   readonly secret?: true;
 }
-
-const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;

@@ -1,7 +1,9 @@
 import type { Pool } from "../database/database.ts";
 import type { PolicyName } from "../provider/budget.ts";
+import type { Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";
-import type { RoleDeps } from "../mirror/role.ts";
+import type { Shutdown } from "../process/shutdown.ts";
+import type { Logger } from "../process/telemetry/logger.ts";
 
 /** A call of either side, and how it ended; see mirror.calls. */
 export interface Call {
@@ -26,7 +28,11 @@ const FLUSH_EVERY_MS = 5_000;
 
 /** Makes the function that counts calls. The counts are recorded every few seconds, and at the end, for all processes to read. */
 export function openCallCounts(
-  { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+  {
+    clock,
+    logger,
+    shutdown,
+  }: { readonly clock: Clock; readonly logger: Logger; readonly shutdown: Shutdown },
   pool: Pool,
 ): CountCall {
   const { count, flush } = makeCallCounts(pool);

@@ -8,16 +8,8 @@ import { keyOf } from "../config/sources.ts";
 import { deliveryEvents } from "../wire/events.ts";
 import { openCallCounts } from "../health/calls.sql.ts";
 import { meterAnswers } from "../health/metering.ts";
-import {
-  assertOurs,
-  composeApply,
-  HOLDER,
-  makeBudgets,
-  modesOf,
-  openApplyPool,
-  recordConfiguredSources,
-  type RoleDeps,
-} from "./role.ts";
+import { composeApply, HOLDER, makeBudgets, modesOf, openApplyPool, type RoleDeps } from "./role.ts";
+import { assertOurs, recordConfiguredSources } from "../sources/configuredSources.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {

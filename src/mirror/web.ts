@@ -31,15 +31,8 @@ import type { Handler } from "./createMirror.ts";
 import { openCallCounts, type CountCall } from "../health/calls.sql.ts";
 import { meterAnswers, meterHealth, meterWebhooks } from "../health/metering.ts";
 import { recordReceiving } from "../sources/sources.sql.ts";
-import {
-  assertOwnKey,
-  composeApply,
-  makeBudgets,
-  openPool,
-  recordConfiguredSources,
-  type QueueDeps,
-  type RoleDeps,
-} from "./role.ts";
+import { composeApply, makeBudgets, openPool, type QueueDeps, type RoleDeps } from "./role.ts";
+import { assertOwnKey, recordConfiguredSources } from "../sources/configuredSources.ts";
 import { setAnswerHeaders } from "./serve.ts";
 import { deliveryEvents } from "../wire/events.ts";
 

@@ -7,15 +7,8 @@ import { makeSend } from "../outgoing/outgoingSend.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
 import { makeStandardSigner } from "../signature/sign.ts";
-import {
-  composeApply,
-  openApplyPool,
-  openPool,
-  recordConfiguredSources,
-  takeTurns,
-  type QueueDeps,
-  type RoleDeps,
-} from "./role.ts";
+import { composeApply, openApplyPool, openPool, takeTurns, type QueueDeps, type RoleDeps } from "./role.ts";
+import { recordConfiguredSources } from "../sources/configuredSources.ts";
 
 /** Starts applying events, by every job of the queue, and by the overdue check what no job brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: QueueDeps): Promise<void> {

@@ -18,7 +18,8 @@ import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.sql.ts";
 import { makeEventRoutes } from "./eventPage.sql.ts";
-import { enter, makeAssetRouter, PAGE_POLICY, refuse, viewerOf } from "./page.ts";
+import { PAGE_POLICY } from "../html/policy.ts";
+import { enter, makeAssetRouter, refuse, viewerOf } from "./page.ts";
 import { makeQueueDashboard, makeQueueHealth, type ShownQueues } from "./queues.sql.ts";
 import { makeSourceRoutes } from "./sourcePage.sql.ts";
 

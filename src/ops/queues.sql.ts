@@ -7,7 +7,8 @@ import { numberColumn, renderAlert, renderFacts, renderTable } from "../html/par
 import { html, type Html } from "../html/html.ts";
 import { withTimeout } from "../process/abort.ts";
 import { beginAction, endAction } from "./actions.sql.ts";
-import { mayAct, refuse, sendPage, viewerOf, writePolicy } from "./page.ts";
+import { writePolicy } from "../html/policy.ts";
+import { mayAct, refuse, sendPage, viewerOf } from "./page.ts";
 import { describeAge, describeCount, describeDelay, linkEvent, linkOrder } from "./phrases.ts";
 
 // The dashboard of the queues is bull-board, at /ops/queues behind the login: its pages may load what they need from this

@@ -112,7 +112,7 @@ it("imports only from layers below", () => {
 it("has SQL in files named *.sql.ts only", () => {
   // The start of a statement in a string or template. Code that creates a database or its schema is exempt: it has no tables yet.
   const statement = /["`]\s*(?:with \w+ as|select\s|insert into\s|delete from\s|update \w+\.\w+)/;
-  const setUp = /^(?:database\/|roles\/openDatabase\.ts)/;
+  const setUp = /^(?:database\/|mirror\/openDatabase\.ts)/;
   const others = files.filter((file) => !file.endsWith(".sql.ts") && !setUp.test(file));
   expect(others.filter((file) => statement.test(readFileSync(path.join(SOURCE, file), "utf8")))).toEqual([]);
 });
@@ -131,11 +131,11 @@ it("has no barrels, and no default exports", () => {
   expect({ barrels, defaults }).toEqual({ barrels: [], defaults: [] });
 });
 
-it("reads the process's environment in runtime only", () => {
+it("reads the process's environment in config only", () => {
   const readers = files.filter((file) =>
     /\bprocess\.env\b/.test(readFileSync(path.join(SOURCE, file), "utf8")),
   );
-  expect(readers.filter((file) => !file.startsWith(`runtime${path.sep}`))).toEqual([]);
+  expect(readers.filter((file) => !file.startsWith(`config${path.sep}`))).toEqual([]);
 });
 
 it("keeps every source file within 500 lines", () => {

@@ -123,7 +123,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "sources/recordBranches.sql.ts",
     find: "or s.branch_ids && shown.ids",
     replace: "or true",
-    by: "integration/poll/otherOrganization",
+    by: "integration/sources/otherOrganization",
     test: "tolerates an empty list of branches, a failing request, and branches that come and go",
   },
   {
@@ -131,7 +131,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "mirror/web.ts",
     find: "      await assertOwnKey(pool, source, logger);\n",
     replace: "",
-    by: "integration/poll/otherOrganization",
+    by: "integration/sources/otherOrganization",
     test: "forwards no write with a key that the poller found to be of another organization",
   },
   {
@@ -326,7 +326,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "poll/lostEvents.sql.ts",
     find: "coalesce(i.received_at, h.seen_at)",
     replace: "h.seen_at",
-    by: "integration/apply/lostEvents",
+    by: "integration/poll/lostEvents",
     test: "names the waiting of applied events as ours",
   },
   {
@@ -334,7 +334,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingPlan.sql.ts",
     find: "where endpoint_id = $1 for update skip locked",
     replace: "where endpoint_id = $1",
-    by: "integration/changes/outgoing",
+    by: "integration/outgoing/outgoing",
     test: "are not planned by a second process before the first has committed its plan",
   },
   {
@@ -342,7 +342,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingPlan.sql.ts",
     find: "delivery_id = default, state",
     replace: "state",
-    by: "integration/changes/outgoing",
+    by: "integration/outgoing/outgoing",
     test: "a late answer to the former sending changes nothing",
   },
   {
@@ -350,7 +350,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingQueue.ts",
     find: "if (held < standing.enqueued)",
     replace: "if (held < 0 * standing.enqueued)",
-    by: "integration/changes/outgoing",
+    by: "integration/outgoing/outgoing",
     test: "loses nothing when its jobs are lost",
   },
   {
@@ -358,7 +358,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "outgoing/outgoingDelivery.sql.ts",
     find: "where $2 and o.endpoint_id = d.endpoint_id",
     replace: "where false and $2 and o.endpoint_id = d.endpoint_id",
-    by: "integration/changes/outgoing",
+    by: "integration/outgoing/outgoing",
     test: "gets the changes of each order one after the other, with failures and two processes",
   },
   {
@@ -366,7 +366,7 @@ export const VARIANTS: readonly Variant[] = [
     in: "changes/changeFeed.sql.ts",
     find: "const given = hasMore ? (changes.at(-1)?.position ?? 0n) : fence;",
     replace: "const given = fence;",
-    by: "integration/changes/changeStream",
+    by: "integration/api/changeStream",
     test: "says that every change was sent only behind the last of several sections",
   },
   {

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { nameProvider } from "../../mirror/role.ts";
+import { nameProvider } from "../../sources/configuredSources.ts";
 import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/database.ts";
 import { adoptSource, readSource, setPaused } from "../../sources/sources.sql.ts";

@@ -11,7 +11,7 @@ import { makeBudget } from "../../provider/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import { readBytes } from "../../provider/exchange.ts";
 import type { OpenDatabase } from "../../mirror/openDatabase.ts";
-import { assertOwnKey } from "../../mirror/role.ts";
+import { assertOwnKey } from "../../sources/configuredSources.ts";
 import type { Config, SourceConfig } from "../../config/config.ts";
 import { KEY_VARIABLES, isOnThisMachine } from "../../config/sources.ts";
 import { localUrl } from "../../process/httpServer.ts";

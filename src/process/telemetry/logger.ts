@@ -4,10 +4,13 @@ import { pino } from "pino";
 import type * as PinoPretty from "pino-pretty";
 import { describeError, describeMessage } from "./errorFields.ts";
 import { escapeControls } from "./escapeControls.ts";
-import type { LogLevel } from "../../config/variables.ts";
 import { VERSION } from "../version.ts";
 
 export type Logger = pino.Logger;
+
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export type LogFormat = "json" | "pretty";
 

@@ -2,10 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, expect, it, onTestFinished } from "vitest";
-import {
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from "../../../src/postgres/embeddedPostgres.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { backUp } from "../../support/servers/backup.ts";

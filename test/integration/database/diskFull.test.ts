@@ -3,10 +3,7 @@ import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { explainFailure } from "../../../src/cli/output/terminal.ts";
-import {
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from "../../../src/postgres/embeddedPostgres.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../../src/postgres/embeddedPostgres.ts";
 import { copyCluster } from "../../support/servers/ownPostgres.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/servers/smallDisk.ts";
 

@@ -3,7 +3,7 @@ import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
 import { readStandings } from "../../../src/health/standing.sql.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
-import { assertOurs, recordConfiguredSources } from "../../../src/mirror/role.ts";
+import { assertOurs, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";

@@ -4,12 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import {
-  describeConfig,
-  loadConfig,
-  requireSources,
-  type Config,
-} from "../../../src/config/config.ts";
+import { describeConfig, loadConfig, requireSources, type Config } from "../../../src/config/config.ts";
 import { VARIABLE_NAMES } from "../../../src/config/variables.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));

@@ -5,7 +5,7 @@ import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import { recordConfiguredSources } from "../../../src/mirror/role.ts";
+import { recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import { composeWrites } from "../../../src/mirror/web.ts";
 import { loadConfig } from "../../../src/config/config.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
