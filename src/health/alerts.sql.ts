@@ -1,8 +1,9 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { Condition } from "./condition.ts";
-import { CONDITIONS, type Holding, type Judgement } from "./judge.ts";
+import type { Condition } from "./conditions/condition.ts";
+import { CONDITIONS } from "./conditions/conditions.ts";
+import type { Holding, Judgement } from "./judge.ts";
 
 /** The message sent to the alert webhook. */
 export interface AlertMessage {

@@ -1,7 +1,8 @@
 import { addSeconds, type Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
-import { PROOF_INTERVALS } from "../domain/window/coverage.ts";
-import type { Standing } from "./standing.sql.ts";
+import { provedWithinSeconds } from "./conditions/completeness.sql.ts";
+import { secondsOfPolls } from "./conditions/polling.sql.ts";
+import type { Standing } from "./conditions/standing.ts";
 
 /** How far a source's data reaches, and why not further: one answer for pages, `status` and the times of orders. */
 export interface Freshness {
@@ -14,15 +15,6 @@ export interface Freshness {
   /** Since when that is so. */
   readonly since: Instant | null;
 }
-
-/** Before the first poll has recorded its own. */
-const STANDARD_INTERVAL_SECONDS = 30;
-/** For the requests of a poll. */
-const POLL_SECONDS = 10;
-
-/** How long so many polls take at most, in seconds: what is older is not explained by polling as configured. */
-export const secondsOfPolls = (polls: number, { intervalSeconds }: Pick<Standing, "intervalSeconds">) =>
-  polls * (intervalSeconds ?? STANDARD_INTERVAL_SECONDS) + POLL_SECONDS;
 
 const TROUBLES: Readonly<Record<PollTrouble, string>> = {
   key_refused: "The provider refuses the API key",
@@ -47,12 +39,6 @@ function explainAge(source: Standing): readonly [why: string | null, since: Inst
   if (leaderlessSince !== null) return ["No poller runs", leaderlessSince];
   if (trouble !== null) return [TROUBLES[trouble], failingSince];
   return ["No poll has ended", null];
-}
-
-/** How far behind the present the proof is at most while nothing is wrong, in seconds. */
-export function provedWithinSeconds(source: Pick<Standing, "intervalSeconds" | "marginSeconds">): number {
-  // The newest part waits until it is long enough, then for a poll, then for the head sweep of the next one.
-  return (source.marginSeconds ?? 0) + secondsOfPolls(PROOF_INTERVALS + 2, source);
 }
 
 /** Whether the source is read and proved as recently as it can be. */

@@ -2,11 +2,12 @@ import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
 import { shareReading } from "../process/shareReading.ts";
 import type { Clock } from "../process/clock.ts";
-import { readOutgoingEndpoints } from "./endpoints.sql.ts";
-import type { Facts, QueueFacts } from "./condition.ts";
+import { readOutgoingEndpoints } from "./conditions/endpoints.sql.ts";
+import type { Facts } from "./conditions/conditions.ts";
+import type { QueueFacts } from "./conditions/servers.ts";
 import { judge, type FirstSeen, type Judgement } from "./judge.ts";
 import { probeWrite } from "./readHealth.sql.ts";
-import { readStandings } from "./standing.sql.ts";
+import { readStandings } from "./conditions/standing.ts";
 
 export interface HealthDeps {
   readonly pool: Pool;

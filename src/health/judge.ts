@@ -1,15 +1,6 @@
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import type { Condition, Facts } from "./condition.ts";
-import { EVENT_CONDITIONS } from "./eventConditions.ts";
-import { POLL_CONDITIONS } from "./pollConditions.ts";
-import { SERVER_CONDITIONS } from "./serverConditions.ts";
-
-/** Every condition that the product evaluates, in the order of docs/runbook.md. */
-export const CONDITIONS: readonly Condition[] = [
-  ...SERVER_CONDITIONS,
-  ...POLL_CONDITIONS,
-  ...EVENT_CONDITIONS,
-];
+import type { Condition } from "./conditions/condition.ts";
+import { CONDITIONS, type Facts } from "./conditions/conditions.ts";
 
 /** A condition that has held long enough to be reported. */
 export interface Holding {
@@ -52,8 +43,8 @@ export function judge(facts: Facts, firstSeen?: FirstSeen): Judgement {
   const begun: Begun[] = [];
   const unjudged: string[] = [];
   const seen = new Set<string>();
-  for (const condition of CONDITIONS) {
-    const findings = condition.find(facts);
+  for (const { find, ...condition } of CONDITIONS) {
+    const findings = find(facts);
     if (findings === undefined) unjudged.push(condition.name);
     for (const { subject, since, cause, remedy = condition.remedy } of findings ?? []) {
       const key = `${condition.name} ${subject}`;

@@ -1,8 +1,8 @@
 import type { Decision } from "../apply/applySubjects.ts";
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import type { OutgoingEndpoint } from "./endpoints.sql.ts";
+import type { OutgoingEndpoint } from "./conditions/endpoints.sql.ts";
 import type { Health, HealthReader } from "./health.ts";
-import type { Standing } from "./standing.sql.ts";
+import type { Standing } from "./conditions/standing.ts";
 import type { Answered } from "../provider/transport.ts";
 import type { CallEnd } from "../receive/receiver.ts";
 import type { Clock } from "../process/clock.ts";

@@ -1,7 +1,7 @@
 import { UnavailableError } from "../domain/errors.ts";
 import { instantFromMillis } from "../domain/order/instant.ts";
 import { makeAlerter, type AlertMessage } from "../health/alerts.sql.ts";
-import type { QueueFacts } from "../health/condition.ts";
+import type { QueueFacts } from "../health/conditions/servers.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
 import { judgeAnswer, makeSend } from "../outgoing/outgoingSend.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";

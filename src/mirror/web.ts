@@ -4,7 +4,7 @@ import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
-import { readOutgoingEndpoints } from "../health/endpoints.sql.ts";
+import { readOutgoingEndpoints } from "../health/conditions/endpoints.sql.ts";
 import { openOutgoingQueue, type OutgoingJob } from "../outgoing/outgoingQueue.ts";
 import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../api/docsRouter.ts";

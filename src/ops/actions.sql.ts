@@ -1,7 +1,8 @@
 import { Router, type Response } from "express";
 import type { Pool } from "../database/database.ts";
+import type { Button } from "../health/conditions/condition.ts";
 import type { Holding } from "../health/judge.ts";
-import { readStandings } from "../health/standing.sql.ts";
+import { readStandings } from "../health/conditions/standing.ts";
 import { renderAction } from "../html/parts.ts";
 import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
@@ -199,7 +200,7 @@ const REMEDIES = {
     action: "retry_endpoint",
     apply: reviveDead,
   },
-} as const satisfies Readonly<Record<string, Remedy>>;
+} as const satisfies Readonly<Record<Button, Remedy> & Record<string, Remedy>>;
 type RemedyName = keyof typeof REMEDIES;
 
 /** The actions, which lead to their entry in the audit log. */
@@ -237,14 +238,6 @@ async function hastenExcepted(pool: Pool, sourceId: string): Promise<number> {
   return rowCount ?? 0;
 }
 
-const OF_CONDITIONS: Readonly<Record<string, RemedyName>> = {
-  OrderMirrorPaused: "resume",
-  OrderMirrorGaps: "gap",
-  OrderMirrorExceptions: "reread",
-  OrderMirrorOutgoingFailing: "outgoing-pause",
-  OrderMirrorOutgoingGivenUp: "outgoing-retry",
-};
-
 /** The button of a remedy, for those who may press it. */
 export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
   const { of, button } = REMEDIES[name];
@@ -253,6 +246,6 @@ export function renderRemedyButton(name: RemedyName, subject: string, viewer: Vi
 
 /** What can be done about a condition with one press; nothing if a person has to look first, here or elsewhere. */
 export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): Html {
-  const name = OF_CONDITIONS[condition.name];
-  return name === undefined ? html`` : renderRemedyButton(name, subject, viewer);
+  const { button } = condition;
+  return button === undefined ? html`` : renderRemedyButton(button, subject, viewer);
 }

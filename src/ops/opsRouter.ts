@@ -87,7 +87,7 @@ function countWaiting(health: HealthReader): RequestHandler {
     const read = request.method === "GET" ? await health.read().catch(() => undefined) : undefined;
     if (read !== undefined) {
       const quarantine = read.facts.sources.reduce((sum, { quarantined }) => sum + quarantined, 0);
-      const queues = read.holding.filter(({ condition }) => condition.name === "OrderMirrorDeadJobs").length;
+      const queues = read.holding.filter(({ condition }) => condition.area === "queue").length;
       enter(response, { ...viewerOf(response), waiting: { quarantine, queues } }, next);
     } else next();
   };

@@ -2,12 +2,12 @@ import { Router } from "express";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { RateRule } from "../domain/window/rate.ts";
 import type { Pool } from "../database/database.ts";
-import { describeCount as countNouns, SOURCE_PAGE, type Area } from "../health/condition.ts";
-import { describeWebhooks } from "../health/eventConditions.ts";
+import { describeCount as countNouns, SOURCE_PAGE, type Area } from "../health/conditions/condition.ts";
+import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import { isUpToDate, judgeFreshness } from "../health/freshness.ts";
 import type { Health, HealthReader } from "../health/health.ts";
 import type { Holding } from "../health/judge.ts";
-import type { Standing } from "../health/standing.sql.ts";
+import type { Standing } from "../health/conditions/standing.ts";
 import {
   numberColumn,
   renderAlert,
@@ -149,34 +149,6 @@ interface Tile {
 }
 
 const HUNDRED = 100;
-const OURS = "On our side";
-const PROVIDERS = "At the provider";
-const BETWEEN = "Between us and the provider";
-
-/** Of conditions of an area: the answer while one holds, while one begins, and whom to call, as far as it is known. */
-const AREAS: Readonly<Record<Area, readonly [holds: string, begins: string, place: string]>> = {
-  coverage: ["Not certain", "Catching up", BETWEEN],
-  events: ["Check webhooks", "Check webhooks", BETWEEN],
-  worker: ["Stuck", "Waiting", OURS],
-  database: ["Stuck", "Waiting", OURS],
-  quarantine: ["Some stuck", "Some stuck", BETWEEN],
-  queue: ["Queue fails", "Queue fails", OURS],
-  outgoing: ["Outgoing stuck", "Outgoing waits", "Between us and your endpoint"],
-  poller: ["No", "Interrupted", OURS],
-};
-/** The same for conditions about which their area says too little. */
-const WORDS_OF: Readonly<Record<string, readonly [holds: string, begins: string]>> = {
-  OrderMirrorClocksDisagree: ["Clocks disagree", "Clocks disagree"],
-  OrderMirrorIncomplete: ["Behind", "Catching up"],
-  OrderMirrorGaps: ["Not certain", "Closing a gap"],
-  OrderMirrorEventsStopped: ["Webhooks stopped", ""],
-  OrderMirrorWebhooksRefused: ["Webhooks refused", ""],
-  OrderMirrorNoSecret: ["No secret", ""],
-  OrderMirrorEventsRefused: ["Webhooks fail", "Some refused"],
-  OrderMirrorEventsLost: ["Some missed", "Some missed"],
-  OrderMirrorEventsLate: ["Some late", ""],
-};
-
 const good = (words: string) => ({ mood: "good", words }) as const;
 const neither = (words: string) => ({ mood: "neither", words }) as const;
 const sum = ({ facts }: Overview, of: (source: Standing) => number) =>
@@ -272,13 +244,12 @@ function answerQuestions(overview: Overview) {
     const common = { question, address, detail: detail(overview) };
     if (first === undefined) return { ...common, ...otherwise(overview) };
     const { condition, subject } = first;
-    const words = (WORDS_OF[condition.name] ?? AREAS[condition.area])[worst === undefined ? 1 : 0];
     const mood: Mood = worst?.condition.severity ?? "neither";
     // The free rate says nothing while nobody can use it, and neither does "none missed" while none can arrive.
     const isFigureIdle = condition.area === "events" && sum(overview, ({ lost }) => lost) === 0;
     const isSaid = condition.area === "poller" || isFigureIdle;
     const why = isSaid ? `${subject}: ${condition.measures}` : common.detail;
-    return { ...common, mood, words, detail: why, address: pageOf(first) };
+    return { ...common, mood, words: condition.answer, detail: why, address: pageOf(first) };
   });
 }
 
@@ -309,17 +280,6 @@ function areEventsWaiting({ facts: { now, sources } }: Overview): boolean {
 
 /** More problems than this are counted: one cause makes the same problem for every source. */
 const SHOWN_MAX = 20;
-
-/** Where the cause is, for conditions about which their area says too little, or something false. */
-const PLACES: Readonly<Record<string, string>> = {
-  OrderMirrorEventsRefused: OURS,
-  OrderMirrorNoSecret: OURS,
-  OrderMirrorListIncomplete: PROVIDERS,
-  OrderMirrorProviderAway: "At the provider, or on the way to it",
-  OrderMirrorKeyRefused: BETWEEN,
-  OrderMirrorRateLimited: BETWEEN,
-  OrderMirrorPollFailing: BETWEEN,
-};
 
 /**
  * Whether anybody is needed: the most urgent problem, whole, with what to do; it stays in sight. Each problem stands on
@@ -371,12 +331,12 @@ function renderProblem(
   { overview, viewer, more }: { overview: Overview; viewer: Viewer; more: Html | false },
 ): Html {
   const { condition, since, cause, remedy } = problem;
-  const { severity, name, area } = condition;
+  const { severity, name, place } = condition;
   const sentence = renderSentence(cause);
   return html`<div class="${severity}" data-condition="${name}">
     <p class="cause">${severity === "critical" ? renderAlert(sentence) : renderWarning(sentence)}${more}</p>
     <p>
-      <strong>${PLACES[name] ?? AREAS[area][2]}</strong>
+      <strong>${place}</strong>
       <span class="nowrap">since ${renderTime(formatInstant(since, 0))}</span>
       (${describeHeld(problem, overview)}). ${renderSentence(remedy)} <a href="${pageOf(problem)}">Details</a>
     </p>

@@ -1,6 +1,7 @@
 import type { DecisionRow } from "../changes/changeTail.sql.ts";
 import { judgeFreshness } from "../health/freshness.ts";
-import { COUNT_MAX, type Standing } from "../health/standing.sql.ts";
+import { COUNT_MAX } from "../health/conditions/condition.ts";
+import type { Standing } from "../health/conditions/standing.ts";
 import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
 import { html, type Html } from "../html/html.ts";
 import { renderMinute, renderName, renderTime, renderWarning } from "../html/parts.ts";

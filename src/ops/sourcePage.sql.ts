@@ -1,7 +1,7 @@
 import { Router } from "express";
 import type { Pool } from "../database/database.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import { readStandings, type Standing } from "../health/standing.sql.ts";
+import { readStandings, type Standing } from "../health/conditions/standing.ts";
 import {
   numberColumn,
   renderAlert,

@@ -7,7 +7,7 @@ import {
   describeEndpoint,
   readOutgoingEndpoints,
   type OutgoingEndpoint,
-} from "../../health/endpoints.sql.ts";
+} from "../../health/conditions/endpoints.sql.ts";
 import { audited, isAgreed, parseWhen, withMirror } from "../input/session.ts";
 import { formatAge, printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { formatInstant, type Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
-import { describeWebhooks as judgeWebhooks } from "../../health/eventConditions.ts";
-import type { QueueFacts } from "../../health/condition.ts";
-import type { Standing } from "../../health/standing.sql.ts";
+import { describeWebhooks as judgeWebhooks } from "../../health/conditions/webhookCalls.sql.ts";
+import type { QueueFacts } from "../../health/conditions/servers.ts";
+import type { Standing } from "../../health/conditions/standing.ts";
 import { isUpToDate } from "../../health/freshness.ts";
 import { readHealthOnce, type Health } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";

@@ -5,7 +5,7 @@ import {
   describeEndpoint,
   readOutgoingEndpoints,
   type OutgoingEndpoint,
-} from "../../health/endpoints.sql.ts";
+} from "../../health/conditions/endpoints.sql.ts";
 import {
   numberColumn,
   renderGood,

@@ -3,7 +3,7 @@ import { queryInstants, type Pool } from "../../database/database.ts";
 import { formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import type { Via } from "../../domain/order/observation.ts";
 import { OPEN_STATUSES } from "../../domain/order/order.ts";
-import type { Facts } from "../../health/condition.ts";
+import type { Facts } from "../../health/conditions/conditions.ts";
 import { judgeFreshness } from "../../health/freshness.ts";
 import {
   renderAlert,

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { formatInstant, type Instant } from "../../../src/domain/order/instant.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql.ts";
 import { setPaused } from "../../../src/sources/sources.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";

@@ -3,7 +3,7 @@ import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../../src/mirror/health.ts";
-import type { Facts } from "../../../src/health/condition.ts";
+import type { Facts } from "../../../src/health/conditions/conditions.ts";
 import { judge, type FirstSeen } from "../../../src/health/judge.ts";
 import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.ts";
 import { systemClock } from "../../../src/process/clock.ts";

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { parseRange, readTrend, type Bucket } from "../../../src/ops/sourcePage.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 

@@ -4,7 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
-import { readOutgoingEndpoints } from "../../../src/health/endpoints.sql.ts";
+import { readOutgoingEndpoints } from "../../../src/health/conditions/endpoints.sql.ts";
 import { recordAttempt } from "../../../src/outgoing/outgoingDelivery.sql.ts";
 import {
   planDeliveries,

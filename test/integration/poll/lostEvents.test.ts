@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";

@@ -4,7 +4,7 @@ import { instantFromMillis } from "../../../src/domain/order/instant.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { commitHead, readGaps, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
 import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";

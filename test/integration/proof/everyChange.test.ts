@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { provedWithinSeconds } from "../../../src/health/freshness.ts";
+import { provedWithinSeconds } from "../../../src/health/conditions/completeness.sql.ts";
 import { readPollState } from "../../support/mirror/pollState.ts";
 import { CLOCK_START, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 

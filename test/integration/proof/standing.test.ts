@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { acquireLease } from "../../../src/database/leases.sql.ts";
-import { COUNT_MAX, readStandings } from "../../../src/health/standing.sql.ts";
+import { COUNT_MAX } from "../../../src/health/conditions/condition.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { endCycle } from "../../../src/poll/pollState.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { addSource } from "../../support/mirror/orders.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { judgeWebhooks } from "../../../src/domain/order/lostEvents.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { putIntoInbox } from "../../support/mirror/orders.ts";
 import { receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
 import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";

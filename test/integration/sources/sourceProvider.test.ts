@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
-import { readStandings } from "../../../src/health/standing.sql.ts";
+import { readStandings } from "../../../src/health/conditions/standing.ts";
 import type { Poller } from "../../../src/poll/poller.ts";
 import { assertOurs, recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import type { SourceConfig } from "../../../src/config/config.ts";

@@ -1,5 +1,5 @@
-import type { Facts } from "../../../src/health/condition.ts";
-import type { Standing } from "../../../src/health/standing.sql.ts";
+import type { Facts } from "../../../src/health/conditions/conditions.ts";
+import type { Standing } from "../../../src/health/conditions/standing.ts";
 
 /** When these facts were read, in seconds since 1970. */
 export const LOOKED_AT = 1_763_632_830;

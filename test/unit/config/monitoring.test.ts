@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import * as catalogue from "../../../src/process/telemetry/metrics.ts";
-import { CONDITIONS } from "../../../src/health/judge.ts";
-import type { Condition } from "../../../src/health/condition.ts";
+import { CONDITIONS } from "../../../src/health/conditions/conditions.ts";
+import type { Condition } from "../../../src/health/conditions/condition.ts";
 
 /** Rules for what is visible only from outside; only Prometheus judges them, by a separate expression. */
 const OUTSIDE_CONDITIONS: readonly (Pick<

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Facts } from "../../../src/health/condition.ts";
-import type { Standing } from "../../../src/health/standing.sql.ts";
-import { CONDITIONS, judge } from "../../../src/health/judge.ts";
+import { CONDITIONS, type Facts } from "../../../src/health/conditions/conditions.ts";
+import type { Standing } from "../../../src/health/conditions/standing.ts";
+import { judge } from "../../../src/health/judge.ts";
 import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 const firing = (source: Partial<Standing>, change: Partial<Facts> = {}) =>

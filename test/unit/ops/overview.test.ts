@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { printStatus } from "../../../src/cli/commands/status.ts";
-import type { Standing } from "../../../src/health/standing.sql.ts";
+import type { Standing } from "../../../src/health/conditions/standing.ts";
 import { judge } from "../../../src/health/judge.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
 import { PAGE_POLICY } from "../../../src/html/policy.ts";
@@ -51,12 +51,12 @@ describe("the overview", () => {
     [
       "polling catches up",
       { safeThrough: ago(1_800) },
-      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 21 min 50 s; alerts at 1 h 0 min Fresh\? … Catching up/,
+      /… Watching: Data of live may be missing since 2025-11-20 09:30:30 \. for 21 min 50 s; alerts at 1 h 0 min Fresh\? … Behind/,
     ],
     [
       "a poll has failed",
       { trouble: "away", lastError: "502", failingSince: ago(20) },
-      /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Interrupted live: the provider cannot be reached/,
+      /… Watching: Polls of live get no usable answer .* alerts at 10 min Fresh\? .*… Provider away live: the provider cannot be reached/,
     ],
     [
       "events wait",
@@ -71,12 +71,12 @@ describe("the overview", () => {
     [
       "a worker is missing",
       { pending: 5, oldestPendingAt: ago(600) },
-      /✖ 5 events of live waiting\. No worker is keeping up\. On our side since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Stuck 5 waiting, 0 in quarantine/,
+      /✖ 5 events of live waiting\. No worker is keeping up\. On our side since 2025-11-20 09:50:30 \(10 min 0 s\)\. Start order-mirror worker .* Stuck\? ✖ Events wait 5 waiting, 0 in quarantine/,
     ],
     [
       "nobody polls",
       { leader: null, leaderlessSince: ago(180) },
-      /Able to catch up\? ✖ No live: no poller leads/,
+      /Able to catch up\? ✖ No poller live: no poller leads/,
     ],
     [
       "a person paused polling",
@@ -102,7 +102,7 @@ describe("the overview", () => {
     [
       "the provider refuses the key",
       { trouble: "key_refused", lastError: "401", failingSince: ago(120) },
-      /✖ The provider refuses the API key of live\. .*\(2 min 0 s\)\. Put the key from .* Able to catch up\? ✖ No/,
+      /✖ The provider refuses the API key of live\. .*\(2 min 0 s\)\. Put the key from .* Able to catch up\? ✖ Key refused/,
     ],
     [
       "a third of the webhooks is lost",

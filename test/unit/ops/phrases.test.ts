@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { commandOn } from "../../../src/domain/shellWord.ts";
-import { COUNT_MAX } from "../../../src/health/standing.sql.ts";
+import { COUNT_MAX } from "../../../src/health/conditions/condition.ts";
 import {
   describeAge,
   describeBoundedCount,

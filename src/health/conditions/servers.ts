@@ -1,17 +1,36 @@
-import { NANOS_PER_SECOND, type Instant } from "../domain/order/instant.ts";
-import { perEndpoint, type Condition } from "./condition.ts";
+import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import type { Finding, Rule } from "./condition.ts";
+
+export interface QueueFacts {
+  readonly name: string;
+  /** Problems of its server, each with a remedy. */
+  readonly problems: readonly { readonly problem: string; readonly fix: string }[];
+  /** When a job last failed for good; null if no failed job is stored. */
+  readonly newestDeadAt: Instant | null;
+  /** The number of jobs by state; absent if its server does not answer. */
+  readonly jobs?: Readonly<Record<string, number>>;
+}
+
+/** The servers behind the mirror. */
+export interface ServerFacts {
+  /** The database's clock. */
+  readonly now: Instant;
+  /** Why Postgres cannot commit, and what to do; null if it can. */
+  readonly unwritable: Pick<Required<Finding>, "cause" | "remedy"> | null;
+  /** Null if this process does not know the queues. */
+  readonly queues: readonly QueueFacts[] | null;
+}
 
 const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
 
-const toInstant = (seconds: number | null): Instant | null =>
-  seconds === null ? null : BigInt(Math.round(seconds * 1_000)) * 1_000_000n;
-
-/** Conditions of the servers behind the mirror, and of the business's own systems. */
-export const SERVER_CONDITIONS: readonly Condition[] = [
+/** Conditions of the servers behind the mirror. */
+export const SERVER_CONDITIONS: readonly Rule<ServerFacts>[] = [
   {
     name: "OrderMirrorNotWritable",
     severity: "critical",
     area: "database",
+    place: "On our side",
+    answer: "Database stuck",
     label: null,
     measures: "Postgres cannot commit, so webhooks are answered 503",
     forSeconds: 0,
@@ -24,6 +43,8 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorQueueAway",
     severity: "warning",
     area: "queue",
+    place: "On our side",
+    answer: "Queue away",
     label: "queue",
     measures: "the queue's server does not answer, or may lose jobs, for a minute",
     // A restart of Redis takes seconds, and needs nobody: workers find events without it, and processes reconnect.
@@ -42,6 +63,8 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorDeadJobs",
     severity: "warning",
     area: "queue",
+    place: "On our side",
+    answer: "Jobs failed",
     label: "queue",
     measures: "jobs failed for good within the last 15 minutes",
     forSeconds: 0,
@@ -54,31 +77,4 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
           : [{ subject: name, since: newestDeadAt, cause: `Jobs of the queue ${name} failed for good.` }],
       ),
   },
-  perEndpoint({
-    name: "OrderMirrorOutgoingFailing",
-    severity: "warning",
-    area: "outgoing",
-    measures: "webhooks to one of your endpoints fail and wait",
-    forSeconds: 600,
-    noticedAfterSeconds: 60,
-    remedy:
-      "/ops/outgoing shows the last attempts and answers; fix the endpoint. Nothing is lost until messages are given up.",
-    page: "/ops/outgoing",
-    holds: ({ failuresInRow, oldestPendingAt }) => failuresInRow > 0 && oldestPendingAt !== null,
-    since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
-    cause: ({ endpointId, failuresInRow, pending }) =>
-      `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
-  }),
-  perEndpoint({
-    name: "OrderMirrorOutgoingGivenUp",
-    severity: "warning",
-    area: "outgoing",
-    measures: "webhooks to one of your endpoints were given up",
-    remedy: "/ops/outgoing shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
-    page: "/ops/outgoing",
-    holds: ({ dead }) => dead > 0,
-    since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
-    cause: ({ endpointId, dead }) =>
-      `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
-  }),
 ];

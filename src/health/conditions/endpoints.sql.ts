@@ -1,4 +1,6 @@
-import type { Pool } from "../database/database.ts";
+import type { Pool } from "../../database/database.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { RuleOfEach } from "./condition.ts";
 
 /** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
@@ -41,3 +43,43 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
   });
   return rows;
 }
+
+const toInstant = (seconds: number | null): Instant | null =>
+  seconds === null ? null : BigInt(Math.round(seconds * 1_000)) * 1_000_000n;
+
+/** Conditions of the business's own systems. */
+export const ENDPOINT_CONDITIONS: readonly RuleOfEach<OutgoingEndpoint>[] = [
+  {
+    name: "OrderMirrorOutgoingFailing",
+    severity: "warning",
+    area: "outgoing",
+    place: "Between us and your endpoint",
+    answer: "Outgoing fails",
+    measures: "webhooks to one of your endpoints fail and wait",
+    forSeconds: 600,
+    noticedAfterSeconds: 60,
+    remedy:
+      "/ops/outgoing shows the last attempts and answers; fix the endpoint. Nothing is lost until messages are given up.",
+    page: "/ops/outgoing",
+    button: "outgoing-pause",
+    holds: ({ failuresInRow, oldestPendingAt }) => failuresInRow > 0 && oldestPendingAt !== null,
+    since: ({ oldestPendingAt }) => toInstant(oldestPendingAt),
+    cause: ({ endpointId, failuresInRow, pending }) =>
+      `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
+  },
+  {
+    name: "OrderMirrorOutgoingGivenUp",
+    severity: "warning",
+    area: "outgoing",
+    place: "Between us and your endpoint",
+    answer: "Outgoing given up",
+    measures: "webhooks to one of your endpoints were given up",
+    remedy: "/ops/outgoing shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
+    page: "/ops/outgoing",
+    button: "outgoing-retry",
+    holds: ({ dead }) => dead > 0,
+    since: ({ oldestDeadAt }) => toInstant(oldestDeadAt),
+    cause: ({ endpointId, dead }) =>
+      `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
+  },
+];

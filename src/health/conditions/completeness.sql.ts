@@ -1,0 +1,202 @@
+import { queryInstants, type Pool } from "../../database/database.ts";
+import { addSeconds, formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import { PROOF_INTERVALS } from "../../domain/window/coverage.ts";
+import { COUNT_MAX, describeCount, type RuleOfEach } from "./condition.ts";
+import { secondsOfPolls, type Polling } from "./polling.sql.ts";
+
+/** What of a source is proved. */
+export interface Completeness {
+  readonly sourceId: string;
+  /** Start of the period that safeThrough covers; null if the source was never polled. */
+  readonly historySince: Instant | null;
+  /** The mirror has every change from historySince until just before this; null before the first proof. */
+  readonly safeThrough: Instant | null;
+  /** End of the last proved window, regardless of earlier gaps. */
+  readonly provedUntil: Instant | null;
+  /** Unproved periods of the last week between proved windows. */
+  readonly gaps: number;
+  readonly oldestGap: { readonly since: Instant; readonly until: Instant } | null;
+  /** When the oldest gap arose: when a later window was first proved. */
+  readonly gapFoundAt: Instant | null;
+  /** Orders that safeThrough excludes; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
+  readonly exceptions: number;
+  /** When the first of them was found; null if there is none. */
+  readonly oldestExceptionAt: Instant | null;
+  /** How often proofs have ever been withdrawn, and when last. */
+  readonly breaches: number;
+  readonly lastBreachAt: Instant | null;
+  /** How late a poll or an event brought the change of the last breach; null if another read found it. */
+  readonly lateSeconds: number | null;
+  /** When the provider's list was found to omit orders that the mirror has; null while it omits none. */
+  readonly listDoubtedAt: Instant | null;
+}
+
+type Row = Omit<Completeness, "oldestGap"> & {
+  readonly gapSince: Instant | null;
+  readonly gapUntil: Instant | null;
+};
+
+const COMPLETENESS = `
+with proved as (
+  select source_id, int8multirange(int8range(min(since), max(until))) - range_agg(int8range(since, until)) as missing
+  from mirror.proved
+  where until > (extract(epoch from now()) - 7 * 86400) * 1000000000 and ($1::text is null or source_id = $1)
+  group by source_id
+)
+select s.source_id as "sourceId", poll.history_since as "historySince", poll.safe_through as "safeThrough",
+  greatest(poll.safe_through, (select until from mirror.coverage c
+    where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
+  coalesce((select count(*) from unnest(proved.missing))::int, 0) as gaps,
+  gap.since as "gapSince", gap.until as "gapUntil", mirror.nanos_of(gap.found_at) as "gapFoundAt",
+  (select count(*)::int from (select from mirror.exceptions e
+    where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
+  (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
+  broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt", broken.late_seconds as "lateSeconds",
+  mirror.nanos_of(poll.list_doubted_at) as "listDoubtedAt"
+from mirror.sources s
+left join mirror.poll_state poll using (source_id)
+left join proved using (source_id)
+left join lateral (
+  select lower(span) as since, upper(span) as until,
+    (select min(ended_at) from mirror.coverage c
+     where c.source_id = s.source_id and proved and c.until > upper(span) and c.since >= upper(span)) as found_at
+  from unnest(proved.missing) as span order by span limit 1
+) gap on true
+cross join lateral (
+  select count(*)::int as breaches, max(found_at) as last_at,
+    (array_agg(extract(epoch from found_at) - version / 1e9 order by breach_id desc)
+      filter (where found_by = 'poll' or kind = 'late_event'))[1]::float8 as late_seconds
+  from mirror.coverage_breaches b where b.source_id = s.source_id
+) broken
+where $1::text is null or s.source_id = $1`;
+
+export async function readCompleteness(pool: Pool, sourceId: string | null): Promise<Completeness[]> {
+  const rows = await queryInstants<Row>(pool, { name: "read-completeness", text: COMPLETENESS }, [sourceId]);
+  return rows.map(({ gapSince: since, gapUntil: until, ...row }) => ({
+    ...row,
+    oldestGap: since === null || until === null ? null : { since, until },
+  }));
+}
+
+/** How far behind the present the proof is at most while nothing is wrong, in seconds. */
+export function provedWithinSeconds(source: Pick<Polling, "intervalSeconds" | "marginSeconds">): number {
+  // The newest part waits until it is long enough, then for a poll, then for the head sweep of the next one.
+  return (source.marginSeconds ?? 0) + secondsOfPolls(PROOF_INTERVALS + 2, source);
+}
+
+const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
+
+/** Whole seconds are precise enough: the start rounds down and the end up, so that a re-read covers the whole gap. */
+const showStart = (instant: Instant) => formatInstant(instant, 0);
+const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
+const showOldestGap = ({ oldestGap }: Completeness) =>
+  oldestGap === null ? [] : [showStart(oldestGap.since), showEnd(oldestGap.until)];
+const later = (one: Instant, other: Instant) => (one > other ? one : other);
+
+const PROOF_REMEDY =
+  "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it. If the change appeared late in the provider's list, raise POLL_MARGIN_SECONDS.";
+/** Half as much again, in whole minutes. */
+const enough = (lateSeconds: number) => Math.ceil((lateSeconds * 1.5) / 60) * 60;
+
+/** Conditions of completeness. */
+export const COMPLETENESS_CONDITIONS: readonly RuleOfEach<Completeness & Polling>[] = [
+  {
+    name: "OrderMirrorIncomplete",
+    severity: "warning",
+    area: "coverage",
+    place: "Between us and the provider",
+    answer: "Behind",
+    measures: "no progress in completeness for more than an hour",
+    forSeconds: 3_600,
+    noticedAfterSeconds: 900,
+    remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
+    page: "/ops/gaps",
+    holds: () => true,
+    // The history of a new source is read after its configuration; it was not missed.
+    since: (source) => {
+      const { safeThrough, createdAt } = source;
+      const dueAt = safeThrough === null ? createdAt : addSeconds(safeThrough, provedWithinSeconds(source));
+      return later(dueAt, createdAt);
+    },
+    cause: ({ sourceId, safeThrough }) =>
+      safeThrough === null
+        ? `Nothing of ${sourceId} has been verified as complete yet.`
+        : `Data of ${sourceId} may be missing since ${showStart(safeThrough)}.`,
+  },
+  {
+    name: "OrderMirrorGaps",
+    severity: "warning",
+    area: "coverage",
+    place: "Between us and the provider",
+    answer: "A gap",
+    measures: "a period could not be verified as read",
+    forSeconds: 900,
+    noticedAfterSeconds: 0,
+    remedy:
+      "The poller reads gaps automatically; `order-mirror doctor` prints the command that does so immediately.",
+    page: "/ops/gaps",
+    button: "gap",
+    holds: ({ oldestGap }) => oldestGap !== null,
+    since: ({ gapFoundAt }) => gapFoundAt,
+    cause: (source) => {
+      const more = source.gaps > 1 ? ` and ${source.gaps - 1} more` : "";
+      return `Changes of ${source.sourceId} may be missing between ${showOldestGap(source).join(" and ")}${more}.`;
+    },
+    fix: (source) => {
+      const [since, until] = showOldestGap(source);
+      return `\`order-mirror backfill --source ${source.sourceId} --from ${since} --to ${until}\` reads it now.`;
+    },
+  },
+  {
+    name: "OrderMirrorProofTakenBack",
+    severity: "warning",
+    area: "coverage",
+    place: "Between us and the provider",
+    answer: "Proof withdrawn",
+    measures: "a change was found within the last day that a proof had missed",
+    remedy: PROOF_REMEDY,
+    page: "/ops/breaches",
+    holds: ({ lastBreachAt, now }) => lastBreachAt !== null && now - lastBreachAt <= DAY_NANOS,
+    since: ({ lastBreachAt }) => lastBreachAt,
+    cause: ({ sourceId }) =>
+      `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
+    fix: ({ lateSeconds, marginSeconds }) =>
+      lateSeconds === null || marginSeconds === null || lateSeconds <= marginSeconds
+        ? PROOF_REMEDY
+        : `It appeared ${Math.ceil(lateSeconds)} s after its time, and POLL_MARGIN_SECONDS is ${marginSeconds}: set POLL_MARGIN_SECONDS=${enough(lateSeconds)} and restart the poller.`,
+  },
+  {
+    name: "OrderMirrorExceptions",
+    severity: "warning",
+    area: "coverage",
+    place: "Between us and the provider",
+    answer: "Exceptions",
+    measures: "an order could not be read, or no read confirmed it, for 30 minutes",
+    forSeconds: 1_800,
+    noticedAfterSeconds: 300,
+    remedy:
+      "Check the orders in quarantine, and ask the provider why they cannot be read; they are retried automatically.",
+    page: "/ops/quarantine",
+    button: "reread",
+    holds: ({ exceptions }) => exceptions > 0,
+    since: ({ oldestExceptionAt }) => oldestExceptionAt,
+    cause: ({ sourceId, exceptions }) =>
+      `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
+  },
+  {
+    name: "OrderMirrorListIncomplete",
+    severity: "warning",
+    area: "coverage",
+    place: "At the provider",
+    answer: "List incomplete",
+    measures: "the provider's list omits orders that the mirror has",
+    forSeconds: 300,
+    noticedAfterSeconds: 60,
+    remedy: "Ask the provider why its list omits them; the poller reads them one by one, and compares again.",
+    page: "/ops/refetches",
+    holds: ({ listDoubtedAt }) => listDoubtedAt !== null,
+    since: ({ listDoubtedAt }) => listDoubtedAt,
+    cause: ({ sourceId }) =>
+      `The provider's list omits orders of ${sourceId} that the mirror has; nothing is proved until that is explained.`,
+  },
+];

@@ -1,0 +1,117 @@
+import type { Instant } from "../../domain/order/instant.ts";
+
+/** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
+export const COUNT_MAX = 100_000;
+
+/** One occurrence of a condition. */
+export interface Finding {
+  /** Name of the source, endpoint or queue; empty if there is only one. */
+  readonly subject: string;
+  /** When it started; null if unknown: it then counts from its first observation. */
+  readonly since: Instant | null;
+  /** What is wrong, in one sentence. */
+  readonly cause: string;
+  /** What to do, if that is more specific than the condition's remedy. */
+  readonly remedy?: string;
+}
+
+/** Areas of the product; doctor reports what it finds of each under its name, and the overview asks a question of each. */
+export type Area =
+  // The servers that the mirror needs.
+  | "database"
+  | "queue"
+  // What it does.
+  | "events"
+  | "worker"
+  | "poller"
+  | "coverage"
+  | "quarantine"
+  | "outgoing";
+
+/** Stands for the page of the source that a condition is about. */
+export const SOURCE_PAGE = "/ops/sources";
+
+/** Whose a problem is, as far as it is known: whom to call. */
+export type Place =
+  | "On our side"
+  | "At the provider"
+  | "At the provider, or on the way to it"
+  | "Between us and the provider"
+  | "Between us and your endpoint";
+
+/** Remedies that take one press on a page; `src/ops/remedies.ts` carries them out. */
+export type Button = "resume" | "gap" | "reread" | "outgoing-pause" | "outgoing-retry";
+
+/**
+ * A problem of the mirror that people should know about, with all that is said of it. The ops page, `status`, `doctor`,
+ * readiness, alerts and metrics use the same list, and the Prometheus rules are generated from it.
+ */
+export interface Condition {
+  /** Also the name of the alert and of its section in docs/runbook.md. */
+  readonly name: `OrderMirror${string}`;
+  readonly severity: "critical" | "warning";
+  readonly area: Area;
+  /** Whose it is. */
+  readonly place: Place;
+  /** The overview's answer to the question of the area, in one to three words. */
+  readonly answer: string;
+  /** The metric label that identifies its subject; null if there is only one. */
+  readonly label: "source" | "endpoint" | "queue" | null;
+  /** What it detects, as a clause after the subject: "live: no poller leads". */
+  readonly measures: string;
+  /** How long it must hold before it is shown and notified. */
+  readonly forSeconds: number;
+  /** From this age on, if it is less than forSeconds, the overview no longer says that all is good. */
+  readonly noticedAfterSeconds?: number;
+  readonly remedy: string;
+  /** The ops page with details. */
+  readonly page: string;
+  /** What a person can do about it with one press, without having to look first. */
+  readonly button?: Button;
+}
+
+/** A condition, and how it is found. */
+export interface Rule<Facts> extends Condition {
+  /** The occurrences; undefined if this process does not have the necessary facts. */
+  readonly find: (facts: Facts) => readonly Finding[] | undefined;
+}
+
+/** A condition that is judged for each source or endpoint separately; it holds as soon as it is found, unless `forSeconds` says otherwise. */
+export interface RuleOfEach<Subject>
+  extends Omit<Condition, "label" | "forSeconds">, Partial<Pick<Condition, "forSeconds">> {
+  readonly holds: (subject: Subject) => boolean;
+  /** When it started; null if that is unknown. */
+  readonly since: (subject: Subject) => Instant | null;
+  /** What is wrong, in one sentence. */
+  readonly cause: (subject: Subject) => string;
+  /** What to do, if that is more specific than the condition's remedy. */
+  readonly fix?: (subject: Subject) => string;
+}
+
+/** Makes the rule about all subjects from the rule about each. */
+export function judgeEach<Subject, Facts>(
+  { holds, since, cause, fix, ...condition }: RuleOfEach<Subject>,
+  label: "source" | "endpoint",
+  listSubjects: (facts: Facts) => readonly (readonly [name: string, subject: Subject])[],
+): Rule<Facts> {
+  return {
+    forSeconds: 0,
+    ...condition,
+    label,
+    find: (facts) =>
+      listSubjects(facts)
+        .filter(([, subject]) => holds(subject))
+        .map(([name, subject]) => ({
+          subject: name,
+          since: since(subject),
+          cause: cause(subject),
+          ...(fix && { remedy: fix(subject) }),
+        })),
+  };
+}
+
+/** "12 events", "1 event", "more than 100,000 events". */
+export function describeCount(number: number, noun: string, plural = `${noun}s`): string {
+  const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
+  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${number === 1 ? noun : plural}`;
+}

@@ -1,0 +1,39 @@
+import { ARRIVAL_CONDITIONS } from "./arrivals.sql.ts";
+import { BACKLOG_CONDITIONS } from "./backlog.sql.ts";
+import { COMPLETENESS_CONDITIONS } from "./completeness.sql.ts";
+import { judgeEach, type Rule } from "./condition.ts";
+import { ENDPOINT_CONDITIONS, type OutgoingEndpoint } from "./endpoints.sql.ts";
+import { POLLING_CONDITIONS } from "./polling.sql.ts";
+import { SERVER_CONDITIONS, type ServerFacts } from "./servers.ts";
+import type { Standing } from "./standing.ts";
+import { WEBHOOK_CONDITIONS } from "./webhookCalls.sql.ts";
+
+/** The inputs of all conditions. Times are the database's unless stated otherwise. */
+export interface Facts extends ServerFacts {
+  readonly sources: readonly Standing[];
+  readonly endpoints: readonly OutgoingEndpoint[];
+}
+
+const OF_SOURCES = [
+  ...POLLING_CONDITIONS,
+  ...COMPLETENESS_CONDITIONS,
+  ...BACKLOG_CONDITIONS,
+  ...WEBHOOK_CONDITIONS,
+  ...ARRIVAL_CONDITIONS,
+];
+
+/**
+ * Every condition that the product evaluates, in the order of docs/runbook.md. Each stands beside the statement that reads
+ * its facts, so that a new one touches one file.
+ */
+export const CONDITIONS: readonly Rule<Facts>[] = [
+  ...SERVER_CONDITIONS,
+  ...ENDPOINT_CONDITIONS.map((rule) =>
+    judgeEach(rule, "endpoint", ({ endpoints }: Facts) =>
+      endpoints.map((endpoint) => [endpoint.endpointId, endpoint]),
+    ),
+  ),
+  ...OF_SOURCES.map((rule) =>
+    judgeEach(rule, "source", ({ sources }: Facts) => sources.map((source) => [source.sourceId, source])),
+  ),
+];
