@@ -7,10 +7,16 @@ import { makeLogSampler } from "../process/telemetry/logSampler.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { INVALID_API_KEY, RefusedRequestError } from "../wire/refusal.ts";
 
-/**
- * Returns the id of the source that the request may read, or with `writes` write to, or throws RefusedRequestError.
- */
-export type Authenticate = (request: IncomingMessage, need?: { readonly writes: boolean }) => string;
+/** Who sent a request. */
+export interface Caller {
+  /** The source that the caller may read, or write to. */
+  readonly sourceId: string;
+  /** Tells callers apart by their tokens, without revealing these: see makeShares. */
+  readonly client: string;
+}
+
+/** Returns who may read a source, or with `writes` write to it; throws RefusedRequestError for everybody else. */
+export type Authenticate = (request: IncomingMessage, need?: { readonly writes: boolean }) => Caller;
 
 const BEARER = /^Bearer +(\S+) *$/i;
 const SOURCE_HEADER = "x-source";
@@ -35,7 +41,11 @@ interface AuthenticateDeps {
  * browser on this machine could order couriers otherwise.
  */
 export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
-  const keys = deps.apiTokens.map(({ token, ...key }) => ({ digest: digestSecret(token), ...key }));
+  const keys = deps.apiTokens.map(({ token, ...key }, index) => ({
+    digest: digestSecret(token),
+    client: `token ${index}`,
+    ...key,
+  }));
   const isSource = (id: string) => deps.sources.some(({ sourceId }) => sourceId === id);
   const refuseToken = makeRefuseToken(deps);
 
@@ -46,7 +56,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
       const sourceId = asked ?? DEFAULT_SOURCE;
       if (!isSource(sourceId)) throw refuseSource("The source does not exist: name one in X-Source.");
       if (writes) throw refuseWriter();
-      return sourceId;
+      return { sourceId, client: "this machine" };
     }
     const presented = digestSecret(readToken(request) ?? "");
     // With every key, so that the time does not reveal which one matched.
@@ -55,7 +65,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     if (asked !== undefined && asked !== key.sourceId)
       throw refuseSource("X-Source is not the source of this token.");
     if (writes && key.mayWrite !== true) throw refuseWriter();
-    return key.sourceId;
+    return key;
   };
 }
 

@@ -2,13 +2,14 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import PQueue from "p-queue";
 import { z } from "zod";
-import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
+import { OrderMirrorError } from "../domain/errors.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import type { Authenticate } from "./authenticate.ts";
+import type { Authenticate, Caller } from "./authenticate.ts";
 import type { News } from "./news.ts";
 import {
+  isUnavailable,
   refuseBusy,
   sendJsonParts,
   setHeaders,
@@ -16,8 +17,9 @@ import {
   type Route,
   type RoutedRequest,
 } from "./respond.ts";
+import { makeShares, type Shares } from "./shares.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
+import { wholeNumber } from "../wire/listParameters.ts";
 import { refuseParameter } from "../wire/refusal.ts";
 import {
   FEED_BEGINNING,
@@ -26,6 +28,7 @@ import {
   type WrittenCursor,
 } from "../changes/changeFeed.sql.ts";
 import { showCompleteness, writeFeedCursor, readFeedCursor } from "../changes/changeJson.ts";
+import { parseQuery } from "./parseQuery.ts";
 import { readFeed, type FeedEntry, type FeedSection } from "./feedReader.ts";
 
 const LIMIT_MAX = 500;
@@ -41,25 +44,21 @@ export const feedParametersSchema = z.object({
     .describe(`Changes per answer. Default ${LIMIT_DEFAULT}.`),
 });
 
+/** The parameters of a stream: it ends when its client goes. */
+export const streamParametersSchema = feedParametersSchema.omit({ limit: true });
+
 /**
- * The parameters of GET /v1/changes and /v1/changes/stream. `lastEventId` is the header with which an SSE client
- * resumes; it overrides `after`, which stays in the address when a client reconnects. Throws RefusedRequestError, 422
- * invalid_request.
+ * Reads where a reader begins. `lastEventId` is the header with which an SSE client resumes; it overrides `after`, which
+ * stays in the address when a client reconnects. Throws RefusedRequestError, 422 invalid_request.
  */
-function parseFeedQuery(
-  parameters: URLSearchParams,
-  lastEventId?: string,
-): { after: FeedCursor | "latest"; limit: number } {
-  const { after, limit } = parseParameters(feedParametersSchema, parameters);
+function readPlace(after: string | undefined, lastEventId?: string): FeedCursor | "latest" {
   const text = lastEventId ?? after;
-  if (text === undefined || text === "") return { after: FEED_BEGINNING, limit };
-  if (text === "latest") return { after: "latest", limit };
+  if (text === undefined || text === "") return FEED_BEGINNING;
+  if (text === "latest") return "latest";
   const cursor = readFeedCursor(text);
-  if (cursor === undefined) {
-    const name = lastEventId === undefined ? "after" : "Last-Event-ID";
-    throw refuseParameter(`${name} must be a position from an answer, or latest.`);
-  }
-  return { after: cursor, limit };
+  if (cursor !== undefined) return cursor;
+  const name = lastEventId === undefined ? "after" : "Last-Event-ID";
+  throw refuseParameter(`${name} must be a position from an answer, or latest.`);
 }
 
 /** One is read while another is written: an answer can have megabytes, and events are acknowledged in the same process. */
@@ -72,25 +71,28 @@ const ANSWERS_AT_ONCE = 2;
  * answer, even if it is empty. `complete` says up to when every change is at `next` or before it. 410 feed_restarted if
  * the position is not valid.
  */
-export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): Route {
-  const { pool, authenticate } = deps;
+export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate; unread: Shares }): Route {
+  const { pool, authenticate, unread } = deps;
   const turns = new PQueue({ concurrency: ANSWERS_AT_ONCE });
 
-  async function answer(request: RoutedRequest, response: ServerResponse, sourceId: string): Promise<void> {
-    const { after, limit } = parseFeedQuery(readTarget(request.url).query);
+  async function answer(request: RoutedRequest, response: ServerResponse, caller: Caller): Promise<void> {
+    const { sourceId, client } = caller;
+    const { limit, ...query } = parseQuery(feedParametersSchema, readTarget(request.url).query);
+    const after = readPlace(query.after);
     const { entries, hasMore, ...section } = await readFeed(pool, { sourceId, after, limit });
     const next = JSON.stringify(writeFeedCursor(section.next));
     const complete = JSON.stringify(section.complete && showCompleteness(section.complete));
     const data = entries.map(({ text }, index) => (index === 0 ? text : `,${text}`));
     const end = `],"hasMore":${hasMore},"next":${next},"complete":${complete}}`;
-    await sendJsonParts(response, ['{"data":[', ...data, end]);
+    await sendJsonParts(response, ['{"data":[', ...data, end], { unread, client });
   }
 
   return async (request, response) => {
-    const sourceId = authenticate(request);
+    const caller = authenticate(request);
+    unread.assertFree(caller.client);
     await turns.add(async () => {
       // Who has gone meanwhile needs no answer.
-      if (!response.destroyed) await answer(request, response, sourceId);
+      if (!response.destroyed) await answer(request, response, caller);
     });
   };
 }
@@ -137,18 +139,18 @@ export function makeStreamChanges(deps: StreamDeps): Route {
   const { pool, authenticate, limits = {} } = deps;
   const { streamsMax = STREAMS_MAX } = limits;
   const read = makeSharedRead(deps);
-  let open = 0;
+  const streams = makeShares(streamsMax, () =>
+    refuseBusy("too_many_streams", "Too many streams are open.", BUSY_RETRY_SECONDS),
+  );
   return async (request, response) => {
-    const sourceId = authenticate(request);
+    const { sourceId, client } = authenticate(request);
     const lastEventId = request.headers["last-event-id"]?.toString();
-    const { after } = parseFeedQuery(readTarget(request.url).query, lastEventId);
+    const query = parseQuery(streamParametersSchema, readTarget(request.url).query);
+    const after = readPlace(query.after, lastEventId);
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after, limit: 1 });
     if (response.destroyed) return;
-    if (open >= streamsMax)
-      throw refuseBusy("too_many_streams", "Too many streams are open.", BUSY_RETRY_SECONDS);
-    open += 1;
-    response.once("close", () => (open -= 1));
+    response.once("close", streams.take(client));
     setHeaders(response, STREAM_HEADERS);
     if (request.method === "HEAD") response.end();
     else await runStream(deps, { sourceId, start, read, response });
@@ -222,7 +224,7 @@ async function runStream(
   } catch (error) {
     if (gone.aborted) return;
     // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
-    const expected = error instanceof OrderMirrorError;
+    const expected = error instanceof OrderMirrorError || isUnavailable(error);
     logger[expected ? "info" : "error"]({ err: error, source: sourceId }, "a stream of changes was ended");
     response.destroy();
   } finally {
@@ -235,7 +237,7 @@ async function readIfAvailable(read: Promise<Section>): Promise<Section | undefi
   try {
     return await read;
   } catch (error) {
-    if (error instanceof UnavailableError) return undefined;
+    if (isUnavailable(error)) return undefined;
     throw error;
   }
 }

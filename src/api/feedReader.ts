@@ -11,7 +11,6 @@ import {
 import type { Pool } from "../database/database.ts";
 import { writeChange, writeFeedCursor } from "../changes/changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
-import { readOrUnavailable } from "./respond.ts";
 
 /** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */
 const FEED_SLICE = 20;
@@ -41,7 +40,7 @@ export interface FeedSection {
  *
  * A reader of a lost server continues after the last change that the current one took over. Throws RefusedRequestError
  * 410 feed_restarted if that cannot be determined, if retention removed later changes, or if the position is beyond the
- * end of the feed: continuing would miss changes. Throws UnavailableError if the database is unavailable.
+ * end of the feed: continuing would miss changes. Rejects with the error of the database.
  */
 export async function readFeed(
   pool: Pool,
@@ -50,10 +49,10 @@ export async function readFeed(
   const { sourceId, limit } = query;
   const after = query.after === "latest" ? await readFeedTail(pool, sourceId) : query.after;
   const read = async () => readChanges(pool, { sourceId, after, limit, fence: await readFeedFence(pool) });
-  let page = await readOrUnavailable(read());
+  let page = await read();
   if (!page.current) {
-    await readOrUnavailable(beginFeedEpoch(pool));
-    page = await readOrUnavailable(read());
+    await beginFeedEpoch(pool);
+    page = await read();
   }
   const { epoch, place, changes, hasMore, complete } = page;
   if (place === null) throw refuseCursor();
@@ -70,11 +69,8 @@ export async function readFeed(
 
 /** The cursor behind the last change that can be read now. */
 async function readFeedTail(pool: Pool, sourceId: string): Promise<WrittenCursor> {
-  const read = async () => {
-    await beginFeedEpoch(pool);
-    return readFeedEnd(pool, { sourceId, fence: await readFeedFence(pool) });
-  };
-  return readOrUnavailable(read());
+  await beginFeedEpoch(pool);
+  return readFeedEnd(pool, { sourceId, fence: await readFeedFence(pool) });
 }
 
 function refuseCursor(): RefusedRequestError {

@@ -6,7 +6,8 @@ import { timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 import { explainIncomplete, type Freshness } from "../orders/orderReads.sql.ts";
 import type { OrderWait } from "./orderWait.ts";
-import { readOrUnavailable, untilClosed } from "./respond.ts";
+import type { Caller } from "./authenticate.ts";
+import { untilClosed } from "./respond.ts";
 
 /**
  * Sets `X-Safe-Through` if it is known how far the answer can be trusted, and `X-Safe-Through-Exceptions` with the number
@@ -32,17 +33,21 @@ export const completeSchema = z.object({
     .describe("How long to wait for that at most, in seconds. Default 0."),
 });
 
+/** How complete an answer must be. */
+export type Completeness = z.infer<typeof completeSchema>;
+
 /**
  * Waits until the mirror is complete up to `complete`, at most `wait` seconds; does nothing without `complete`. What is
  * read afterwards decides: see assertComplete.
  */
 export async function awaitComplete(
-  { orderWait, sourceId, response }: { orderWait: OrderWait; sourceId: string; response: ServerResponse },
-  { complete, wait }: z.infer<typeof completeSchema>,
+  { orderWait, caller, response }: { orderWait: OrderWait; caller: Caller; response: ServerResponse },
+  { complete, wait }: Completeness,
 ): Promise<void> {
   if (complete === undefined || wait === 0) return;
+  const { sourceId, client } = caller;
   const awaited = { sourceId, reference: null, instant: complete };
-  await orderWait(awaited, { timeoutMs: wait * 1_000, signal: untilClosed(response) });
+  await orderWait(awaited, { client, timeoutMs: wait * 1_000, signal: untilClosed(response) });
 }
 
 /**
@@ -63,7 +68,7 @@ export async function assertComplete(
     safeThrough >= complete
   )
     return;
-  const why = await readOrUnavailable(explainIncomplete(pool, { sourceId, instant: complete }));
+  const why = await explainIncomplete(pool, { sourceId, instant: complete });
   const message = why ?? "The mirror became complete up to this time only after it was read.";
   throw new RefusedRequestError({ status: 412, code: "not_complete", message });
 }

@@ -17,9 +17,8 @@ import {
 } from "../wire/api.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
-import { feedParametersSchema } from "./changeRoutes.ts";
-import { completeSchema } from "./freshness.ts";
-import { filterSchema, pageSchema } from "./orderQuery.ts";
+import { feedParametersSchema, streamParametersSchema } from "./changeRoutes.ts";
+import { exportSchema, pageSchema } from "./orderQuery.ts";
 import { waitSchema } from "./orderRoutes.ts";
 
 type JsonSchema = Record<string, unknown>;
@@ -143,7 +142,7 @@ function exported(format: string, type: string, description: string): Operation 
     tag: "Exports",
     summary: `Export orders as ${format}`,
     description,
-    query: filterSchema.extend(completeSchema.shape),
+    query: exportSchema,
     answers: {
       200: {
         description: "All orders of the filter; X-Safe-Through says up to when they are complete.",
@@ -209,7 +208,7 @@ const PATHS: Paths = {
       summary: "List orders",
       description:
         'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
-      query: pageSchema.extend(completeSchema.shape),
+      query: pageSchema,
       headers: CACHED.headers,
       answers: {
         200: { description: "A page of orders.", content: json("OrderPage") },
@@ -285,7 +284,7 @@ const PATHS: Paths = {
       summary: "Follow the change feed",
       description:
         "Server-sent events `change`, whose data is a Change and whose id is its position, and `complete`, which says up to when every change has been sent. The first block has only an id, the position of the start, and the wait before a reconnection. Skip events of other names. A comment every 15 s shows that the stream is alive. It ends when the mirror restarts, and for a reader that takes nothing for 30 s. After a lost connection, continue with the last id.",
-      query: feedParametersSchema.omit({ limit: true }),
+      query: streamParametersSchema,
       headers: { "Last-Event-ID": "Continues after this position; overrides after." },
       answers: {
         200: { description: "An endless stream.", content: text("text/event-stream", EVENTS) },

@@ -12,14 +12,14 @@ import {
   listFilterSchema,
   oneOf,
   pageParameters,
-  parseParameters,
   ORDER_STATUSES,
   refuseStatus,
 } from "../wire/listParameters.ts";
 import { refuseParameter, refuseBranch } from "../wire/refusal.ts";
 import { findBranch, type BranchName } from "../sources/branches.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { readOrUnavailable } from "./respond.ts";
+import { completeSchema, type Completeness } from "./freshness.ts";
+import { parseQuery } from "./parseQuery.ts";
 import { tryParseJson } from "../domain/parseJson.ts";
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -34,12 +34,15 @@ const text = z
   .max(TEXT_LENGTH_MAX, TEXT_RULE)
   .refine((value) => !value.includes("\0"), TEXT_RULE);
 
-/** The provider's, and our own. */
-export const filterSchema = listFilterSchema.extend({
+const filterSchema = listFilterSchema.extend({
   fleet: text.optional().describe("Only orders of the fleet with this name."),
 });
 
-export const pageSchema = filterSchema.extend({
+/** The parameters of an export: those of the list except for pages. */
+export const exportSchema = filterSchema.extend(completeSchema.shape);
+
+/** The parameters of the list: the provider's, and our own. */
+export const pageSchema = exportSchema.extend({
   sort: oneOf(ORDER_SORTS).default("updatedAt").describe("Ascending. Default updatedAt."),
   ...pageParameters,
   cursor: z
@@ -59,23 +62,29 @@ export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId" | "branchRef
   readonly branch?: BranchName;
 };
 
-export type AskedPage = AskedFilter &
-  Pick<OrdersQuery, "sort" | "after" | "limit" | "offset"> & { readonly revisions: boolean };
+/** What a list or an export was asked for: which orders, and how complete the answer must be. */
+export interface AskedOrders {
+  readonly filter: AskedFilter;
+  readonly completeness: Completeness;
+}
 
-/** The parameters that select orders. Throws RefusedRequestError, 422. */
-export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
-  refuseWaiting(parameters);
-  return readFilter(parseParameters(filterSchema, parameters));
+export interface AskedPage extends AskedOrders {
+  readonly page: Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
+  readonly revisions: boolean;
+}
+
+/** Parses the parameters of an export. Throws RefusedRequestError, 422. */
+export function parseExportQuery(parameters: URLSearchParams): AskedOrders {
+  return readAsked(parseQuery(exportSchema, parameters));
 }
 
 /**
- * The parameters of GET /v1/orders (spec, "list orders") and our own: `fleet`, `cursor`, `revisions` and
- * `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError, 422.
+ * Parses the parameters of GET /v1/orders (spec, "list orders") and our own: `fleet`, `cursor`, `revisions`, `complete`, `wait`
+ * and `sort=firstSeenAt`, in which a new order, however old, comes last. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
-  refuseWaiting(parameters);
-  const { cursor, offset, sort, limit, revisions, ...filter } = parseParameters(pageSchema, parameters);
-  const asked = readFilter(filter);
+  const { cursor, offset, sort, limit, revisions, ...rest } = parseQuery(pageSchema, parameters);
+  const asked = readAsked(rest);
   if (cursor !== undefined && offset !== undefined) {
     throw refuseParameter("cursor and offset cannot be sent together.");
   }
@@ -83,20 +92,15 @@ export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
   if (cursor !== undefined && after === undefined) {
     throw refuseParameter("cursor must be one that an answer with the same sort gave.");
   }
-  return { ...asked, sort, limit, offset: offset ?? 0, after, revisions: revisions === "1" };
+  return { ...asked, page: { sort, limit, offset: offset ?? 0, after }, revisions: revisions === "1" };
 }
 
-/** Unknown parameters are ignored, but this one of a single order looks as if it selected orders. */
-function refuseWaiting(parameters: URLSearchParams): void {
-  if (!parameters.has("updatedAfter")) return;
-  throw refuseParameter(
-    "updatedAfter is only for a single order; of several, updatedSince and updatedUntil select a period.",
-  );
-}
-
-function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {
+function readAsked({ branch, complete, wait, ...filter }: z.infer<typeof exportSchema>): AskedOrders {
   assertWholePeriod(filter);
-  return branch === undefined ? filter : { ...filter, branch: nameBranch(branch) };
+  return {
+    filter: branch === undefined ? filter : { ...filter, branch: nameBranch(branch) },
+    completeness: { complete, wait },
+  };
 }
 
 /** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
@@ -116,12 +120,12 @@ export async function resolveFilter(
   const { branch, ...filter } = asked;
   const { status } = filter;
   const isKnown = status === undefined || ORDER_STATUSES.some((each) => each === status);
-  if (!isKnown && (isUnstorable(status) || !(await readOrUnavailable(hasStatus(pool, { sourceId, status })))))
+  if (!isKnown && (isUnstorable(status) || !(await hasStatus(pool, { sourceId, status }))))
     throw refuseStatus();
   if (branch === undefined) return { ...filter, sourceId };
   const found = isUnstorable(Object.values(branch).join())
     ? undefined
-    : await readOrUnavailable(findBranch(pool, { sourceId, branch }));
+    : await findBranch(pool, { sourceId, branch });
   if (found === undefined) throw refuseBranch();
   return { ...filter, ...found, sourceId };
 }

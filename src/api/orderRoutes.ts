@@ -5,34 +5,21 @@
  * has the statements, `orderWait.ts` lets requests wait for a change or a proof, `exportOrders.sql.ts` writes files. Start at
  * `makeListOrders`.
  */
-import type { ServerResponse } from "node:http";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { selectFreshness, selectOrder, selectOrders, type ListedOrder } from "../orders/orderReads.sql.ts";
 import type { Authenticate } from "./authenticate.ts";
-import {
-  resolveFilter,
-  parseOrderFilter,
-  parseOrderQuery,
-  writeCursor,
-  type AskedFilter,
-} from "./orderQuery.ts";
-import type { OrderFilter } from "../orders/orderFilter.sql.ts";
+import { resolveFilter, parseExportQuery, parseOrderQuery, writeCursor } from "./orderQuery.ts";
 import { exportOrders, type ExportFormat } from "../orders/exportOrders.sql.ts";
 import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import { assertComplete, awaitComplete, completeSchema, writeFreshness } from "./freshness.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { readTarget } from "../wire/endpoints.ts";
-import { parseParameters, timeParameter } from "../wire/listParameters.ts";
-import {
-  withoutRequestId,
-  readOrUnavailable,
-  sendJson,
-  setHeaders,
-  untilClosed,
-  type Route,
-} from "./respond.ts";
+import { timeParameter } from "../wire/listParameters.ts";
+import { parseQuery } from "./parseQuery.ts";
+import { refuseBusy, withoutRequestId, sendJson, setHeaders, untilClosed, type Route } from "./respond.ts";
+import { makeShares, type Shares } from "./shares.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { selectBranches } from "../sources/branches.sql.ts";
 
@@ -40,26 +27,7 @@ export interface OrderRouteDeps {
   readonly pool: Pool;
   readonly authenticate: Authenticate;
   readonly orderWait: OrderWait;
-}
-
-/**
- * What the list and the exports begin with: waits for `complete`, says how far the answer can be trusted, and resolves the
- * filter.
- * Undefined if the client has gone meanwhile.
- */
-async function prepare(
-  { pool, orderWait }: OrderRouteDeps,
-  query: { sourceId: string; parameters: URLSearchParams; asked: AskedFilter; response: ServerResponse },
-): Promise<OrderFilter | undefined> {
-  const { sourceId, parameters, asked, response } = query;
-  const contract = parseParameters(completeSchema, parameters);
-  await awaitComplete({ orderWait, sourceId, response }, contract);
-  if (response.destroyed) return undefined;
-  // Before the orders: the claim must not be more recent than they are.
-  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
-  writeFreshness(response, freshness);
-  await assertComplete(pool, { sourceId, complete: contract.complete, freshness });
-  return resolveFilter(pool, { sourceId, asked });
+  readonly unread: Shares;
 }
 
 export const waitSchema = completeSchema.extend({
@@ -76,24 +44,30 @@ export const waitSchema = completeSchema.extend({
  * branch_not_found. With `complete` it answers only what is complete, otherwise 412 not_complete.
  */
 export function makeListOrders(deps: OrderRouteDeps): Route {
-  const { pool, authenticate } = deps;
+  const { pool, authenticate, orderWait, unread } = deps;
   return async (request, response) => {
-    const sourceId = authenticate(request);
+    const caller = authenticate(request);
+    const { sourceId, client } = caller;
+    unread.assertFree(client);
     const parameters = readTarget(request.url).query;
-    const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
-    const filter = await prepare(deps, { sourceId, parameters, asked, response });
-    if (filter === undefined) return;
+    const { filter: asked, page, completeness, revisions } = parseOrderQuery(parameters);
+    await awaitComplete({ orderWait, caller, response }, completeness);
+    if (response.destroyed) return;
+    const filter = await resolveFilter(pool, { sourceId, asked });
+    const { limit, offset, sort } = page;
     // One more than requested: its existence is `hasMore`.
-    const query = { ...filter, sort, after, limit: limit + 1, offset };
-    const found = await readOrUnavailable(selectOrders(pool, query));
-    const [orders, hasMore] = [found.slice(0, limit), found.length > limit];
+    const found = await selectOrders(pool, { ...filter, ...page, limit: limit + 1 });
+    writeFreshness(response, found.freshness);
+    await assertComplete(pool, { sourceId, complete: completeness.complete, freshness: found.freshness });
+    const orders = found.orders.slice(0, limit);
+    const hasMore = found.orders.length > limit;
     const last = orders.at(-1);
     if (hasMore && last !== undefined) {
       parameters.delete("offset");
       parameters.set("cursor", writeCursor(sort, last.position));
       response.setHeader("Link", `<?${parameters.toString()}>; rel="next"`);
     }
-    sendJson(response, writePage({ orders, hasMore, limit, offset, revisions }));
+    sendJson(response, writePage({ orders, hasMore, limit, offset, revisions }), { unread, client });
   };
 }
 
@@ -105,26 +79,28 @@ export function makeListOrders(deps: OrderRouteDeps): Route {
  * wait that long.
  */
 export function makeGetOrder(deps: OrderRouteDeps): Route {
-  const { pool, authenticate, orderWait } = deps;
+  const { pool, authenticate, orderWait, unread } = deps;
   return async (request, response) => {
-    const sourceId = authenticate(request);
+    const caller = authenticate(request);
+    const { sourceId, client } = caller;
+    unread.assertFree(client);
     const reference = String(request.params["reference"]);
     // Postgres' text cannot hold NUL; the statement would fail.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
-    const { updatedAfter, complete, wait } = parseParameters(waitSchema, readTarget(request.url).query);
-    await awaitComplete({ orderWait, sourceId, response }, { complete, wait });
+    const { updatedAfter, complete, wait } = parseQuery(waitSchema, readTarget(request.url).query);
+    await awaitComplete({ orderWait, caller, response }, { complete, wait });
     if (updatedAfter !== undefined) {
       const awaited = { sourceId, reference, instant: updatedAfter };
-      const options = { timeoutMs: wait * 1_000, signal: untilClosed(response) };
+      const options = { client, timeoutMs: wait * 1_000, signal: untilClosed(response) };
       const newer = await orderWait(awaited, options);
       response.setHeader("X-Waited", newer ? "newer" : "timeout");
     }
     if (response.destroyed) return;
-    const { raw, freshness } = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
+    const { raw, freshness } = await selectOrder(pool, { sourceId, reference });
     writeFreshness(response, freshness);
     await assertComplete(pool, { sourceId, complete, freshness });
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
-    sendJson(response, withoutRequestId(raw));
+    sendJson(response, withoutRequestId(raw), { unread, client });
   };
 }
 
@@ -162,21 +138,27 @@ const NOT_READ = {
 
 /**
  * GET /v1/branches (spec, "list branches"): open branches as the provider listed them at `X-Branches-As-Of`, in its order
- * and in one page. 503 before they were first read: an empty list would say that there are none.
+ * and in one page. 503 before they were first read: an empty list would say that there are none. Every parameter is accepted,
+ * because the spec shows none.
  */
-export function makeListBranches(deps: { pool: Pool; authenticate: Authenticate }): Route {
-  const { pool, authenticate } = deps;
+export function makeListBranches(deps: Omit<OrderRouteDeps, "orderWait">): Route {
+  const { pool, authenticate, unread } = deps;
   return async (request, response) => {
-    const sourceId = authenticate(request);
-    const branches = await readOrUnavailable(selectBranches(pool, sourceId));
+    const { sourceId, client } = authenticate(request);
+    const branches = await selectBranches(pool, sourceId);
     if (branches === undefined) throw new RefusedRequestError(NOT_READ);
     response.setHeader("X-Branches-As-Of", branches.asOf);
-    sendJson(response, `{"data":[${branches.raws.join(",")}],"hasMore":false}`);
+    sendJson(response, `{"data":[${branches.raws.join(",")}],"hasMore":false}`, { unread, client });
   };
 }
 
+/** Exports at once in one process, each with a connection of `exportPool`. */
+export const EXPORTS_MAX = 4;
+const EXPORTS_RETRY_SECONDS = 5;
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
+/** A client that takes a little from time to time would otherwise hold a connection, and an old snapshot, for ever. */
+const EXPORT_MAX_MS = 30 * 60_000;
 
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   csv: "text/csv; charset=utf-8; header=present",
@@ -184,8 +166,9 @@ const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
 };
 
 export interface ExportRouteDeps extends OrderRouteDeps {
-  /** Small and separate, so that exports do not delay reads: each occupies a connection while it lasts. */
+  /** EXPORTS_MAX connections of their own, so that exports do not delay reads: each occupies one while it lasts. */
   readonly exportPool: Pool;
+  readonly exports: Shares;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -193,37 +176,51 @@ export interface ExportRouteDeps extends OrderRouteDeps {
 /**
  * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list
  * except those for pages. With `complete` they are answered only if they are complete, otherwise 412 not_complete. 503
- * while other exports have all connections.
+ * too_many_exports while others have all connections, or the client itself half of them.
  *
- * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
- * the whole.
+ * An export that fails midway, or lasts longer than half an hour, ends without the terminator of the transfer, so that a client
+ * never mistakes a part for the whole.
  */
 export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): Route {
-  const { exportPool, authenticate, clock, logger } = deps;
+  const { pool, exportPool, exports, authenticate, orderWait, clock, logger } = deps;
   return async (request, response) => {
-    const sourceId = authenticate(request);
-    const parameters = readTarget(request.url).query;
-    const asked = parseOrderFilter(parameters);
-    const filter = await prepare(deps, { sourceId, parameters, asked, response });
-    if (filter === undefined) return;
+    const caller = authenticate(request);
+    const { sourceId, client } = caller;
+    const { filter: asked, completeness } = parseExportQuery(readTarget(request.url).query);
+    await awaitComplete({ orderWait, caller, response }, completeness);
+    if (response.destroyed) return;
+    // Before the orders: the claim must not be more recent than they are.
+    const freshness = await selectFreshness(pool, sourceId);
+    writeFreshness(response, freshness);
+    await assertComplete(pool, { sourceId, complete: completeness.complete, freshness });
+    const filter = await resolveFilter(pool, { sourceId, asked });
+    response.once("close", exports.take(client));
     const day = formatInstant(clock.now(), 0).slice(0, 10);
     setHeaders(response, {
       "Content-Type": CONTENT_TYPES[format],
       "Content-Disposition": `attachment; filename="orders-${sourceId}-${day}.${format}"`,
     });
     if (request.method === "HEAD") return void response.end();
-    const signal = untilClosed(response);
+    const gone = untilClosed(response);
+    const signal = AbortSignal.any([gone, AbortSignal.timeout(EXPORT_MAX_MS)]);
     response.setTimeout(STALLED_MS, () => response.destroy());
     try {
-      await readOrUnavailable(exportOrders({ pool: exportPool, format, filter, out: response, signal }));
+      await exportOrders({ pool: exportPool, format, filter, out: response, signal });
       response.end();
     } catch (error) {
-      if (!response.headersSent && !signal.aborted) {
+      if (!response.headersSent && !gone.aborted) {
         response.removeHeader("Content-Disposition");
         throw error;
       }
-      if (!signal.aborted) logger.error({ err: error, source: sourceId, format }, "an export broke off");
+      if (!gone.aborted) logger.error({ err: error, source: sourceId, format }, "an export broke off");
       response.destroy();
     }
   };
+}
+
+/** Shares the connections of exports among clients. */
+export function makeExportShares(): Shares {
+  const refuse = () =>
+    refuseBusy("too_many_exports", "Too many exports are under way.", EXPORTS_RETRY_SECONDS);
+  return makeShares(EXPORTS_MAX, refuse);
 }

@@ -3,31 +3,32 @@ import { findArrived, type Awaited } from "../orders/orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { News } from "./news.ts";
-import { readOrUnavailable, refuseBusy } from "./respond.ts";
+import { refuseBusy } from "./respond.ts";
+import { makeShares } from "./shares.ts";
 
 const WAITERS_MAX = 500;
 const BUSY_RETRY_SECONDS = 5;
 
 /**
  * Resolves true as soon as the mirror has what is awaited; false after `timeoutMs`, when the signal is aborted, or when
- * the process closes. Looks at least once. Throws UnavailableError if the database is unavailable, and
- * RefusedRequestError, 503 too_many_waits, if too many are waiting already.
+ * the process closes. Looks at least once. Rejects with the error of the database, and with RefusedRequestError, 503
+ * too_many_waits, if too many are waiting already.
  */
 export type OrderWait = (
   awaited: Awaited,
-  options: { timeoutMs: number; signal: AbortSignal },
+  options: { client: string; timeoutMs: number; signal: AbortSignal },
 ) => Promise<boolean>;
 
 /** Lets requests wait for changes of single orders and for proofs. */
 export function makeOrderWait(deps: { pool: Pool; clock: Clock; news: News }): OrderWait {
   const { clock, news } = deps;
   const look = makeSharedLook(deps.pool);
-  let waiting = 0;
+  const waits = makeShares(WAITERS_MAX, () =>
+    refuseBusy("too_many_waits", "Too many requests are waiting.", BUSY_RETRY_SECONDS),
+  );
 
-  return async (awaited, { timeoutMs, signal }) => {
-    if (waiting >= WAITERS_MAX)
-      throw refuseBusy("too_many_waits", "Too many requests are waiting.", BUSY_RETRY_SECONDS);
-    waiting += 1;
+  return async (awaited, { client, timeoutMs, signal }) => {
+    const leave = waits.take(client);
     const done = new AbortController();
     let isTimeOver = timeoutMs === 0;
     const end = clock
@@ -44,7 +45,7 @@ export function makeOrderWait(deps: { pool: Pool; clock: Clock; news: News }): O
       return false;
     } finally {
       done.abort();
-      waiting -= 1;
+      leave();
     }
   };
 }
@@ -58,7 +59,7 @@ function makeSharedLook(pool: Pool): (awaited: Awaited) => Promise<boolean> {
     await nextTurn();
     const all = asked;
     [asked, answer] = [[], undefined];
-    return new Set(await readOrUnavailable(findArrived(pool, all)));
+    return new Set(await findArrived(pool, all));
   }
   return async (awaited) => {
     const index = asked.push(awaited) - 1;

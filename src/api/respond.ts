@@ -7,11 +7,12 @@
 import { hash, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
-import { classifyDatabaseError } from "../database/databaseErrors.ts";
+import { OrderMirrorError } from "../domain/errors.ts";
+import { classifyDatabaseError, isConnectionLost, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 import { rawMember, withoutMember } from "../wire/rawJson.ts";
+import { makeShares, type Shares } from "./shares.ts";
 
 /** A request on its way through a router, which adds what the path says. */
 export interface RoutedRequest extends IncomingMessage {
@@ -75,18 +76,50 @@ export const refuseAnyAddress: Middleware = () => {
  *
  * The ETag is weak because it ignores `request_id`, which is new each time.
  */
-export function sendJson(response: ServerResponse, object: string): void {
+export function sendJson(response: ServerResponse, object: string, readers: Readers): void {
   const digest = hash("sha256", object, "base64url");
   response.setHeader("ETag", `W/"${digest}"`);
   if (hasCurrent(response.req, digest)) response.writeHead(304).end();
-  else sendObject(response, object);
+  else {
+    holdUnread(response, object.length, readers);
+    sendObject(response, object);
+  }
+}
+
+/** Who reads an answer, and what is left for answers that nobody has read yet. */
+export interface Readers {
+  readonly unread: Shares;
+  readonly client: string;
+}
+
+/** Answers that clients have asked for and not read yet: the process keeps them in memory, in about as many bytes. */
+const UNREAD_BYTES_MAX = 64 * 1024 * 1024;
+
+export function makeUnreadShares(): Shares {
+  const refuse = () =>
+    refuseBusy("too_many_unread", "Too many answers are not read yet.", RETRY_AFTER_SECONDS);
+  return makeShares(UNREAD_BYTES_MAX, refuse);
+}
+
+/** Counts an answer until the system has taken all of it, or its client has gone. Throws 503 too_many_unread. */
+function holdUnread(response: ServerResponse, bytes: number, { unread, client }: Readers): void {
+  response.once("close", unread.take(client, bytes));
 }
 
 /**
  * As `sendJson`, for a large object in parts, the last of which has its end, and without an ETag. Each part is written in a
  * turn of the event loop of its own, so that events that arrive meanwhile do not wait for all of it.
  */
-export async function sendJsonParts(response: ServerResponse, parts: readonly string[]): Promise<void> {
+export async function sendJsonParts(
+  response: ServerResponse,
+  parts: readonly string[],
+  readers: Readers,
+): Promise<void> {
+  holdUnread(
+    response,
+    parts.reduce((sum, part) => sum + part.length, 0),
+    readers,
+  );
   response.setHeader("Content-Type", JSON_TYPE);
   for (const part of parts.slice(0, -1)) {
     response.write(part);
@@ -125,16 +158,6 @@ export function untilClosed(response: ServerResponse): AbortSignal {
   return gone.signal;
 }
 
-/** Waits for a read. Throws UnavailableError for transient failures: the client can retry later. */
-export async function readOrUnavailable<Result>(read: Promise<Result>): Promise<Result> {
-  try {
-    return await read;
-  } catch (error) {
-    if (classifyDatabaseError(error) !== "transient") throw error;
-    throw new UnavailableError("The mirror's database does not answer.", { cause: error });
-  }
-}
-
 /** Last in the chain: a constant body for every error (spec, "Errors"), and never a stack. */
 export function makeErrorAnswer(logger: Logger) {
   // A router tells it from other middleware by its four parameters.
@@ -155,11 +178,6 @@ export function makeErrorAnswer(logger: Logger) {
 
 function toRefusal(error: unknown): RefusedRequestError {
   if (error instanceof RefusedRequestError) return error;
-  if (error instanceof OrderMirrorError && error.retry === "later") {
-    const headers = { "Retry-After": String(RETRY_AFTER_SECONDS) };
-    const message = "The mirror cannot be read at the moment.";
-    return new RefusedRequestError({ status: 503, code: "temporarily_unavailable", message, headers });
-  }
   // Express itself refuses an address that cannot be decoded, and a body that is too large or unreadable.
   const { status } = error as { status?: unknown };
   if (status === 413) {
@@ -170,7 +188,21 @@ function toRefusal(error: unknown): RefusedRequestError {
     const message = "The address or the body cannot be read.";
     return new RefusedRequestError({ status, code: "invalid_request", message });
   }
+  if (isUnavailable(error))
+    return refuseBusy(
+      "temporarily_unavailable",
+      "The mirror cannot be read at the moment.",
+      RETRY_AFTER_SECONDS,
+    );
   return new RefusedRequestError({ status: 500, code: "internal_error", message: "Something went wrong." });
+}
+
+/** Whether the mirror's database, or something else that comes back by itself, is away. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof OrderMirrorError) return error.retry === "later";
+  return sqlState(error) === undefined
+    ? isConnectionLost(error)
+    : classifyDatabaseError(error) === "transient";
 }
 
 /** 503: more of these requests at a time than this process takes. */

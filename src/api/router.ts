@@ -9,19 +9,31 @@ import type { Pool } from "../database/database.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { makeAuthenticate, type Authenticate } from "./authenticate.ts";
-import { makeExportOrders, makeListBranches, makeGetOrder, makeListOrders } from "./orderRoutes.ts";
+import {
+  makeExportOrders,
+  makeExportShares,
+  makeListBranches,
+  makeGetOrder,
+  makeListOrders,
+} from "./orderRoutes.ts";
 import { makeListChanges, makeStreamChanges } from "./changeRoutes.ts";
 import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
 import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeOrderWait } from "./orderWait.ts";
 import type { News } from "./news.ts";
-import { makeErrorAnswer, stampAnswer, type Middleware, type RoutedRequest } from "./respond.ts";
+import {
+  makeErrorAnswer,
+  makeUnreadShares,
+  stampAnswer,
+  type Middleware,
+  type RoutedRequest,
+} from "./respond.ts";
 import { ADDRESSES } from "./openapi.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
   readonly pool: Pool;
-  /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
+  /** EXPORTS_MAX connections, whose transactions may idle for a minute. */
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
   /** Empty: nobody may read, except that with `localTrust` programs on this machine may. */
@@ -45,7 +57,8 @@ export interface ReportDeps {
 export function makeReportRouter(deps: ReportDeps): Middleware {
   const { writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
-  const routeDeps = { ...deps, authenticate, orderWait: makeOrderWait(deps) };
+  const shares = { unread: makeUnreadShares(), exports: makeExportShares() };
+  const routeDeps = { ...deps, ...shares, authenticate, orderWait: makeOrderWait(deps) };
   const refuseAddress = makeRefuseAddress(authenticate);
   const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);

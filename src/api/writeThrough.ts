@@ -66,7 +66,7 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler[] {
   };
 
   const pass: RequestHandler = async (request, response) => {
-    const sourceId = authenticate(request, { writes: true });
+    const { sourceId } = authenticate(request, { writes: true });
     const body: unknown = request.body;
     const bytes = Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
     const gone = untilClosed(response);

@@ -7,9 +7,18 @@ export type DatabaseFault = "transient" | "refused-content" | "other";
 const TRANSIENT = ["08", "40", "53", "55", "57", "58", "25"];
 /** Connection errors, but not a pooler's refusal of a setting; a server that stops, has crashed or starts. */
 const LOST_STATES = /^(08(?!P01)|57P)/;
-const LOST_CODES = ["ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "EPIPE", "ETIMEDOUT"];
+const LOST_CODES = [
+  "EAI_AGAIN",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ETIMEDOUT",
+];
 /** The driver's words; these errors have no code. */
-const LOST_MESSAGES = /^(Connection terminated|Query read timeout|timeout e)/;
+const LOST_MESSAGES = /^(Client has encountered|Connection terminated|Query read timeout|timeout e)/;
 
 /** SQLSTATE classes that blame the content: cardinality, data, constraint, limit. */
 const REFUSED_CONTENT = ["21", "22", "23", "54"];

@@ -18,6 +18,7 @@ import { captureRefused } from "../receive/refusedRequests.ts";
 import { listenForAnnouncements } from "../changes/announcements.ts";
 import { describeApi } from "../api/openapi.ts";
 import { makeNews, type News } from "../api/news.ts";
+import { EXPORTS_MAX } from "../api/orderRoutes.ts";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../api/respond.ts";
 import { makeReportRouter, type ReportDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
@@ -40,7 +41,7 @@ import { deliveryEvents } from "../wire/events.ts";
 const RECEIVE_POOL = { purpose: "receive", max: 2, statementTimeoutMs: 1_500, connectTimeoutMs: 1_500 };
 const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
-const EXPORT_POOL = { purpose: "export", max: 3, statementTimeoutMs: 60_000 };
+const EXPORT_POOL = { purpose: "export", max: EXPORTS_MAX, statementTimeoutMs: 60_000 };
 /** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };

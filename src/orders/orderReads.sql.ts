@@ -45,37 +45,52 @@ const COLUMNS = `raw::text as raw, reference, version as "updatedAt", revision,
   mirror.nanos_of(changed_at) as "changedAt", mirror.nanos_of(pickup_time) as "pickupTime",
   mirror.nanos_of(first_seen_at) as "firstSeenAt"`;
 
-interface OrderRow extends Readonly<Record<OrderSort, Instant | null>> {
+interface OrderRow extends FreshnessRow, Readonly<Record<OrderSort, Instant | null>> {
   readonly raw: string;
-  readonly reference: string;
+  /** Null in the only row of an empty page. */
+  readonly reference: string | null;
   readonly revision: number;
   readonly changedAt: Instant;
 }
 
+/** A page of orders, with the freshness of the answer. */
+export interface OrderPage {
+  readonly orders: readonly ListedOrder[];
+  /** From the same snapshot as the orders, so it claims nothing that they do not show. */
+  readonly freshness: Freshness | undefined;
+}
+
 /**
- * One page of a source's orders, ascending by the sort's time and then by reference, at most `limit` of them.
+ * Reads one page of a source's orders, ascending by the sort's time and then by reference, at most `limit` of them.
  *
  * updatedAt is compared to the nanosecond; the planned times are stored, and therefore compared, to the
  * microsecond. An order without a planned pickup comes last by pickupTime and lies in no pickup period.
  */
-export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<ListedOrder[]> {
-  const values: unknown[] = [];
+export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<OrderPage> {
+  const values: unknown[] = [query.sourceId];
   const bind: Bind = (value) => `$${values.push(value)}`;
   const filters = writeOrderFilter(query, bind);
-  const paging = `order by ${SORT_COLUMNS[query.sort]} limit ${bind(query.limit)}`;
+  const sequence = `order by ${SORT_COLUMNS[query.sort]}`;
+  const paging = `${sequence} limit ${bind(query.limit)}`;
   const offset = bind(query.offset);
-  const pages = writeRanges(query, bind).map((range) => {
+  const ranges = writeRanges(query, bind).map((range) => {
     const where = [...filters, ...range].join(" and ");
     return `(select ${PAGE_COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
   });
-  const text = `select ${COLUMNS} from (${pages.join(" union all ")}) as page ${paging}`;
+  // Freshness and orders in one statement: a second one would double the cost for the web process and Postgres.
+  const text = `
+    with freshness as materialized (
+      select ${FRESHNESS} from (select) as one left join mirror.poll_state p on p.source_id = $1
+    ),
+    page as (select ${PAGE_COLUMNS} from (${ranges.join(" union all ")}) as ranges ${paging})
+    select freshness.*, ${COLUMNS} from freshness left join page on true ${sequence}`;
   const rows = await queryInstants<OrderRow>(pool, text, values);
-  return rows.map(({ raw, reference, revision, changedAt, ...times }) => ({
-    raw,
-    position: { at: times[query.sort], reference },
-    revision,
-    changedAt,
-  }));
+  const [first] = rows;
+  if (first === undefined) throw new TypeError("a left join from one row returns a row");
+  const orders = rows.flatMap(({ raw, reference, revision, changedAt, ...times }) =>
+    reference === null ? [] : [{ raw, position: { at: times[query.sort], reference }, revision, changedAt }],
+  );
+  return { orders, freshness: toFreshness(first) };
 }
 
 /** Whether any order of the source has this status. */

@@ -194,7 +194,7 @@ describe("a stream of changes", () => {
   });
 
   it("is refused beyond the cap, and accepted again when another stream has ended", async () => {
-    const { server } = await startServer({ streamsMax: 2 });
+    const { server } = await startServer({ streamsMax: 4 });
     const first = await openStream(server);
     const second = await openStream(server);
     const third = await openStream(server);

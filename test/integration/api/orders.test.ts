@@ -123,7 +123,7 @@ describe("the list of orders", () => {
       await add({ reference, updatedAt: same, ...(reference < "E" ? { pickupTime: same } : {}) });
     }
     const seen: string[] = [];
-    let next: string | undefined = `?sort=${sort}&limit=2&livemode=true`;
+    let next: string | undefined = `?sort=${sort}&limit=2`;
     while (next !== undefined) {
       const response = await get(next);
       const body = (await response.json()) as ListBody;
@@ -151,7 +151,10 @@ describe("the list of orders", () => {
     ["a plus sign that became a space", "pickupFrom=2026-11-20T10:00:00+01:00", "%2B"],
     ["a cursor that is none", "cursor=abc", "cursor"],
     ["a cursor with an offset", "cursor=abc&offset=0", "cursor"],
-    ["what only a single order waits for", "limit=1&updatedAfter=2026-11-20T10:00:00Z", "updatedSince"],
+    ["what only a single order waits for", "limit=1&updatedAfter=2026-11-20T10:00:00Z", "updatedAfter"],
+    ["a misspelt parameter", "statuss=abc", "unknown parameter statuss; did you mean status?"],
+    ["a parameter in capitals", "Complete=abc", "unknown parameter Complete; did you mean complete?"],
+    ["a parameter that nothing resembles", "asOf=abc", "unknown parameter asOf; known are updatedSince,"],
   ])("refuses %s by name, without repeating the value", async (_, query, named) => {
     const answer = await refusal(`?${query}`);
     expect(answer).toMatchObject({ status: 422, code: "invalid_request" });

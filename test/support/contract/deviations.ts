@@ -1,3 +1,4 @@
+import { pageSchema } from "../../../src/api/orderQuery.ts";
 import type { CorpusRequest } from "./dropInCorpus.ts";
 
 export interface ComparedAnswer {
@@ -21,6 +22,10 @@ export interface Deviation {
 const words = (text: string) => text.split(" ");
 const isOrderPage = ({ target }: CorpusRequest) => /^\/v1\/orders(?:\?|$)/.test(target);
 const OUR_ADDRESS = /^\/v1\/(?:changes|orders\.)/;
+const KNOWN_PARAMETERS = Object.keys(pageSchema.shape);
+/** Neither side knows a parameter of the list. */
+const hasUnknown = ({ target }: CorpusRequest) =>
+  [...new URL(target, "http://mirror").searchParams.keys()].some((name) => !KNOWN_PARAMETERS.includes(name));
 const always = () => true;
 const nothing = (): ComparedAnswer => ({ status: 0, headers: {}, body: "" });
 const without =
@@ -86,6 +91,12 @@ export const DEVIATIONS: readonly Deviation[] = [
     why: "the provider ignores unknown parameters, and refuses this `sort`",
     concerns: (request) =>
       isOrderPage(request) && /fleet=|firstSeenAt|cursor=|revisions=/.test(request.target),
+    reduce: nothing,
+  },
+  {
+    what: "unknown parameters of the list and of a single order: 422 `invalid_request`, with the nearest known name",
+    why: "the provider ignores them; a misspelt filter would answer with all orders",
+    concerns: (request) => isOrderPage(request) && hasUnknown(request),
     reduce: nothing,
   },
   {

@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { openRaw, type RawConnection } from "../../support/http/rawHttp.ts";
+import { serve } from "../../support/http/serve.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
+
+const GREEDY = "greedy-token-0123456789";
+const MODEST = "modest-token-0123456789";
+const ORDER_BYTES = 40_000;
+
+const { database, pool } = await openTestDatabase({ purpose: "report", max: 4, statementTimeoutMs: 120_000 });
+const exportPool = makePool({ url: database.url, purpose: "export", max: 4, statementTimeoutMs: 120_000 });
+const apiTokens = [GREEDY, MODEST].map((token) => ({ token, sourceId: "live" }));
+const server = await serve(makeTestReport({ pool, exportPool, apiTokens }));
+const port = Number(new URL(server.url).port);
+const opened: RawConnection[] = [];
+
+beforeAll(() =>
+  database.pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+       history_id, first_seen_via)
+     select 'live', 'R' || lpad(n::text, 6, '0'), n, true, 0, 1, '', 'created', now(),
+       json_build_object('reference', n, 'note', repeat('x', $1)), n, 'poll' from generate_series(1, 1000) n`,
+    [ORDER_BYTES],
+  ),
+);
+afterAll(async () => {
+  for (const connection of opened) connection.abort();
+  await server.close();
+  await exportPool.end();
+});
+
+const ask = (path: string, token: string) =>
+  fetch(`${server.url}/v1${path}`, { headers: { authorization: `Bearer ${token}` } });
+
+/** Asks and reads nothing of the answer. */
+async function askUnread(path: string, token: string): Promise<void> {
+  const connection = await openRaw(port, { reads: false });
+  opened.push(connection);
+  connection.write(`GET /v1${path} HTTP/1.1\r\nHost: mirror\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+}
+
+describe("one token", () => {
+  it("that reads none of its pages leaves half of the memory for answers to others, and of its own gets 503", async () => {
+    for (let index = 0; index < 30; index += 1) await askUnread("/orders?limit=200", GREEDY);
+    await vi.waitFor(
+      async () => {
+        const refused = await ask("/orders?limit=1", GREEDY);
+        expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([
+          503,
+          "too_many_unread",
+        ]);
+      },
+      { timeout: 60_000 },
+    );
+    const other = await ask("/orders?limit=200", MODEST);
+    expect(other.status).toBe(200);
+    expect(((await other.json()) as { data: unknown[] }).data).toHaveLength(200);
+    for (const connection of opened.splice(0)) connection.abort();
+    await vi.waitFor(async () => expect((await ask("/orders?limit=1", GREEDY)).status).toBe(200), {
+      timeout: 60_000,
+    });
+  });
+
+  it("that reads none of its exports leaves half of them to others", async () => {
+    for (let index = 0; index < 2; index += 1) await askUnread("/orders.ndjson", GREEDY);
+    const underWay =
+      "select from pg_stat_activity where application_name = 'order-mirror export' and state = 'idle in transaction'";
+    await vi.waitFor(async () => expect((await database.pool.query(underWay)).rowCount).toBe(2), 60_000);
+    const refused = await ask("/orders.ndjson?status=delivered", GREEDY);
+    expect([refused.status, await refused.text()]).toEqual([
+      503,
+      expect.stringContaining('"code":"too_many_exports"'),
+    ]);
+    const other = await ask("/orders.ndjson?status=delivered", MODEST);
+    expect([other.status, await other.text()]).toEqual([200, ""]);
+  });
+});
