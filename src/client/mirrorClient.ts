@@ -5,6 +5,7 @@ import {
   listOrders,
   looseOrder,
   readFreshness,
+  toMillis,
   writeParameters,
   type ConnectionOptions,
   type Freshness,
@@ -42,7 +43,7 @@ interface Abortable {
 export interface OrderOptions extends Abortable {
   /** Waits for a later `updatedAt`, up to `wait`; then the order is as it is. */
   readonly updatedAfter?: Time | undefined;
-  /** In seconds, 0 to 30; less than the deadline of a request. Default 0. */
+  /** In seconds, 0 to 30, beside the deadline of a request. Default 0. */
   readonly wait?: number | undefined;
 }
 
@@ -65,8 +66,10 @@ export function createMirrorClient(options: ConnectionOptions): MirrorClient {
   const { send } = connection;
   return {
     orders: (query, { signal } = {}) => listOrders(send, query, { signal }),
-    order: async (reference, { signal, ...query } = {}) =>
-      readOrder(await send(get(ORDER_ROUTE, { reference, query: writeParameters(query) }), { signal })),
+    async order(reference, { signal, ...query } = {}) {
+      const request = get(ORDER_ROUTE, { reference, query: writeParameters(query) });
+      return readOrder(await send(request, { signal, waitMs: toMillis(query.wait) }));
+    },
     changes: (changes = {}) => followChanges(connection, changes),
   };
 }

@@ -17,13 +17,13 @@ import { millisFromInstant, parseInstant } from "../domain/order/instant.ts";
 import type { WireOrder } from "../wire/order.ts";
 
 export interface ConnectionOptions {
-  /** Of the mirror's web process, such as `http://127.0.0.1:3000`. */
+  /** The address of the mirror's web process, such as `http://127.0.0.1:3000`, with or without `/v1`. */
   readonly baseUrl: string;
   /** A token of API_TOKENS. Without it: for a mirror with LOCAL_TRUST on this machine. */
   readonly token?: string | undefined;
   /** Which source to read; default that of the token. */
   readonly source?: string | undefined;
-  /** Per request, in milliseconds; default 15,000. A stream only has to begin within it. */
+  /** Of each request, in milliseconds, beside what it waits for; default 15,000. A stream only has to begin within it. */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -38,7 +38,9 @@ export interface Connection {
 }
 
 /** Throws ConfigurationError for an address or token that cannot be used in a request. */
-export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: ConnectionOptions): Connection {
+export function connect(options: ConnectionOptions): Connection {
+  const { token, source, deadlineMs = DEADLINE_MS } = options;
+  const baseUrl = options.baseUrl.replace(/\/v1\/*$/, "");
   const clock = systemClock;
   const providerClock = makeProviderClock(clock);
   const headers = source === undefined ? {} : { "x-source": source };
@@ -46,18 +48,37 @@ export function connect({ baseUrl, token, source, deadlineMs = DEADLINE_MS }: Co
   const prepare = makePrepare(target);
   const logger = { debug: () => undefined };
   const { open: openOnce } = makeExchange({ clock, providerClock });
-  const sendOnce = makeTransport({ ...target, budget: UNLIMITED, clock, providerClock, logger, deadlineMs });
+  const transport = makeTransport({ ...target, budget: UNLIMITED, clock, providerClock, logger, deadlineMs });
+  const sendOnce: SendRequest = (request, sending) => transport(request, sending).catch(sayWhy);
 
   async function open(request: ProviderRequest, abort: AbortController): Promise<Response> {
     const prepared = prepare(request);
     const late = setTimeout(() => abort.abort(new DeadlineReached("deadline reached")), deadlineMs);
     try {
-      return (await openOnce({ prepared, learn: () => [], signal: abort.signal })).response;
+      return (await openOnce({ prepared, learn: () => [], signal: abort.signal }).catch(sayWhy)).response;
     } finally {
       clearTimeout(late);
     }
   }
   return { send: makeRetrying({ send: sendOnce, clock }), sendOnce, open };
+}
+
+const refusalSchema = z.object({ error: z.object({ message: z.string() }) });
+
+/**
+ * Throws an error again, with the mirror's own sentence, which names the parameter or says what is missing. Unlike the
+ * provider's, the mirror's sentences hold no personal data.
+ */
+function sayWhy(error: unknown): never {
+  if (!(error instanceof ProviderError)) throw error;
+  const answer = error.readAnswer();
+  const { data } = refusalSchema.safeParse(tryParseJson(answer?.text ?? ""));
+  if (data === undefined) throw error;
+  const { failure, status, code, requestId, policy, fix } = error;
+  // A mirror that is not complete may be so later.
+  const retry = code === "not_complete" ? "later" : error.retry;
+  const facts = { failure, status, code, requestId, policy, retry, fix, answer, cause: error };
+  throw new ProviderError(`${error.message}: ${data.error.message}`, facts);
 }
 
 /** A read of the mirror. */
@@ -105,6 +126,9 @@ export function writeParameters(query: Readonly<Record<string, Time | number | u
   return parameters;
 }
 
+/** Seconds of a wait, as the transport counts them. */
+export const toMillis = (seconds = 0) => seconds * 1_000;
+
 /** The Date of a time of an order, rounded down to the millisecond. Throws InvalidInstantError. */
 export function toDate(time: string): Date {
   return new Date(millisFromInstant(parseInstant(time)));
@@ -143,7 +167,7 @@ export interface OrdersQuery {
    * with the code `not_complete` is thrown.
    */
   readonly complete?: Time | undefined;
-  /** How long a page waits for that, in seconds, 0 to 30; less than the deadline of a request. Default 0. */
+  /** How long a page waits for that, in seconds, 0 to 30, beside the deadline of a request. Default 0. */
   readonly wait?: number | undefined;
 }
 
@@ -198,22 +222,11 @@ export async function* readPages(
 ): AsyncGenerator<OrdersPage & { readonly revisions: readonly Revision[] }, void, void> {
   let parameters: URLSearchParams | undefined = writeParameters({ limit: PAGE_MAX, ...query });
   while (parameters !== undefined) {
-    const answer = await send(get(ROUTE, { query: parameters }), { signal }).catch(sayWhyIncomplete);
+    const answer = await send(get(ROUTE, { query: parameters }), { signal, waitMs: toMillis(query.wait) });
     const { data, revisions = [] } = parseAnswer(listSchema, `GET ${ROUTE}`, answer);
     yield { orders: data, revisions, ...readFreshness(answer) };
     parameters = findNext(answer.headers.get("link"));
   }
-}
-
-const incompleteSchema = z.object({ error: z.object({ message: z.string() }) });
-
-/** The mirror's own sentence says up to when it is complete, and why not further; that may change. */
-function sayWhyIncomplete(error: unknown): never {
-  if (!(error instanceof ProviderError) || error.code !== "not_complete") throw error;
-  const { data } = incompleteSchema.safeParse(tryParseJson(error.readAnswer()?.text ?? ""));
-  const { failure, status, code, requestId } = error;
-  const facts = { failure, status, code, requestId, retry: "later", cause: error } as const;
-  throw new ProviderError(`${error.message}: ${data?.error.message ?? "not complete"}`, facts);
 }
 
 const NEXT = /<\?([^>]*)>; rel="next"/;

@@ -23,6 +23,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
   /** The maximum number of attempts; default 4. For a caller that retries itself. */
   readonly attemptsMax?: number | undefined;
+  /** How much longer than the deadline an answer may take, because the request asks for a wait; default 0. */
+  readonly waitMs?: number | undefined;
   /** Abandons the wait for a turn in the budget, but nothing that was sent. */
   readonly turnSignal?: AbortSignal | undefined;
 }
@@ -65,7 +67,7 @@ export function makeTransport(deps: TransportDeps & { readonly providerClock: Pr
   const { exchange } = makeExchange(deps);
 
   return async function send(request, options) {
-    const { priority = "poll", signal, turnSignal = signal } = options;
+    const { priority = "poll", signal, turnSignal = signal, waitMs = 0 } = options;
     const prepared = prepare(request);
     const sendNow = async (learn: Learn) => {
       const startedAtMs = clock.monotonicMs();
@@ -76,7 +78,7 @@ export function makeTransport(deps: TransportDeps & { readonly providerClock: Pr
         deps.onAnswer?.({ endpoint: describeEndpoint(request), policy: request.policy, status });
       };
       try {
-        const answer = await withDeadline({ deadlineMs, signal }, (abortable) =>
+        const answer = await withDeadline({ deadlineMs: deadlineMs + waitMs, signal }, (abortable) =>
           exchange({ prepared, learn, signal: abortable }),
         );
         note("answered", answer.status);

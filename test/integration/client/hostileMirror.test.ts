@@ -132,6 +132,21 @@ describe("a stream of changes", () => {
     expect(sent).toBeLessThan(30_000_000);
   });
 
+  it("that is silent for ever is given up, and opened again", async () => {
+    answer = stream("");
+    const stop = new AbortController();
+    const failures: string[] = [];
+    await follow({
+      signal: stop.signal,
+      onState(state) {
+        if (state.state === "waiting") failures.push(state.error.failure);
+        if (asked.length === 2) stop.abort();
+      },
+    });
+    expect(failures[0]).toBe("timeout");
+    expect(asked.filter((address) => address.startsWith("/v1/changes/stream"))).toHaveLength(2);
+  });
+
   it("ends with the errors of the program's own functions", async () => {
     const own = new Error("the disk is full");
     const fail = () => {

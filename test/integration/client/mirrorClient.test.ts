@@ -161,6 +161,21 @@ describe("one order", () => {
   });
 });
 
+it("waits as long as it was asked to, beside the deadline of a request", async () => {
+  await see({ reference: "A", updatedAt: at(1) });
+  const hasty = createMirrorClient({ baseUrl: server.url, deadlineMs: 500 });
+  const { order } = await hasty.order("A", { updatedAfter: at(1), wait: 1 });
+  expect(order.updatedAt).toBe(at(1));
+});
+
+it("takes an address with /v1, and says in the mirror's own words what is refused", async () => {
+  const client = createMirrorClient({ baseUrl: `${server.url}/v1/` });
+  await expect(client.orders({ status: "zz" }).pages().next()).rejects.toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("status must be one of created, ") as string,
+  });
+});
+
 it("reports network errors with their cause", async () => {
   const closed = await serve((_request, response) => void response.end());
   await closed.close();
