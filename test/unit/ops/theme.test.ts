@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readAsset, STYLE } from "../../../src/html/style.ts";
+import { readAsset, readPackageFile, STYLE } from "../../../src/html/style.ts";
 
 const RULES = readAsset("pages.css");
 
@@ -10,4 +10,10 @@ it("the style sheet uses no other colour, no other size of text, and no value th
   expect(rules).not.toMatch(/font(?:-size)?: [\d.]+rem/);
   const used = [...RULES.matchAll(/var\(--([\w-]+)/g)].map(([, name = ""]) => name);
   expect(used.filter((name) => !STYLE.includes(`--${name}:`))).toEqual([]);
+});
+
+// After an update of the package: run this test with -u, and look at the pages.
+it("the base of the style sheet is the package's own", async () => {
+  const text = readPackageFile("@picocss/pico/css/pico.fluid.classless.min.css");
+  await expect(text).toMatchFileSnapshot("../../../assets/pico.css");
 });
