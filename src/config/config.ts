@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../domain/errors.ts";
 import { hideLogin } from "../domain/hideLogin.ts";
-import { checkScheme } from "../signature/scheme.ts";
+import { checkScheme } from "../signature/verifier.ts";
 import { ENV_FILE, readEnvironment, type FoundText } from "./environment.ts";
 import { readListFile, type Listed } from "./lists.ts";
 import { readEndpoints, type OutgoingWebhook } from "./outgoingFile.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../domain/order/outgoing.ts";
-import { checkScheme } from "../signature/scheme.ts";
+import { checkScheme } from "../signature/verifier.ts";
 import { listName, parseList, type Listed } from "./lists.ts";
 import { list, targetAddress } from "./variables.ts";
 

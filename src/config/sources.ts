@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Mode } from "../domain/source/orderSource.ts";
-import { checkScheme } from "../signature/scheme.ts";
+import { checkScheme } from "../signature/verifier.ts";
 import { namesThisMachine } from "../process/loopback.ts";
 import { listName, parseElement, parseList, type Listed } from "./lists.ts";
 import { providerAddress, trimAddress, type Values } from "./variables.ts";

@@ -1,6 +1,6 @@
 /**
- * Finds out how captured requests were signed: by all presets, then by the common templates under the names and in the
- * form of the headers as found, with the secret in each of its encodings.
+ * Finds out how captured requests were signed: by all presets, then by the bytes that presets sign under the names and in
+ * the form of the headers as found, with the secret in each of its encodings.
  *
  * Whatever it returns verifies every request with the program's own verifier, and none with another body. Offline only:
  * trying schemes on live requests would let a forger choose the weakest. The age of a request does not matter; the
@@ -32,8 +32,6 @@ export interface CapturedRequest {
   /** Lower-case names, with each occurrence of a header separate. */
   readonly headersDistinct: NodeJS.Dict<string[]>;
   readonly body: Buffer;
-  /** Path and query of the request line, where the capture holds one. */
-  readonly target?: string | undefined;
 }
 
 export interface IdentifyOptions {
@@ -69,7 +67,7 @@ export function identifyScheme(options: IdentifyOptions): Identification {
   const fields = listFields(first);
   if (found.length === 0) {
     // Schemes of one template differ in the form of the header only, and one request may not tell them apart.
-    for (const schemes of listSchemes(first, fields, options)) {
+    for (const schemes of listSchemes(first, fields, options.secret)) {
       tried += schemes.length;
       found = schemes.filter((scheme) => verifiesAll(scheme, options));
       if (found.length > 0) break;
@@ -92,7 +90,7 @@ export function verifiesAll(scheme: Scheme, { requests, secret, url, nowSeconds 
 }
 
 /** Refusals in the order in which the verifier meets them: the later one came closer. */
-const PROGRESS = ["signature_malformed", "value_", "id_", "timestamp_", "signature_mismatch"];
+const PROGRESS = ["signature_malformed", "id_", "timestamp_", "signature_mismatch"];
 
 function findClosest(first: CapturedRequest, { secret, url, nowSeconds }: IdentifyOptions) {
   const refusals = Object.keys(PRESETS).flatMap((preset) => {
@@ -174,11 +172,11 @@ function unitOf(text: string): Time["unit"] | undefined {
   });
 }
 
-/** Schemes that the requests may have been signed with, a group per template, the likeliest template first. */
+/** Schemes that the requests may have been signed with, a group per template, those of presets first. */
 function* listSchemes(
   request: CapturedRequest,
   fields: readonly Field[],
-  { secret, url }: IdentifyOptions,
+  secret: string,
 ): Generator<Scheme[]> {
   const headers = Object.entries(request.headersDistinct).flatMap(([header, values = []]) =>
     values.length === 1 ? [{ header, text: values[0] ?? "" }] : [],
@@ -188,14 +186,10 @@ function* listSchemes(
     return unit === undefined ? [] : [{ header, unit }];
   });
   const idHeaders = headers.filter(({ header }) => ID_NAME.test(header)).map(({ header }) => header);
-  const ownPath = request.target?.split("?")[0] ?? "";
-  const paths = [...(url === undefined ? [] : ["{path}"]), ...(ownPath === "" ? [] : [ownPath])];
   const formats = new Map(ALGORITHM_NAMES.map((algorithm) => [algorithm, listFormats(secret, algorithm)]));
-  const labels = new Set(fields.map(({ prefix }) => prefix.replace(/[=:,]$/, "")).filter(Boolean));
-  for (const signed of listTemplates(paths, [...labels])) {
+  for (const signed of TEMPLATES) {
     const ids = signed.includes("{id}") ? idHeaders : [null];
-    yield fields.flatMap((field) => {
-      const { bytes, times, ...shape } = field;
+    yield fields.flatMap(({ bytes, times, ...shape }) => {
       const dated = signed.includes("{timestamp}") ? [...times, ...headerTimes] : [null];
       return algorithmsFor(bytes).flatMap((algorithm) =>
         (formats.get(algorithm) ?? []).flatMap((secretFormat) =>
@@ -211,34 +205,13 @@ function* listSchemes(
   }
 }
 
-const JOINERS = [".", ":", "", "\n", "|", ","];
-
-/** The signed bytes of common senders, the likeliest first. */
-function listTemplates(paths: readonly string[], labels: readonly string[]): string[] {
-  const joined = (...parts: string[]) => JOINERS.map((joiner) => parts.join(joiner));
-  return [
-    "{body}",
-    ...joined("{timestamp}", "{body}"),
-    ...joined("{id}", "{timestamp}", "{body}"),
-    ...joined("{timestamp}", "{id}", "{body}"),
-    ...labels.flatMap((label) => joined(label, "{timestamp}", "{body}")),
-    ...joined("{body}", "{timestamp}"),
-    ...joined("{id}", "{body}"),
-    ...joined("{url}", "{body}"),
-    "{url}?bodySHA256={body:sha256:hex}",
-    ...paths.flatMap((path) => [
-      ...joined("POST", path, "{timestamp}", "{body}"),
-      ...joined("{timestamp}", "POST", path, "{body}"),
-      ...joined("POST", path, "{body}"),
-      ...joined("{timestamp}", path, "{body}"),
-      ...joined(path, "{timestamp}", "{body}"),
-      ...joined(path, "{body}"),
-    ]),
-    ...joined("{url}", "{timestamp}", "{body}"),
-    "{body:sha256:hex}",
-    ...joined("{timestamp}", "{body:sha256:hex}"),
-  ];
-}
+/** The signed bytes of the presets, and the same values with another character between them. */
+const TEMPLATES = new Set([
+  ...Object.keys(PRESETS).map((preset) => loadScheme(preset).signed),
+  ...[["{timestamp}"], ["{id}", "{timestamp}"], ["{timestamp}", "{id}"], ["{id}"]].flatMap((values) =>
+    [".", ":", "", "\n", "|", ","].map((joiner) => [...values, "{body}"].join(joiner)),
+  ),
+]);
 
 /** The formats in which the secret is a key for the algorithm; of two that give the same key, the first. */
 function listFormats(secret: string, algorithm: Scheme["algorithm"]): SecretFormat[] {

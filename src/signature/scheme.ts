@@ -1,13 +1,12 @@
 import { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { ALGORITHM_NAMES, ENCODINGS, findAlgorithm } from "./algorithms.ts";
+import { ALGORITHM_NAMES, ENCODINGS, findAlgorithm, type Algorithm } from "./algorithms.ts";
 import { hasName, parseTemplate } from "./template.ts";
-import { loadVerifier } from "./verifier.ts";
 
-export const SECRET_FORMATS = ["utf8", "utf8-nfkd", "base64", "hex", "whsec", "whpk", "spki"] as const;
+export const SECRET_FORMATS = ["utf8", "base64", "hex", "whsec", "whpk"] as const;
 export type SecretFormat = (typeof SECRET_FORMATS)[number];
-export const TIMESTAMP_UNITS = ["s", "ms", "iso", "http"] as const;
+export const TIMESTAMP_UNITS = ["s", "ms", "iso"] as const;
 export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
 const DAY_SECONDS = 86_400;
 
@@ -30,8 +29,6 @@ const schemeSchema = z.strictObject({
   separator: z.enum(["", " ", ",", ";", ":", "&", "|", "."]).default(""),
   /** Literal before a signature: `sha256=`, `v1,`. */
   prefix: z.string().max(32).default(""),
-  /** Whether the prefix precedes each signature, or only the first of several. */
-  prefixOn: z.enum(["each", "first"]).default("each"),
   /** The signed bytes; see `template.ts` for the names in braces. */
   signed: z.string().max(512).default("{body}"),
   /** A header, or the text at the start of a part of the signature's own header. */
@@ -48,7 +45,7 @@ const schemeSchema = z.strictObject({
   toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
 });
 
-/** How a sender signs, described as data, so that no sender needs specific code. */
+/** A sender's way to sign, described as data, so that no sender needs specific code. */
 export type Scheme = Readonly<z.output<typeof schemeSchema>>;
 
 /** A preset by its name, or a scheme from its JSON. Throws ConfigurationError, a line per problem. */
@@ -67,24 +64,7 @@ export function loadScheme(text: string): Scheme {
   return parseScheme(fields);
 }
 
-/**
- * What is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
- * Without secrets, only the scheme is checked. `url` is the public address of the endpoint, if it is configured. No
- * sentence contains a secret.
- */
-export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
-  try {
-    const scheme = loadScheme(schemeText);
-    if (secrets.length > 0) loadVerifier({ scheme, secrets, url });
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    const lines = error.message.split("\n");
-    return error.fix === undefined ? lines : [...lines.slice(0, -1), `${lines.at(-1)} ${error.fix}`];
-  }
-}
-
-/** The scheme with all its fields. Throws ConfigurationError like loadScheme. */
+/** Completes a scheme with the defaults of its fields. Throws ConfigurationError like loadScheme. */
 export function parseScheme(fields: unknown): Scheme {
   const result = schemeSchema.safeParse(fields, { error: describeSchemaIssue });
   const problems = result.success
@@ -104,17 +84,14 @@ function findPreset(name: string): object {
 }
 
 /** Formats of a secret that can hold a key of that kind. */
-const FORMATS: Readonly<Record<string, readonly SecretFormat[]>> = {
-  shared: ["utf8", "utf8-nfkd", "base64", "hex", "whsec"],
-  ed25519: ["whpk", "hex", "base64", "spki"],
-  "P-256": ["spki"],
-  "P-384": ["spki"],
-  rsa: ["spki"],
+const FORMATS: Readonly<Record<Algorithm["key"], readonly SecretFormat[]>> = {
+  shared: ["utf8", "base64", "hex", "whsec"],
+  ed25519: ["whpk", "hex", "base64"],
 };
 
 /** Fields that would make it verify something other than what the person who wrote them believes, and why. */
 function listContradictions(scheme: Scheme): string[] {
-  const { algorithm, secretFormat, header, timestamp, idHeader, separator, prefix, prefixOn } = scheme;
+  const { algorithm, secretFormat, header, timestamp, idHeader, separator, prefix } = scheme;
   const { parts, problems } = parseTemplate(scheme.signed);
   const found = problems.map((problem) => `signed: ${problem}`);
   const refuse = (when: boolean, field: string, problem: string) => {
@@ -140,18 +117,11 @@ function listContradictions(scheme: Scheme): string[] {
     "has a part that cannot be distinguished from the prefix of a signature",
   );
   refuse(separator !== "" && prefix.includes(separator), "prefix", "holds the separator");
-  refuse(
-    prefixOn === "first" && (separator === "" || prefix === ""),
-    "prefixOn",
-    'is "first", which needs a prefix and a separator',
-  );
 
   const timestampHeader = timestamp && "header" in timestamp ? timestamp.header : null;
   const headers = [header, timestampHeader, idHeader].filter((name) => name !== null);
   refuse(new Set(headers).size < headers.length, "header", "is used for two things");
-  const signsItself = parts.some((part) => "header" in part && part.header === header);
-  refuse(signsItself, "signed", "holds the header that carries the signature");
-  const formats = FORMATS[findAlgorithm(algorithm).key] ?? [];
+  const formats = FORMATS[findAlgorithm(algorithm).key];
   refuse(
     !formats.includes(secretFormat),
     "secretFormat",
@@ -174,9 +144,7 @@ function standardWebhooks(name: string) {
   } as const;
 }
 
-const sha256 = { header: "x-hub-signature-256", prefix: "sha256=" };
 const afterTime = { separator: ",", signed: "{timestamp}.{body}" } as const;
-const signedTime = (header: string, unit: "s" | "iso" = "s") => ({ timestamp: { header, unit } });
 
 /**
  * Schemes of known senders, ready to name in WEBHOOK_SCHEME; the likeliest for the provider come first. The spec
@@ -187,7 +155,7 @@ export const PRESETS: Readonly<Record<string, object>> = {
   "standard-webhooks": standardWebhooks("webhook"),
   stripe: { ...afterTime, header: "stripe-signature", prefix: "v1=", timestamp: { part: "t=" } },
   "hmac-hex": { header: "x-signature" },
-  github: sha256,
+  github: { header: "x-hub-signature-256", prefix: "sha256=" },
   "standard-webhooks-ed25519": {
     ...standardWebhooks("webhook"),
     algorithm: "ed25519",
@@ -197,14 +165,14 @@ export const PRESETS: Readonly<Record<string, object>> = {
   svix: standardWebhooks("svix"),
   onfleet: { algorithm: "hmac-sha512", header: "x-onfleet-signature", secretFormat: "hex" },
   slack: {
-    ...signedTime("x-slack-request-timestamp"),
     header: "x-slack-signature",
     prefix: "v0=",
     signed: "v0:{timestamp}:{body}",
+    timestamp: { header: "x-slack-request-timestamp" },
   },
   shopify: { encoding: "base64", header: "x-shopify-hmac-sha256" },
   uber: { header: "x-uber-signature" },
-  easypost: { header: "x-hmac-signature", prefix: "hmac-sha256-hex=", secretFormat: "utf8-nfkd" },
+  outpost: { header: "x-outpost-signature", prefix: "v0=", separator: "," },
   paddle: {
     header: "paddle-signature",
     prefix: "h1=",
@@ -214,46 +182,10 @@ export const PRESETS: Readonly<Record<string, object>> = {
     toleranceSeconds: 5,
   },
   square: { encoding: "base64", header: "x-square-hmacsha256-signature", signed: "{url}{body}" },
-  outpost: { header: "x-outpost-signature", prefix: "v0=", prefixOn: "first", separator: "," },
-  "adcp-legacy": {
-    ...sha256,
-    ...signedTime("x-adcp-timestamp"),
-    header: "x-adcp-signature",
-    signed: "{timestamp}.{body}",
-  },
-  twitch: {
-    ...sha256,
-    ...signedTime("twitch-eventsub-message-timestamp", "iso"),
-    header: "twitch-eventsub-message-signature",
-    signed: "{id}{timestamp}{body}",
-    idHeader: "twitch-eventsub-message-id",
-    toleranceSeconds: 600,
-  },
-  zendesk: {
-    ...signedTime("x-zendesk-webhook-signature-timestamp", "iso"),
-    encoding: "base64",
-    header: "x-zendesk-webhook-signature",
-    signed: "{timestamp}{body}",
-  },
   "courier.com": {
     ...afterTime,
     header: "courier-signature",
     prefix: "signature=",
     timestamp: { part: "t=", unit: "ms" },
-  },
-  sendgrid: {
-    ...signedTime("x-twilio-email-event-webhook-timestamp"),
-    algorithm: "ecdsa-p256-sha256",
-    encoding: "base64",
-    header: "x-twilio-email-event-webhook-signature",
-    signed: "{timestamp}{body}",
-    secretFormat: "spki",
-  },
-  /** For events with a JSON body; events with a form body are not received. */
-  twilio: {
-    algorithm: "hmac-sha1",
-    encoding: "base64",
-    header: "x-twilio-signature",
-    signed: "{url}?bodySHA256={body:sha256:hex}",
   },
 };

@@ -1,12 +1,5 @@
-import {
-  createPrivateKey,
-  createPublicKey,
-  createSecretKey,
-  type KeyObject,
-  type PrivateKeyInput,
-  type PublicKeyInput,
-} from "node:crypto";
-import { decodeBase64Key, decodeStrictly, findAlgorithm, type Algorithm } from "./algorithms.ts";
+import { createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from "node:crypto";
+import { decodeBase64Key, decodeStrictly, findAlgorithm } from "./algorithms.ts";
 import type { Scheme, SecretFormat } from "./scheme.ts";
 
 /** Shorter secrets are accepted, because senders issue them, but they can be guessed: 16 bytes are 128 bits. */
@@ -17,9 +10,6 @@ const ED25519_KEY_BYTES = 32;
 /** A seed in PKCS #8, and a point in SubjectPublicKeyInfo: these bytes, then the 32 bytes of the key (RFC 8410). */
 const ED25519_PRIVATE_DER = Buffer.from("302e020100300506032b657004220420", "hex");
 const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
-const CURVES: Readonly<Record<string, string>> = { prime256v1: "P-256", secp384r1: "P-384" };
-const RSA_BITS_MIN = 2_048;
-const RSA_BITS_MAX = 4_096;
 
 export interface ReadSecrets {
   /** In the sequence of the secrets; those with a problem are left out. */
@@ -61,7 +51,6 @@ export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSec
 export function readSigningKey(secret: string, scheme: Scheme): KeyObject | undefined {
   const { key } = findAlgorithm(scheme.algorithm);
   if (key === "shared") return readSecrets([secret], scheme).keys[0];
-  if (scheme.secretFormat === "spki") return importKey(secret, key, "private");
   const bytes = decodeSecret(secret, scheme.secretFormat, "whsk_");
   // 32 bytes are the seed; 64 are the seed and the public key.
   if (bytes?.length !== ED25519_KEY_BYTES && bytes?.length !== 2 * ED25519_KEY_BYTES) return undefined;
@@ -74,16 +63,11 @@ type ReadKey = { readonly key: KeyObject; readonly bytes: Buffer } | { readonly 
 function readKey(secret: string, scheme: Scheme): ReadKey {
   const { key: kind } = findAlgorithm(scheme.algorithm);
   const { secretFormat: format } = scheme;
-  if (format === "spki") {
-    const key = importKey(secret, kind, "public");
-    if (!key) return { problem: `is no public key of the kind ${kind}, as PEM or as base64 of its DER` };
-    return { key, bytes: key.export({ format: "der", type: "spki" }) };
-  }
   const bytes = decodeSecret(secret, format, "whpk_");
-  if (!bytes) return { problem: `is not ${DESCRIPTIONS[format] ?? format}` };
+  if (!bytes)
+    return { problem: `is not ${format.startsWith("wh") ? `base64 after an optional ${format}_` : format}` };
   // Node accepts an empty key, and anyone can sign with that.
-  const isText = format === "utf8" || format === "utf8-nfkd";
-  if (bytes.length === 0 || (isText && bytes.toString().trim() === "")) return { problem: "is empty" };
+  if (bytes.length === 0 || (format === "utf8" && secret.trim() === "")) return { problem: "is empty" };
   if (kind === "shared") {
     const pattern = findPattern(bytes);
     if (pattern !== undefined)
@@ -106,47 +90,10 @@ function findPattern(bytes: Buffer): number | undefined {
 
 function decodeSecret(secret: string, format: SecretFormat, keyPrefix: string): Buffer | undefined {
   if (format === "utf8") return Buffer.from(secret);
-  if (format === "utf8-nfkd") return Buffer.from(secret.normalize("NFKD"));
   if (format === "hex") return decodeStrictly(secret, format);
   if (format === "base64") return decodeBase64Key(secret);
   if (format === "whsec") return decodeBase64Key(withoutPrefix(secret, "whsec_"));
   return format === "whpk" ? decodeStrictly(withoutPrefix(secret, keyPrefix), "base64") : undefined;
-}
-
-const DESCRIPTIONS: Partial<Record<SecretFormat, string>> = {
-  whsec: "base64 after an optional whsec_",
-  whpk: "base64 after an optional whpk_",
-};
-const IMPORTS = {
-  public: { create: createPublicKey, type: "spki", pem: "-----BEGIN PUBLIC KEY-----" },
-  private: { create: createPrivateKey, type: "pkcs8", pem: "-----BEGIN PRIVATE KEY-----" },
-} as const;
-
-/** A key as PEM, possibly with line breaks written as \n, or as base64 of its DER. Undefined for a key of another kind. */
-function importKey(
-  secret: string,
-  kind: Algorithm["key"],
-  half: keyof typeof IMPORTS,
-): KeyObject | undefined {
-  const { create, type, pem } = IMPORTS[half];
-  const text = secret.replaceAll(String.raw`\n`, "\n").trim();
-  // Node would derive the public key from a private one, which must not be configured here.
-  const base64 = text.startsWith(pem) ? text.replaceAll(/-----[A-Z ]+-----|\s/g, "") : text;
-  const der = decodeStrictly(base64, "base64");
-  if (!der) return undefined;
-  try {
-    const key = create({ key: der, format: "der", type } as PrivateKeyInput & PublicKeyInput);
-    return kindOf(key) === kind ? key : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function kindOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
-  if (asymmetricKeyType === "ed25519") return "ed25519";
-  if (asymmetricKeyType === "ec") return CURVES[asymmetricKeyDetails?.namedCurve ?? ""];
-  const bits = asymmetricKeyDetails?.modulusLength ?? 0;
-  return asymmetricKeyType === "rsa" && bits >= RSA_BITS_MIN && bits <= RSA_BITS_MAX ? "rsa" : undefined;
 }
 
 function withoutPrefix(text: string, prefix: string): string {

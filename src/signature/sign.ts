@@ -3,21 +3,19 @@ import { findAlgorithm } from "./algorithms.ts";
 import { loadScheme, type Scheme } from "./scheme.ts";
 import { readSigningKey } from "./secrets.ts";
 import { fillTemplate, parseTemplate } from "./template.ts";
-import { formatTimestamp, sourceOf, splitUrl } from "./verifier.ts";
+import { formatTimestamp, sourceOf } from "./verifier.ts";
 
 export interface Signable {
-  /** The event's id. It is also used for every other signed header that `values` does not name. */
+  /** The event's id. */
   readonly id: string;
   readonly body: Buffer;
   /** Seconds since 1970. */
   readonly nowSeconds: number;
-  /** Values of further signed headers, by their names. */
-  readonly values?: Readonly<Record<string, string>>;
 }
 
 export interface SignerOptions {
   readonly scheme: Scheme;
-  /** For a key pair, the private key: `whsk_…`, PEM, or base64 of its PKCS #8. */
+  /** For a key pair, the private key: `whsk_…`, or hex or base64 of its seed. */
   readonly secret: string;
   /** Where the request goes; only for schemes that sign the address. */
   readonly url?: string;
@@ -38,16 +36,15 @@ export function makeSigner(options: SignerOptions): (signable: Signable) => Reco
       "The secret to sign with is empty, repeats a short pattern, or does not fit the scheme.",
     );
   const { parts } = parseTemplate(scheme.signed);
-  const constants = splitUrl(url);
-  return ({ id, body, nowSeconds, values }) => {
+  return ({ id, body, nowSeconds }) => {
     const time = formatTimestamp(nowSeconds, timestamp?.unit ?? "s");
     const headers: Record<string, string> = {};
     const texts = parts.map((part) => {
       const source = sourceOf(scheme, part);
-      if (!source) return "name" in part ? (constants[part.name] ?? "") : "";
+      if (!source) return "name" in part ? (url ?? "") : "";
       const { kind, place } = source;
       const header = "header" in place ? place.header : "";
-      const text = kind === "timestamp" ? time : (values?.[header] ?? id);
+      const text = kind === "timestamp" ? time : id;
       if (header !== "") headers[header] = text;
       return text;
     });

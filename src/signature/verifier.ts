@@ -8,9 +8,9 @@
  */
 import type { KeyObject } from "node:crypto";
 import { ConfigurationError } from "../domain/errors.ts";
-import { formatInstant, instantFromMillis, parseHttpDate, tryParseInstant } from "../domain/order/instant.ts";
+import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/order/instant.ts";
 import { decodeStrictly, findAlgorithm, type Algorithm, type Chunk } from "./algorithms.ts";
-import type { Scheme, TimestampUnit } from "./scheme.ts";
+import { loadScheme, type Scheme, type TimestampUnit } from "./scheme.ts";
 import { readSecrets } from "./secrets.ts";
 import {
   endsAtBody,
@@ -19,7 +19,6 @@ import {
   hasName,
   parseTemplate,
   type TemplatePart,
-  type ValueName,
 } from "./template.ts";
 
 /** The parts of a request that matter to its signature. */
@@ -36,7 +35,6 @@ export type SignatureRefusal =
   | `signature_${"missing" | "repeated" | "malformed" | "mismatch"}`
   | `timestamp_${"missing" | "repeated" | "malformed" | "outside_tolerance"}`
   | `id_${"missing" | "repeated" | "malformed"}`
-  | `value_${"missing" | "repeated" | "malformed"}`
   | "too_many_signatures";
 
 export type Verdict =
@@ -80,10 +78,9 @@ const SIGNATURES_MAX = 8;
  */
 const PUBLIC_KEY_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };
 const FIELD_LENGTH_MAX = 4_096;
-const VALUE_LENGTH_MAX = 1_024;
 const ID_LENGTH_MAX = 256;
 /** Node passes headers byte by byte; a wider character would be truncated to one byte when it is signed. */
-const VALUE_CHARACTERS = /^[\x20-\x7e\x80-\xff]*$/;
+const ID_CHARACTERS = /^[\x20-\x7e\x80-\xff]*$/;
 const BRACE = 0x7b;
 /** Lenient parsing would accept "1614265330abc" as a time, although a different text was signed. */
 const DIGITS = /^(0|[1-9]\d{0,14})$/;
@@ -113,9 +110,26 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   return { verify, bodyBytesMax, warnings };
 }
 
+/**
+ * Lists what is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
+ * Without secrets, only the scheme is checked. `url` is the public address of the endpoint, if it is configured. No
+ * sentence contains a secret.
+ */
+export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
+  try {
+    const scheme = loadScheme(schemeText);
+    if (secrets.length > 0) loadVerifier({ scheme, secrets, url });
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const lines = error.message.split("\n");
+    return error.fix === undefined ? lines : [...lines.slice(0, -1), `${lines.at(-1)} ${error.fix}`];
+  }
+}
+
 /** Whether the scheme signs the address of the endpoint, which must then be configured. */
 export function needsUrl({ signed }: Scheme): boolean {
-  return hasName(parseTemplate(signed).parts, "url", "path");
+  return hasName(parseTemplate(signed).parts, "url");
 }
 
 function findUrlProblem(scheme: Scheme, url: string | undefined): string | undefined {
@@ -153,8 +167,7 @@ export function makeReader(
   options: { url?: string | undefined; signaturesMax?: number | undefined },
 ): (request: SignedRequest) => Claim | SignatureRefusal {
   const { parts } = parseTemplate(scheme.signed);
-  const constants = splitUrl(options.url);
-  const readers = parts.map((_, index) => makeTextReader(scheme, { parts, index, constants }));
+  const readers = parts.map((_, index) => makeTextReader(scheme, { parts, index, url: options.url }));
   const [idAt = -1, timeAt = -1] = ["id", "timestamp"].map((name) =>
     parts.findIndex((part) => "name" in part && part.name === name),
   );
@@ -171,7 +184,7 @@ export function makeReader(
     const signatures = readSignatures(scheme, fieldParts);
     if (signatures.length > (options.signaturesMax ?? SIGNATURES_MAX)) return "too_many_signatures";
     if (signatures.length === 0) return "signature_malformed";
-    if (needsBrace && request.body[0] !== BRACE) return "value_malformed";
+    if (needsBrace && request.body[0] !== BRACE) return "id_malformed";
     const texts: string[] = [];
     for (const read of readers) {
       const value = read(request, fieldParts);
@@ -192,17 +205,13 @@ function splitField({ lead, separator }: Pick<Scheme, "lead" | "separator">, tex
 
 /** Skips what is not a signature of this scheme: other versions, lengths and encodings, parts with another meaning. */
 function readSignatures(scheme: Scheme, parts: readonly string[]): Buffer[] {
-  const { algorithm, encoding, prefix, prefixOn, timestamp } = scheme;
+  const { algorithm, encoding, prefix, timestamp } = scheme;
   const { fits } = findAlgorithm(algorithm);
   const label = timestamp && "part" in timestamp ? timestamp.part : undefined;
   const signatures: Buffer[] = [];
-  let follows = false;
   for (const part of parts) {
-    if (label !== undefined && part.startsWith(label)) continue;
-    const isPrefixed = part.startsWith(prefix);
-    if (!isPrefixed && !follows) continue;
-    follows = prefixOn === "first";
-    const bytes = decodeStrictly(unquote(isPrefixed ? part.slice(prefix.length) : part), encoding);
+    if (!part.startsWith(prefix) || (label !== undefined && part.startsWith(label))) continue;
+    const bytes = decodeStrictly(unquote(part.slice(prefix.length)), encoding);
     // A prefix of the digest must not pass: comparing only as many bytes as were sent would accept the empty signature.
     if (bytes && fits(bytes.length)) signatures.push(bytes);
   }
@@ -212,18 +221,17 @@ function readSignatures(scheme: Scheme, parts: readonly string[]): Buffer[] {
 /** Makes the reader of one part's text; it returns why there is none. */
 function makeTextReader(
   scheme: Scheme,
-  context: { parts: readonly TemplatePart[]; index: number; constants: Partial<Record<ValueName, string>> },
+  context: { parts: readonly TemplatePart[]; index: number; url: string | undefined },
 ): (request: SignedRequest, fieldParts: readonly string[]) => { readonly text: string } | SignatureRefusal {
-  const { parts, index, constants } = context;
+  const { parts, index, url } = context;
   const part = parts[index];
   const source = part && sourceOf(scheme, part);
   if (!source) {
-    const constant = { text: (part && "name" in part && constants[part.name]) || "" };
+    const constant = { text: part && "name" in part ? (url ?? "") : "" };
     return () => constant;
   }
   const { kind, place } = source;
-  const delimiter = findDelimiter(parts, index, constants) ?? "";
-  const lengthMax = kind === "id" ? ID_LENGTH_MAX : VALUE_LENGTH_MAX;
+  const delimiter = findDelimiter(parts, index, url) ?? "";
   const findProblem = (text: string, nowSeconds: number) => {
     if (kind === "timestamp") {
       const seconds = parseSeconds(text, place.unit);
@@ -231,7 +239,7 @@ function makeTextReader(
       const isNear = Math.abs(nowSeconds - seconds) <= scheme.toleranceSeconds;
       return isNear ? undefined : "timestamp_outside_tolerance";
     }
-    const isFine = text !== "" && text.length <= lengthMax && VALUE_CHARACTERS.test(text);
+    const isFine = text !== "" && text.length <= ID_LENGTH_MAX && ID_CHARACTERS.test(text);
     return isFine && (delimiter === "" || !text.includes(delimiter))
       ? undefined
       : (`${kind}_malformed` as const);
@@ -251,7 +259,6 @@ function makeTextReader(
 
 /** Where the request holds the text of a part; undefined for what it does not hold. */
 export function sourceOf({ idHeader, timestamp }: Scheme, part: TemplatePart) {
-  if ("header" in part) return { kind: "value", place: part } as const;
   if (!("name" in part)) return undefined;
   if (part.name === "id" && idHeader !== null) return { kind: "id", place: { header: idHeader } } as const;
   return part.name === "timestamp" && timestamp
@@ -263,17 +270,10 @@ export function unquote(text: string): string {
   return text.length >= 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text;
 }
 
-/** The address, and the part of it after the host. */
-export function splitUrl(url: string | undefined): Partial<Record<ValueName, string>> {
-  if (url === undefined) return {};
-  const path = /^[a-z]+:\/\/[^/?]*(.*)$/i.exec(url)?.[1] ?? url;
-  return { url, path: path === "" ? "/" : path };
-}
-
 /** The time of signing in seconds since 1970, or undefined when it is not written in that unit. */
 export function parseSeconds(text: string, unit: TimestampUnit): number | undefined {
-  if (unit === "iso" || unit === "http") {
-    const instant = unit === "iso" ? tryParseInstant(text) : (parseHttpDate(text) ?? undefined);
+  if (unit === "iso") {
+    const instant = tryParseInstant(text);
     return instant === undefined ? undefined : Number(instant) / NANOS_PER_SECOND;
   }
   if (!DIGITS.test(text)) return undefined;
@@ -283,6 +283,5 @@ export function parseSeconds(text: string, unit: TimestampUnit): number | undefi
 /** `nowSeconds` as the scheme writes it. */
 export function formatTimestamp(nowSeconds: number, unit: TimestampUnit): string {
   if (unit === "iso") return formatInstant(instantFromMillis(nowSeconds * 1_000));
-  if (unit === "http") return new Date(nowSeconds * 1_000).toUTCString();
   return String(Math.floor(unit === "ms" ? nowSeconds * 1_000 : nowSeconds));
 }

@@ -22,7 +22,7 @@ interface Options {
 const HELP = `
 It reads the refused requests that web stores under DATA_DIR while CAPTURE_REFUSED is set, and tries the configured secrets; or the one
 in IDENTIFY_SECRET, if the secret does not suit WEBHOOK_SCHEME yet.
-If the sender signs with a private key, the secret is the public key: whpk_…, PEM, or base64 of its DER.
+If the sender signs with a private key, the secret is the public key: whpk_…, or its 32 bytes in base64 or hex.
 Nothing is sent anywhere. Exits with code 3 if no scheme matches.`;
 
 export function register(program: Command): void {

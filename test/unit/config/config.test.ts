@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -351,16 +350,6 @@ describe("secrets in files", () => {
       opsViewerPassword: "viewer's word",
       sources: [{ apiKey: "dos_live_file", webhookSecrets: [SECRET, OTHER_SECRET] }],
     });
-  });
-
-  it("may be keys in PEM with their line breaks, several in one file", () => {
-    const scheme = JSON.stringify({ header: "x-sig", algorithm: "ed25519", secretFormat: "spki" });
-    const keys = [1, 2].map(() =>
-      generateKeyPairSync("ed25519").publicKey.export({ type: "spki", format: "pem" }).toString().trim(),
-    );
-    const file = write(`${keys.join("\n")}\n`);
-    const config = load({ ...LIVE, WEBHOOK_SCHEME: scheme, DELIVERY_LIVE_WEBHOOK_SECRETS_FILE: file });
-    expect(config.sources[0]?.webhookSecrets).toEqual(keys);
   });
 
   it("are reported when they cannot be read, and not again as a missing key", () => {

@@ -1,4 +1,4 @@
-import { createHmac, hash } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import recordedSenders from "../../support/signing/recordedSenders.json" with { type: "json" };
 import { identifyScheme, type CapturedRequest } from "../../../src/signature/identify.ts";
@@ -46,17 +46,16 @@ interface Recorded {
   readonly secret: string;
   readonly headers: Record<string, string>;
   readonly body: string;
-  readonly target: string;
   readonly at?: number;
 }
 const { at: recordedAt, url, suites } = recordedSenders;
 const recorded = suites.flatMap(({ name, library, requests }): Case[] =>
-  (requests as unknown as Recorded[]).map(({ secret, headers, body, target, at }) => ({
+  (requests as unknown as Recorded[]).map(({ secret, headers, body, at }) => ({
     suite: `${name} (${library})`,
     secrets: [secret],
     now: at ?? recordedAt,
     url,
-    request: { headersDistinct: distinct(headers), body: Buffer.from(body), target },
+    request: { headersDistinct: distinct(headers), body: Buffer.from(body) },
   })),
 );
 
@@ -125,7 +124,7 @@ describe("identifying a scheme", () => {
       const [best] = identify(take(loadScheme("stripe"), { signedAt: NOW - ageSeconds })).matches;
       expect(best).toMatchObject({ setting: "stripe", ageSeconds, toleranceSeconds: 300 });
     }
-    for (const unit of ["s", "ms", "iso", "http"] as const) {
+    for (const unit of ["s", "ms", "iso"] as const) {
       const scheme: Scheme = { ...loadScheme("slack"), timestamp: { header: "x-sent-time", unit } };
       const [best] = identify(take(scheme, { signedAt: NOW - 90 })).matches;
       expect(best).toMatchObject({ ageSeconds: 90, scheme: { timestamp: scheme.timestamp } });
@@ -192,24 +191,13 @@ const UNUSUAL: Record<string, (body: string, at: number, id: string) => Record<s
   "base64url without padding": (body) => ({ "x-checksum": mac(body, "base64url") }),
   "sha512 in base64": (body) => ({ "x-verify": mac(body, "base64", "sha512") }),
   milliseconds: (body, at) => ({ "x-when": `${at}000`, "x-seal": mac(`${at}000${body}`) }),
-  "the Date header": (body, at) => {
-    const date = new Date(at * 1_000).toUTCString();
-    return { date, "x-seal": mac(`${date}\n${body}`, "base64") };
-  },
   "time before id": (body, at, id) => ({
     "x-msg-id": id,
     "x-when": `${at}`,
     "x-seal": mac(`${at}.${id}.${body}`),
   }),
   "a nonce": (body, _at, id) => ({ "x-nonce": `n-${id}`, "x-seal": mac(`n-${id}.${body}`, "base64") }),
-  "the body first": (body, at) => ({ "x-when": `${at}`, "x-seal": mac(`${body}.${at}`) }),
-  "method, path, time and body": (body, at) => ({
-    "x-when": `${at}`,
-    "x-seal": mac(`POST\n/webhooks/live\n${at}\n${body}`),
-  }),
   "the address and the body": (body) => ({ "x-seal": mac(ENDPOINT_URL + body, "base64") }),
-  "a hash of the body": (body, at) => ({ "x-when": `${at}`, "x-seal": mac(`${at}.${hash("sha256", body)}`) }),
-  "a version": (body, at) => ({ "x-when": `${at}`, "x-seal": `v2=${mac(`v2:${at}:${body}`)}` }),
   semicolons: (body, at) => ({ "x-seal": `s1=${mac(`${at}:${body}`)};s0=${"0".repeat(64)};ts=${at}` }),
 };
 
