@@ -17,6 +17,7 @@ import {
 } from "../wire/api.ts";
 import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
+import { ANSWER_HEADERS, describeHeaders, type AnswerHeader } from "./answerHeaders.ts";
 import { feedParametersSchema, streamParametersSchema } from "./changeRoutes.ts";
 import { exportSchema, pageSchema } from "./orderQuery.ts";
 import { waitSchema } from "./orderRoutes.ts";
@@ -81,6 +82,8 @@ const TAGS = {
 
 interface Answer {
   readonly description: string;
+  /** Beside those of its status, and X-Request-Id. */
+  readonly headers?: readonly AnswerHeader[];
   readonly content?: Readonly<Record<string, { readonly schema: JsonSchema }>>;
 }
 
@@ -107,21 +110,28 @@ const json = (name: SchemaName) => ({ "application/json": { schema: refer(name) 
 const text = (type: string, schema: JsonSchema = {}) => ({
   [type]: { schema: { type: "string", ...schema } },
 });
-const refusal = (description: string): Answer => ({ description, content: json("Refusal") });
+const refusal = (description: string, headers: readonly AnswerHeader[] = []): Answer => ({
+  description,
+  headers,
+  content: json("Refusal"),
+});
 
 const READ_REFUSALS = {
   401: refusal("The token is missing or unknown: invalid_api_key."),
   422: refusal("A parameter is invalid: invalid_request; or X-Source names another source: unknown_source."),
   500: refusal("A mistake of the mirror: internal_error."),
   503: refusal(
-    "The mirror cannot be read at the moment, or too many requests wait or streams are open: too_many_waits, too_many_streams. Retry-After says when to retry.",
+    "The mirror cannot be read at the moment, or this client or all together have too many answers unread, requests waiting, streams or exports: too_many_unread, too_many_waits, too_many_streams, too_many_exports.",
   ),
 };
-const NO_ORDER = refusal("No such order: order_not_found.");
+const NO_ORDER = refusal("No such order: order_not_found.", ["X-Safe-Through", "X-Safe-Through-Exceptions"]);
 const NOT_COMPLETE = refusal(
   "The mirror is not complete up to the time in `complete`: not_complete. The message says up to when it is, what is missing, and why.",
+  ["X-Safe-Through", "X-Safe-Through-Exceptions"],
 );
-/** Of a read whose client may already have the answer. */
+/** How far an answer with orders can be trusted. */
+const FRESHNESS = ["X-Safe-Through", "X-Safe-Through-Exceptions"] as const;
+/** A read whose client may already have the answer. */
 const CACHED = {
   headers: { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." },
   answer: { 304: { description: "Not changed since the ETag of If-None-Match." } },
@@ -146,6 +156,7 @@ function exported(format: string, type: string, description: string): Operation 
     answers: {
       200: {
         description: "All orders of the filter; X-Safe-Through says up to when they are complete.",
+        headers: [...FRESHNESS, "Content-Disposition"],
         content: text(type),
       },
       412: NOT_COMPLETE,
@@ -180,6 +191,9 @@ const WRITE_REFUSALS = {
 };
 const MIRRORED = "The order is already in the mirror; X-Mirrored: later means that it is not there yet.";
 
+/** Headers of the provider's own answer to a write. */
+const PASSED = ["RateLimit", "RateLimit-Policy", "Service-Subscription-State", "X-Mirrored"] as const;
+
 function write(
   id: string,
   summary: string,
@@ -191,7 +205,11 @@ function write(
     summary,
     description: THROUGH,
     ...rest,
-    answers: { ...answers, ...WRITE_REFUSALS },
+    answers: Object.fromEntries(
+      Object.entries<Answer>({ ...answers, ...WRITE_REFUSALS }).map(
+        ([status, { headers = [], ...answer }]) => [status, { ...answer, headers: [...headers, ...PASSED] }],
+      ),
+    ),
   };
 }
 
@@ -211,7 +229,11 @@ const PATHS: Paths = {
       query: pageSchema,
       headers: CACHED.headers,
       answers: {
-        200: { description: "A page of orders.", content: json("OrderPage") },
+        200: {
+          description: "A page of orders.",
+          headers: [...FRESHNESS, "ETag", "Link"],
+          content: json("OrderPage"),
+        },
         412: NOT_COMPLETE,
         ...CACHED.answer,
         ...READ_REFUSALS,
@@ -236,7 +258,11 @@ const PATHS: Paths = {
       query: waitSchema,
       headers: CACHED.headers,
       answers: {
-        200: { description: "The order.", content: json("OrderAnswer") },
+        200: {
+          description: "The order.",
+          headers: [...FRESHNESS, "ETag", "X-Waited"],
+          content: json("OrderAnswer"),
+        },
         404: NO_ORDER,
         412: NOT_COMPLETE,
         ...CACHED.answer,
@@ -256,7 +282,11 @@ const PATHS: Paths = {
       summary: "List branches",
       headers: CACHED.headers,
       answers: {
-        200: { description: "The open branches, in one page.", content: json("BranchPage") },
+        200: {
+          description: "The open branches, in one page.",
+          headers: ["ETag", "X-Branches-As-Of"],
+          content: json("BranchPage"),
+        },
         ...CACHED.answer,
         ...READ_REFUSALS,
       },
@@ -382,6 +412,7 @@ export function describeApi() {
     ),
     components: {
       schemas: describeSchemas(),
+      headers: ANSWER_HEADERS,
       securitySchemes: { token: { type: "http", scheme: "bearer", description: TOKEN } },
     },
   };
@@ -399,9 +430,8 @@ function describePaths(paths: Paths) {
 function describeOperation(path: string, operation: Operation) {
   const { id, tag, summary, description, query, headers = {}, body, answers, open } = operation;
   const inPath = path.includes("{reference}") ? [describeParameter("reference", "path", REFERENCE)] : [];
-  const inHeader = Object.entries(headers).map(([name, meaning]) =>
-    describeParameter(name, "header", meaning),
-  );
+  const asked = { ...(open === true ? {} : SOURCE), ...headers };
+  const inHeader = Object.entries(asked).map(([name, meaning]) => describeParameter(name, "header", meaning));
   return {
     operationId: id,
     tags: [tag],
@@ -410,10 +440,18 @@ function describeOperation(path: string, operation: Operation) {
     ...(open === true ? { security: [] } : {}),
     parameters: [...inPath, ...(query === undefined ? [] : describeQuery(query)), ...inHeader],
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
-    responses: answers,
+    responses: Object.fromEntries(
+      Object.entries(answers).map(([status, { headers: named, ...answer }]) => [
+        status,
+        { ...answer, headers: open === true ? {} : describeHeaders(status, named) },
+      ]),
+    ),
   };
 }
 
+const SOURCE = {
+  "X-Source": "The source to read; must be the token's own. Without tokens, by default live.",
+};
 const REFERENCE = "The provider's reference, or the externalOrderId.";
 
 /** Parameters before parsing. All are optional, because each has a default or means no condition. */

@@ -25,6 +25,10 @@ afterAll(async () => {
   await sandbox.close();
 });
 
+/** Headers of HTTP itself, and those that protect browsers: a client of the API needs none of them. */
+const COMMON =
+  /^(?:date|connection|keep-alive|transfer-encoding|content-(?:type|length|security-policy)|cache-control|vary|x-(?:content-type-options|dns-prefetch-control|download-options|frame-options|permitted-.*|xss-protection)|cross-origin-.*|origin-agent-cluster|referrer-policy|strict-transport-security)$/;
+
 /** Sends a request and compares the answer with the document. */
 async function ask(
   method: string,
@@ -41,6 +45,11 @@ async function ask(
   const answer = api.paths[template]?.[method.toLowerCase()]?.responses[String(response.status)];
   const place = `${method} ${template} ${response.status}`;
   expect([place, answer !== undefined]).toEqual([place, true]);
+  const described = new Set(Object.keys(answer?.headers ?? {}).map((name) => name.toLowerCase()));
+  const undescribed = [...response.headers.keys()].filter(
+    (name) => !COMMON.test(name) && !described.has(name),
+  );
+  expect([place, undescribed]).toEqual([place, []]);
   const [type = ""] = (response.headers.get("content-type") ?? "").split(";");
   expect([place, Object.keys(answer?.content ?? {})]).toEqual([place, [type]]);
   const schema = answer?.content?.[type]?.schema ?? {};
