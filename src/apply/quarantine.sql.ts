@@ -1,3 +1,4 @@
+import type { OpsAction } from "../database/auditLog.sql.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { queryInstants, type Pool } from "../database/database.ts";
 
@@ -58,7 +59,7 @@ export interface QuarantineCount {
 }
 
 /** The condition of a QuarantineFilter, whose values are the first of the statement. */
-export const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
+const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
   and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
 
 /** Exactly what a replay with this filter would concern now. */
@@ -145,7 +146,7 @@ export async function replayQuarantined(
 }
 
 /** The values that CHOSEN reads. */
-export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
+function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
   return [quarantineId, sourceId, reason];
 }
 
@@ -154,4 +155,34 @@ export function describeFilter({ quarantineId, reason }: QuarantineFilter, throu
   return quarantineId === null
     ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
     : `quarantine ${quarantineId}`;
+}
+
+/**
+ * Dismisses quarantined input up to the number `throughId`, for a reason given by a person, and records that in the
+ * audit log: both or neither. Returns the number of entries. They are kept and remain visible, but no longer count.
+ */
+export async function dismissQuarantined(
+  pool: Pool,
+  dismissal: {
+    actor: Pick<OpsAction, "role" | "person">;
+    filter: QuarantineFilter;
+    throughId: string;
+    target: string;
+    because: string;
+  },
+): Promise<number> {
+  const { actor, filter, throughId, target, because } = dismissal;
+  const { rows } = await pool.query<{ dismissed: number }>(
+    `with dismissed as (
+       update mirror.quarantine
+       set state = 'dismissed', dismissed_at = clock_timestamp(), dismissed_because = $5
+       where ${CHOSEN} and quarantine_id <= $4::bigint returning 1
+     ), noted as (
+       insert into mirror.ops_actions (role, person, action, source_id, target, note, affected)
+       select $6, $8, 'dismiss', $2, $7, $5, count(*) from dismissed
+     )
+     select count(*)::int as dismissed from dismissed`,
+    [...filterValues(filter), throughId, because, actor.role, target, actor.person],
+  );
+  return rows[0]?.dismissed ?? 0;
 }

@@ -1,3 +1,4 @@
+import type { RateRule } from "../domain/window/rate.ts";
 import type { Pool } from "../database/database.ts";
 import type { PolicyName } from "../provider/budget.ts";
 import type { Clock } from "../process/clock.ts";
@@ -95,4 +96,21 @@ async function recordCalls(
       counts.map(({ calls }) => calls),
     ],
   );
+}
+
+const RECENT_MINUTES = 10;
+
+/** Of each source, the share of our rate of order lists that was used lately. */
+export async function readRateUsed(
+  pool: Pool,
+  { requestsMax, windowMs }: RateRule,
+): Promise<ReadonlyMap<string, number>> {
+  const allowed = (requestsMax * RECENT_MINUTES * 60_000) / windowMs;
+  const { rows } = await pool.query<{ sourceId: string; used: number }>(
+    `select source_id as "sourceId", sum(calls)::float8 / $2 as used from mirror.calls
+     where kind = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
+     group by source_id`,
+    [RECENT_MINUTES, allowed],
+  );
+  return new Map(rows.map(({ sourceId, used }) => [sourceId, used]));
 }

@@ -1,33 +1,36 @@
 import compression from "compression";
 import { Router, type ErrorRequestHandler, type RequestHandler } from "express";
+import type { Config } from "../config/config.ts";
+import type { Pool } from "../database/database.ts";
+import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { UnavailableError } from "../domain/errors.ts";
 import type { RateRule } from "../domain/window/rate.ts";
-import { classifyDatabaseError } from "../database/databaseErrors.ts";
-import { refusedFolder } from "../receive/refusedRequests.ts";
-import type { Pool } from "../database/database.ts";
 import { makeHealthReader, type HealthReader } from "../health/health.ts";
+import { PAGE_POLICY } from "../html/policy.ts";
 import { systemClock, type Clock } from "../process/clock.ts";
-import type { Config } from "../config/config.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
-import { ACTION_LIST, makeRemedyRoutes } from "./actions.sql.ts";
-import { serveList } from "./lists/list.sql.ts";
-import { makeOutgoingRoutes, OPS_LISTS } from "./lists/opsLists.sql.ts";
-import { makeQuarantineRoutes } from "./lists/quarantine.sql.ts";
-import { guardWrites, makeLogin } from "./login.sql.ts";
+import { refusedFolder } from "../receive/refusedRequests.ts";
+import { ACTION_LIST } from "./auditLog.ts";
+import { makeEventRoutes } from "./event/eventPage.ts";
+import { serveList } from "./lists/list.ts";
+import { OPS_LISTS } from "./lists/opsLists.ts";
+import { makeOutgoingRoutes } from "./lists/outgoing.ts";
+import { makeQuarantineRoutes } from "./lists/quarantine.ts";
+import { guardWrites, makeLogin } from "./login/login.ts";
 import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
-import { makeOverviewRoutes } from "./overview.sql.ts";
-import { makeEventRoutes } from "./eventPage.sql.ts";
-import { PAGE_POLICY } from "../html/policy.ts";
+import { makeOverviewRoutes } from "./overview.ts";
 import { enter, makeAssetRouter, refuse, viewerOf } from "./page.ts";
-import { makeQueueDashboard, makeQueueHealth, type ShownQueues } from "./queues.sql.ts";
-import { makeSourceRoutes } from "./sourcePage.sql.ts";
+import { makeQueueDashboard, type ShownQueues } from "./queues/queueBoard.ts";
+import { makeQueueHealth } from "./queues/queueHealth.ts";
+import { makeRemedyRoutes } from "./remedies.ts";
+import { makeSourceRoutes } from "./source/sourcePage.ts";
 
 // The pages for merchants and for the person on call. They promise a state that is true at a glance: each fact is from one
 // place, `health` for what is wrong and since when, and `mirror` for the rest; everything works without JavaScript; what
 // may be personal data is hidden; each change needs the operator and is in the audit log. A page is a function from what
-// was read to `Page`, which `page.ts` puts into the frame; a list is data for `lists/list.sql.ts`. Start at
-// `makeOpsRouter`, which has all addresses, then read `overview.sql.ts`.
+// was read to `Page`, which `page.ts` puts into the frame; a list is data for `lists/list.ts`. Start at
+// `makeOpsRouter`, which has all addresses, then read `overview.ts`.
 
 export interface OpsDeps {
   readonly pool: Pool;

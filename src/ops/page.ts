@@ -1,16 +1,14 @@
+import type { Role } from "../database/auditLog.sql.ts";
 import { createHash } from "node:crypto";
 import { Router, urlencoded, type Request, type RequestHandler, type Response } from "express";
 import { formatInstant } from "../domain/order/instant.ts";
-import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
 import { html, type Html } from "../html/html.ts";
+import { readAsset, readPackageFile, STYLE } from "../html/style.ts";
 import { systemClock } from "../process/clock.ts";
 import { describeBoundedCount } from "./phrases.ts";
 
 // What every page has: who views it, its frame with styles and scripts, and how it is sent. A page says what it shows
 // (`Page`), and `sendPage` puts it into the frame for the viewer whom the login has found.
-
-/** A viewer sees everything and changes nothing. */
-export type Role = "operator" | "viewer";
 
 /** The person or program that views a page. */
 export interface Viewer {

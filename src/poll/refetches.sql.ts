@@ -157,3 +157,14 @@ export async function noteRefetchFailure(
   );
   return rows[0]?.failures === FAILURES_MAX;
 }
+
+/** Makes due now the single reads of the orders that a proof excludes. What they are read for stays recorded. */
+export async function retryExceptionsNow(pool: Pool, sourceId: string): Promise<number> {
+  const { rowCount } = await pool.query(
+    `update mirror.refetches r set next_attempt_at = clock_timestamp()
+     from mirror.exceptions e
+     where r.source_id = $1 and e.source_id = r.source_id and e.reference = r.reference`,
+    [sourceId],
+  );
+  return rowCount ?? 0;
+}

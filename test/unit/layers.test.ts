@@ -117,6 +117,12 @@ it("has SQL in files named *.sql.ts only", () => {
   expect(others.filter((file) => statement.test(readFileSync(path.join(SOURCE, file), "utf8")))).toEqual([]);
 });
 
+it("makes no HTML, routes or sockets in files of SQL", () => {
+  const makers = /from "(?:express|node:https?|node:net|[^"]*\/(?:html|page)\.ts|[^"]*html\/[^"]*)"/;
+  const statements = files.filter((file) => file.endsWith(".sql.ts"));
+  expect(statements.filter((file) => makers.test(readFileSync(path.join(SOURCE, file), "utf8")))).toEqual([]);
+});
+
 it("has at most 15 source files in a folder", () => {
   const counts = new Map<string, number>();
   for (const file of files) counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);

@@ -2,9 +2,14 @@ import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { commandOn, shellWord } from "../../domain/shellWord.ts";
-import { findOrders, readTimeline, type FoundOrder, type TimelineEntry } from "../../ops/orders/order.sql.ts";
-import { readListedOrders } from "../../ops/orders/orderList.sql.ts";
-import { VERDICT_SENTENCES } from "../../ops/phrases.ts";
+import {
+  findOrders,
+  readTimeline,
+  type FoundOrder,
+  type TimelineEntry,
+} from "../../orders/orderStory.sql.ts";
+import { readListedOrders } from "../../orders/orderList.sql.ts";
+import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import type { Pool } from "../../database/database.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { requestRefetches } from "../../poll/refetches.sql.ts";

@@ -21,7 +21,7 @@ import {
   type Paint,
 } from "../output/terminal.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
-import { secondsSince } from "../../ops/phrases.ts";
+import { secondsSince } from "../../domain/duration.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { readQueueFacts } from "../../mirror/health.ts";
 import type { Config } from "../../config/config.ts";

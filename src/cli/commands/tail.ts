@@ -7,7 +7,7 @@ import {
   type DecisionRow,
 } from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { findOrders } from "../../ops/orders/order.sql.ts";
+import { findOrders } from "../../orders/orderStory.sql.ts";
 import { systemClock, type Clock } from "../../process/clock.ts";
 import { formatDecision } from "../output/decisionLine.ts";
 import { chooseSource, parseCount, runUntilInterrupted, withMirror } from "../input/session.ts";

@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import type { Mode } from "../../domain/source/orderSource.ts";
-import { orderAddress } from "../../ops/phrases.ts";
+import { orderAddress } from "../../health/pageAddresses.ts";
 import { localUrl } from "../../process/httpServer.ts";
 import type { WebAddress } from "../../mirror/serve.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../process/clock.ts";
-import type { Config, SourceConfig } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
+import type { SourceConfig } from "../../config/sources.ts";
 import { findText } from "../../config/processEnvironment.ts";
 import { VERSION } from "../../process/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";

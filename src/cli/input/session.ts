@@ -13,7 +13,7 @@ import { configureHere } from "../demo/demoFolder.ts";
 import { printNotice } from "../output/terminal.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { beginAction, endAction } from "../../ops/actions.sql.ts";
+import { beginAction, endAction } from "../../database/auditLog.sql.ts";
 
 const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;

@@ -1,6 +1,6 @@
 import type { Decision } from "../../apply/applySubjects.ts";
 import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
-import { VERDICT_SENTENCES } from "../../ops/phrases.ts";
+import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
 import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { formatSpan, type Paint } from "./terminal.ts";
 

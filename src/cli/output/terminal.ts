@@ -3,7 +3,7 @@ import { Transform, type Writable } from "node:stream";
 import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
-import { describeAge, describeDelay } from "../../ops/phrases.ts";
+import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { ENVIRONMENT } from "../../config/processEnvironment.ts";
 import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";

@@ -3,40 +3,36 @@ import type { Pool } from "../../database/database.ts";
 import { readWithin } from "../../database/transaction.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
+import { eventAddress, orderAddress } from "../../health/pageAddresses.ts";
+import { html, type Html } from "../../html/html.ts";
 import { renderTable } from "../../html/parts.ts";
 import { writeCsvTable } from "../../orders/exportOrders.sql.ts";
-import { html, type Html } from "../../html/html.ts";
-import type { Clock } from "../../process/clock.ts";
-import { shareReading } from "../../process/shareReading.ts";
-import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
-import {
-  describeCount,
-  describeWord,
-  eventAddress,
-  linkEvent,
-  orderAddress,
-  renderFreshness,
-} from "../phrases.ts";
-import { ORDER_LIST_COLUMNS, readMoment, type Column, type Moment } from "./order.sql.ts";
 import {
   countListedOrders,
-  parseOrderList,
-  PERIODS,
   positionOf,
   readFilterWords,
   readListedOrders,
   searchMirror,
+  type FilterWords,
+  type ListedOrder,
+  type ListSort,
+  type OrderMark,
+  type SearchHit,
+} from "../../orders/orderList.sql.ts";
+import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
+import { describeCount, describeWord, linkEvent, renderFreshness } from "../phrases.ts";
+import type { Clock } from "../../process/clock.ts";
+import { shareReading } from "../../process/shareReading.ts";
+import { ORDER_LIST_COLUMNS, readMoment, type Column, type Moment } from "./delivery.ts";
+import {
+  parseOrderList,
+  PERIODS,
   TEXT_LENGTH_MAX,
   toFieldFilter,
   WITHIN,
   writeOrderList,
-  type FilterWords,
-  type ListedOrder,
-  type ListSort,
   type OrderListQuery,
-  type OrderMark,
-  type SearchHit,
-} from "./orderList.sql.ts";
+} from "./orderListAddress.ts";
 
 const SHOWN = ORDER_LIST_COLUMNS.filter(({ card }) => card !== undefined);
 const PAGE_ORDERS = 50;

@@ -1,32 +1,26 @@
 import { Router, type Request } from "express";
+import { VERDICT_SENTENCES } from "../../apply/verdicts.ts";
+import { carryOut } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
+import { describeAge, describeDelay } from "../../domain/duration.ts";
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { HealthReader } from "../../health/health.ts";
-import { renderAction, renderAlert, renderFields, renderInstant, renderName } from "../../html/parts.ts";
-import { requestRefetches } from "../../poll/refetches.sql.ts";
+import { orderAddress } from "../../health/pageAddresses.ts";
 import { html, type Html } from "../../html/html.ts";
-import { carryOut } from "../actions.sql.ts";
-import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
-import {
-  describeAge,
-  describeDelay,
-  linkEvent,
-  orderAddress,
-  renderFreshness,
-  VERDICT_SENTENCES,
-} from "../phrases.ts";
+import { renderAction, renderAlert, renderFields, renderInstant, renderName } from "../../html/parts.ts";
 import {
   readDelivery,
-  readMoment,
   readOrderSurroundings,
   readTimeline,
-  renderDelivery,
   type Delivery,
-  type Moment,
   type OrderSurroundings,
   type TimelineEntry,
   type UnannouncedChange,
-} from "./order.sql.ts";
+} from "../../orders/orderStory.sql.ts";
+import { mayAct, readField, refuse, sendPage, viewerOf, type Page, type Viewer } from "../page.ts";
+import { linkEvent, renderFreshness } from "../phrases.ts";
+import { requestRefetches } from "../../poll/refetches.sql.ts";
+import { readMoment, renderDelivery, type Moment } from "./delivery.ts";
 import { diffSnapshots, redactDocument, type FieldChange } from "./snapshotDiff.ts";
 
 const ENTRIES_MAX = 200;

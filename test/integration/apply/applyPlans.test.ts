@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { readEventsAt } from "../../../src/ops/queues.sql.ts";
+import { readEventsAt } from "../../../src/ops/queues/queueEvents.sql.ts";
 import { asPool } from "../../support/servers/asPool.ts";
 import { openAppliedMirror } from "../../support/mirror/liveMirror.ts";
 import { at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";

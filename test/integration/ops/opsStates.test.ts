@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser } from "playwright-core";
-import { orderAddress } from "../../../src/ops/phrases.ts";
+import { orderAddress } from "../../../src/health/pageAddresses.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";

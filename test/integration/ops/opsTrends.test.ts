@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseRange, readTrend, type Bucket } from "../../../src/ops/sourcePage.sql.ts";
+import { parseRange, readTrend, type Bucket } from "../../../src/ops/source/trend.sql.ts";
 import { announced, lost } from "../../support/mirror/webhookHours.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { addSource } from "../../support/mirror/orders.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { judgeFreshness } from "../../../src/health/freshness.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
-import { comparePlan, readMoment, renderPunctuality } from "../../../src/ops/orders/order.sql.ts";
+import { comparePlan, readMoment, renderPunctuality } from "../../../src/ops/orders/delivery.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 const read = ({ markup }: { markup: string }) =>

@@ -6,8 +6,8 @@ import { judge } from "../../../src/health/judge.ts";
 import { renderFreshness } from "../../../src/ops/phrases.ts";
 import { PAGE_POLICY } from "../../../src/html/policy.ts";
 import { renderPage, type Viewer } from "../../../src/ops/page.ts";
-import { renderDelivery, readMoment } from "../../../src/ops/orders/order.sql.ts";
-import { renderOverview, type Overview } from "../../../src/ops/overview.sql.ts";
+import { renderDelivery, readMoment } from "../../../src/ops/orders/delivery.ts";
+import { renderOverview, type Overview } from "../../../src/ops/overview.ts";
 import { ago, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 /** The page's text as a person reads it, without what only screen readers and tabs have. */

@@ -1,14 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { commandOn } from "../../../src/domain/shellWord.ts";
 import { COUNT_MAX } from "../../../src/health/conditions/condition.ts";
-import {
-  describeAge,
-  describeBoundedCount,
-  describeCount,
-  describeDelay,
-  orderAddress,
-  renderSentence,
-} from "../../../src/ops/phrases.ts";
+import { describeAge, describeDelay } from "../../../src/domain/duration.ts";
+import { orderAddress } from "../../../src/health/pageAddresses.ts";
+import { describeBoundedCount, describeCount, renderSentence } from "../../../src/ops/phrases.ts";
 import { html } from "../../../src/html/html.ts";
 
 describe("an age", () => {

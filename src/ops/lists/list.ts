@@ -1,10 +1,10 @@
 import type { RequestHandler } from "express";
-import { queryInstants, type Pool } from "../../database/database.ts";
+import type { Pool } from "../../database/database.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
+import { describeDelay } from "../../domain/duration.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
 import { html, type Html } from "../../html/html.ts";
-import { readSourceIds } from "../../sources/sources.sql.ts";
+import { renderInstant, renderTable, type KindOfColumn } from "../../html/parts.ts";
 import {
   readField,
   refuse,
@@ -16,7 +16,9 @@ import {
   type Section,
   type Viewer,
 } from "../page.ts";
-import { describeCount, describeDelay, linkOrder, renderSentence } from "../phrases.ts";
+import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
+import { readSourceIds } from "../../sources/sources.sql.ts";
+import { readListRows } from "./listRows.sql.ts";
 
 // A list page is one statement: its columns say what is selected and how it is shown, its keys how the rows are sorted, so
 // that each page costs the same however far down it is. All of the choice is in the address. Start at `serveList`.
@@ -89,7 +91,7 @@ export function serveList(pool: Pool, path: string, list: List): RequestHandler 
   return async (request, response) => {
     const choice = parseChoice(list, request.query);
     try {
-      const rows = await readRows(pool, list, choice);
+      const rows = await readCells(pool, list, choice);
       const page: ListPage = {
         list,
         path,
@@ -121,37 +123,20 @@ function parseChoice({ filters = {} }: List, given: Readonly<Record<string, unkn
   };
 }
 
-/** One row more than a page has. A position that is not of the keys' types makes Postgres refuse the statement. */
-async function readRows(pool: Pool, list: List, { chosen, after }: Choice): Promise<Row[]> {
-  const { columns, keys, ascending, filters = {}, from } = list;
-  const nameOf = (column: number, value: number) => `value_${column}_${value}`;
-  const selected = columns.flatMap(({ select }, column) =>
-    select.map((expression, value) => `${expression} as ${nameOf(column, value)}`),
-  );
-  const expressions = Object.keys(keys);
-  const places = Object.values(keys).map((type, index) => `(($3::text[])[${index + 1}])::${type}`);
-  const isBehind = `(${expressions.join(", ")}) ${ascending ? ">" : "<"} (${places.join(", ")})`;
+/** Reads one row more than a page has, with its cells. */
+async function readCells(pool: Pool, list: List, { chosen, after }: Choice): Promise<Row[]> {
+  const { columns, filters = {} } = list;
   const conditions = Object.entries(filters).map(
-    ([name, { where = (word: string) => `${name} = ${word}` }], index) => {
-      const word = `$${index + 4}::text`;
-      return `(${word} is null or ${where(word)})`;
-    },
+    ([name, { where = (word: string) => `${name} = ${word}` }]) => ({
+      word: chosen[name] || null,
+      where,
+    }),
   );
-  conditions.unshift("($1::text is null or source_id = $1)");
-  const order = expressions.map((each) => each + (ascending ? "" : " desc")).join(", ");
-  const page = `($3::text[] is null or ${isBehind}) order by ${order} limit $2`;
-  const position = `array[${expressions.map((each) => `(${each})::text`).join(", ")}] as position`;
-  const [source, ...words] = ["source", ...Object.keys(filters)].map((name) => chosen[name] || null);
-  const rows = await queryInstants<Pick<Row, "position"> & Readonly<Record<string, unknown>>>(
-    pool,
-    `select ${[position, ...selected].join(", ")} from ${from([...conditions, page].join(" and "))}`,
-    [source, PAGE_ROWS + 1, after, ...words],
-  );
-  return rows.map((row) => ({
-    position: row.position,
-    cells: columns.map(({ select, show }, column) =>
-      show(...(select.map((_, value) => row[nameOf(column, value)]) as never[])),
-    ),
+  const choice = { sourceId: chosen["source"] || null, conditions, after, limit: PAGE_ROWS + 1 };
+  const rows = await readListRows(pool, { ...list, selected: columns.map(({ select }) => select) }, choice);
+  return rows.map(({ position, values }) => ({
+    position,
+    cells: columns.map(({ show }, column) => show(...((values[column] ?? []) as never[]))),
   }));
 }
 

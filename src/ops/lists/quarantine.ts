@@ -1,5 +1,17 @@
 import { Router, type Request } from "express";
+import {
+  QUARANTINE_STATES,
+  readQuarantined,
+  countQuarantined,
+  describeFilter,
+  replayAll,
+  dismissQuarantined,
+  type QuarantinedInput,
+  type QuarantineFilter,
+} from "../../apply/quarantine.sql.ts";
+import { carryOut } from "../auditLog.ts";
 import type { Pool } from "../../database/database.ts";
+import { html, type Html } from "../../html/html.ts";
 import {
   renderAction,
   renderFacts,
@@ -8,16 +20,6 @@ import {
   renderInstant,
   type Sent,
 } from "../../html/parts.ts";
-import {
-  QUARANTINE_STATES,
-  readQuarantined,
-  type QuarantinedInput,
-  countQuarantined,
-  describeFilter,
-  replayAll,
-  type QuarantineFilter,
-} from "../../apply/quarantine.sql.ts";
-import { html, type Html } from "../../html/html.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";
 import {
   mayAct,
@@ -30,8 +32,7 @@ import {
   type Viewer,
 } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
-import { carryOut, dismissQuarantined } from "../actions.sql.ts";
-import { ORDER, SOURCE, sentence, serveList, text, time, type List, type ListPage } from "./list.sql.ts";
+import { ORDER, SOURCE, sentence, serveList, text, time, type List, type ListPage } from "./list.ts";
 
 const NUMBER = /^\d{1,18}$/;
 const BECAUSE_LENGTH_MAX = 500;

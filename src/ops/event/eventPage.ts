@@ -1,6 +1,9 @@
 import { Router } from "express";
-import { queryInstants, type Pool } from "../database/database.ts";
-import type { Instant } from "../domain/order/instant.ts";
+import { type Pool } from "../../database/database.ts";
+import { describeDelay, secondsSince } from "../../domain/duration.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { sourceAddress } from "../../health/pageAddresses.ts";
+import { html, type Html } from "../../html/html.ts";
 import {
   renderAlert,
   renderFacts,
@@ -8,49 +11,17 @@ import {
   renderInstant,
   renderName,
   renderTable,
-} from "../html/parts.ts";
-import { DESCRIBING } from "../receive/receiver.ts";
-import { readRefusedRequests, type RefusedRequest } from "../receive/refusedRequests.ts";
-import { html, type Html } from "../html/html.ts";
-import { redactDocument } from "./orders/snapshotDiff.ts";
-import { readField, refuse, sendPage } from "./page.ts";
-import {
-  describeCount,
-  describeDelay,
-  linkOrder,
-  renderSentence,
-  secondsSince,
-  sourceAddress,
-} from "./phrases.ts";
+} from "../../html/parts.ts";
+import { redactDocument } from "../orders/snapshotDiff.ts";
+import { readField, refuse, sendPage } from "../page.ts";
+import { describeCount, linkOrder, renderSentence } from "../phrases.ts";
+import { DESCRIBING } from "../../receive/receiver.ts";
+import { readRefusedRequests, type RefusedRequest } from "../../receive/refusedRequests.ts";
+import { readEvents, type ReceivedEvent } from "./receivedEvents.sql.ts";
 
 // What is known of one webhook: of an event, when it came, what verified it, what it says and what was decided; of a call
 // that was refused, as far as web keeps such calls, what was wrong with it. Start at `makeEventRoutes`.
 
-/** An event as received; a second one under the same id has another body. */
-interface ReceivedEvent {
-  readonly sourceId: string;
-  readonly seq: string;
-  readonly receivedAt: Instant;
-  /** From 0: which of the source's webhook secrets verified it. */
-  readonly secretIndex: number;
-  /** Null once the order of the event is erased. */
-  readonly headers: Readonly<Record<string, string>> | null;
-  readonly body: Buffer;
-  /** It waits for its decision. */
-  readonly isPending: boolean;
-  readonly decisions: readonly Decision[];
-}
-
-interface Decision {
-  readonly verdict: string;
-  readonly reason: string | null;
-  readonly reference: string | null;
-  readonly seenAt: Instant;
-  readonly quarantineId: string | null;
-}
-
-/** More under one id come from a sender that is wrong. */
-const EVENTS_MAX = 20;
 const NO_EVENT = "There is no event of that id; events are kept for EVENTS_KEPT_FOR.";
 
 /** The page of an event, and the calls that web refused and keeps in `refusedFolder`. */
@@ -75,26 +46,6 @@ export function makeEventRoutes(pool: Pool, refusedFolder: string): Router {
     sendPage(response, { title: `Event ${eventId}`, body });
   });
   return router;
-}
-
-async function readEvents(pool: Pool, sourceId: string, eventId: string): Promise<ReceivedEvent[]> {
-  const events = await queryInstants<Omit<ReceivedEvent, "decisions">>(
-    pool,
-    `select i.source_id as "sourceId", i.seq::text as seq, mirror.nanos_of(i.received_at) as "receivedAt",
-       i.secret_index::int as "secretIndex", i.headers, i.body,
-       exists (select from mirror.pending p where p.seq = i.seq) as "isPending"
-     from mirror.inbox i where i.source_id = $1 and i.event_id = $2 order by i.seq limit ${EVENTS_MAX}`,
-    [sourceId, eventId],
-  );
-  const decisions = await queryInstants<Decision & { seq: string }>(
-    pool,
-    `select h.inbox_seq::text as seq, h.verdict, h.reason, h.reference, mirror.nanos_of(h.seen_at) as "seenAt",
-       (select q.quarantine_id::text from mirror.quarantine q where q.inbox_seq = h.inbox_seq
-        order by q.quarantine_id desc limit 1) as "quarantineId"
-     from mirror.history h where h.source_id = $1 and h.inbox_seq = any($2::bigint[]) order by h.history_id`,
-    [sourceId, events.map(({ seq }) => seq)],
-  );
-  return events.map((event) => ({ ...event, decisions: decisions.filter(({ seq }) => seq === event.seq) }));
 }
 
 function renderEvent(event: ReceivedEvent): Html {

@@ -1,13 +1,17 @@
 import { Router } from "express";
+import type { Pool } from "../database/database.ts";
+import { describeAge, describeSpan, secondsSince } from "../domain/duration.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { RateRule } from "../domain/window/rate.ts";
-import type { Pool } from "../database/database.ts";
+import { readRateUsed } from "../health/calls.sql.ts";
 import { describeCount as countNouns, SOURCE_PAGE, type Area } from "../health/conditions/condition.ts";
+import type { Standing } from "../health/conditions/standing.ts";
 import { describeWebhooks } from "../health/conditions/webhookCalls.sql.ts";
 import { isUpToDate, judgeFreshness } from "../health/freshness.ts";
 import type { Health, HealthReader } from "../health/health.ts";
 import type { Holding } from "../health/judge.ts";
-import type { Standing } from "../health/conditions/standing.ts";
+import { sourceAddress, sourceQuery } from "../health/pageAddresses.ts";
+import { html, type Html } from "../html/html.ts";
 import {
   numberColumn,
   renderAlert,
@@ -17,21 +21,11 @@ import {
   renderTime,
   renderWarning,
 } from "../html/parts.ts";
-import { html, type Html } from "../html/html.ts";
-import { shareReading } from "../process/shareReading.ts";
 import type { Clock } from "../process/clock.ts";
+import { shareReading } from "../process/shareReading.ts";
 import { sendPage, viewerOf, type Mood, type Page, type Viewer } from "./page.ts";
-import {
-  describeAge,
-  describeBoundedCount,
-  describeCount,
-  describeSpan,
-  renderSentence,
-  secondsSince,
-  sourceAddress,
-  sourceQuery,
-} from "./phrases.ts";
-import { renderRemedy } from "./actions.sql.ts";
+import { describeBoundedCount, describeCount, renderSentence } from "./phrases.ts";
+import { renderRemedy } from "./remedies.ts";
 
 // What the overview says: first the verdict, which is the most urgent problem, then four questions with an answer each,
 // then the other problems, then the sources. All of it is from the conditions that `health` judges, so nothing contradicts
@@ -53,20 +47,6 @@ export interface OverviewDeps {
 
 /** The database is queried at most this often, however many tabs are open. */
 const HOLD_MS = 4_000;
-const RECENT_MINUTES = 10;
-
-/** Of each source, the share of our rate of order lists that was used lately. */
-async function readRateUsed(pool: Pool, { requestsMax, windowMs }: RateRule): Promise<Overview["rateUsed"]> {
-  const allowed = (requestsMax * RECENT_MINUTES * 60_000) / windowMs;
-  const { rows } = await pool.query<{ sourceId: string; used: number }>(
-    `select source_id as "sourceId", sum(calls)::float8 / $2 as used from mirror.calls
-     where kind = 'order-list' and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $1)
-     group by source_id`,
-    [RECENT_MINUTES, allowed],
-  );
-  return new Map(rows.map(({ sourceId, used }) => [sourceId, used]));
-}
-
 /** The overview. It rejects with the database's error. */
 export function makeOverviewRoutes({ pool, clock, health, listRate }: OverviewDeps): Router {
   const readUse = shareReading(() => readRateUsed(pool, listRate), { clock, holdMs: HOLD_MS });

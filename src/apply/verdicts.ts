@@ -1,0 +1,14 @@
+import type { Verdict } from "./batchRow.sql.ts";
+
+/** What each decision says, without a full stop. */
+export const VERDICT_SENTENCES: Readonly<Record<Verdict, string>> = {
+  applied: "It is the newest state",
+  corrected: "A read showed this state, which refutes the later updatedAt known before",
+  confirmed: "A later read showed the same content",
+  stale: "A newer state was already known",
+  refuted: "A read made after that updatedAt had not shown it, so it was not applied",
+  duplicate: "Exactly this state was already known",
+  ignored: "It contains nothing to apply",
+  quarantined: "It could not be applied and is in quarantine",
+  gone: "The provider answered that the order does not exist, so it is no longer served",
+};

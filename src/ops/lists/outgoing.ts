@@ -1,0 +1,111 @@
+import { Router } from "express";
+import type { Pool } from "../../database/database.ts";
+import { instantFromMillis } from "../../domain/order/instant.ts";
+import {
+  describeEndpoint,
+  readOutgoingEndpoints,
+  type OutgoingEndpoint,
+} from "../../health/conditions/endpoints.sql.ts";
+import { html, type Html } from "../../html/html.ts";
+import {
+  numberColumn,
+  renderGood,
+  renderInstant,
+  renderName,
+  renderTable,
+  renderWarning,
+} from "../../html/parts.ts";
+import { sendPage, viewerOf, type Viewer } from "../page.ts";
+import { describeCount } from "../phrases.ts";
+import { renderRemedyButton } from "../remedies.ts";
+import { ORDER, SOURCE, count, delay, sentence, serveList, text, time, type List } from "./list.ts";
+
+/** The endpoints of outgoing webhooks with what can be done about each, and their messages. */
+export function makeOutgoingRoutes(pool: Pool): Router {
+  const router = Router();
+  router.get("/", async (_request, response) => {
+    const endpoints = renderEndpoints(await readOutgoingEndpoints(pool), viewerOf(response));
+    const body = html`<h1>Outgoing webhooks</h1>
+      <p>The endpoints of OUTGOING_WEBHOOKS_FILE. While one is paused, its messages are kept.</p>
+      <div id="endpoints" data-live>${endpoints}</div>`;
+    sendPage(response, { title: "Outgoing webhooks", body, section: "outgoing", live: true });
+  });
+  router.get("/messages", serveList(pool, "/ops/outgoing/messages", MESSAGES));
+  return router;
+}
+
+function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer): Html {
+  if (endpoints.length === 0)
+    return html`<p class="empty">No endpoint is configured yet. Set OUTGOING_WEBHOOKS_FILE.</p>`;
+  return renderTable({
+    title: "Endpoints",
+    cards: true,
+    columns: [
+      "Endpoint",
+      "Sources",
+      "State",
+      numberColumn("Waiting"),
+      "Oldest",
+      numberColumn("Given up"),
+      "Last delivered",
+      "Actions",
+    ],
+    rows: endpoints.map((endpoint) => {
+      const { endpointId, sourceIds, pending, dead, pausedAt } = endpoint;
+      const state = describeEndpoint(endpoint);
+      const link = (words: string | Html, query = "") =>
+        html`<a href="/ops/outgoing/messages?endpoint=${encodeURIComponent(endpointId)}${query}"
+          >${words}</a
+        >`;
+      return [
+        link(renderName(endpointId)),
+        sourceIds.join(", ") || "–",
+        state === "ok" ? renderGood(state) : renderWarning(state),
+        link(describeCount(pending), "&state=pending"),
+        renderSeconds(endpoint.oldestPendingAt),
+        link(describeCount(dead), "&state=dead"),
+        renderSeconds(endpoint.newestDeliveredAt),
+        html`${renderRemedyButton(pausedAt === null ? "outgoing-pause" : "outgoing-resume", endpointId, viewer)}
+        ${dead > 0 && renderRemedyButton("outgoing-retry", endpointId, viewer)}`,
+      ];
+    }),
+  });
+}
+
+/** A time in seconds since 1970. */
+function renderSeconds(seconds: number | null): Html {
+  return renderInstant(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
+}
+
+const STATES: Readonly<Record<string, string>> = {
+  pending: "waiting",
+  dead: "given up",
+  delivered: "delivered",
+};
+
+const MESSAGES: List = {
+  title: "Messages to endpoints",
+  section: "outgoing",
+  note: "Delivered messages are kept for a week; those that were given up, until somebody has them sent again.",
+  empty: "No change was planned for an endpoint yet.",
+  filters: {
+    endpoint: { label: "Endpoint", words: null, where: (word) => `endpoint_id = ${word}` },
+    state: { label: "State", words: Object.keys(STATES), describe: (state) => STATES[state] ?? state },
+  },
+  columns: [
+    text("Message", "delivery_id::text"),
+    text("Endpoint", "endpoint_id"),
+    ORDER,
+    SOURCE,
+    text("Kind", "event_type"),
+    { title: "State", select: ["state"], show: (state: string) => STATES[state] ?? state },
+    count("Attempts", "attempts"),
+    time("Created", "created_at"),
+    time("Last attempt", "last_attempt_at"),
+    text("Outcome", "last_outcome"),
+    delay("Duration", "duration_ms / 1000.0"),
+    sentence("Answer", "answer"),
+  ],
+  keys: { delivery_id: "bigint" },
+  from: (rows) => `mirror.outgoing_deliveries where ${rows}`,
+};

@@ -1,0 +1,102 @@
+import { NANOS_PER_SECOND, tryParseInstant, type Instant } from "../../domain/order/instant.ts";
+import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
+import { ORDER_MARKS, SORTS, type ListPosition, type OrderMark } from "../../orders/orderList.sql.ts";
+import { readField } from "../page.ts";
+
+/** What a period may be of, and its ends as filters. */
+export const PERIODS = {
+  updated: { title: "Last update", since: "updatedSince", until: "updatedUntil" },
+  pickup: { title: "Planned pickup", since: "pickupFrom", until: "pickupUntil" },
+  delivery: { title: "Planned delivery", since: "deliveryFrom", until: "deliveryUntil" },
+} as const;
+/** Periods that end now. */
+export const WITHIN = {
+  "1h": { title: "1 hour", hours: 1 },
+  "24h": { title: "24 hours", hours: 24 },
+  "7d": { title: "7 days", hours: 168 },
+  "30d": { title: "30 days", hours: 720 },
+} as const;
+
+/** The names in the address of the order list, with the words that mean something, the default first; null: any text. */
+const NAMES = {
+  q: null,
+  source: null,
+  branch: null,
+  fleet: null,
+  status: null,
+  within: ["", ...Object.keys(WITHIN)],
+  from: null,
+  until: null,
+  of: Object.keys(PERIODS),
+  sort: Object.keys(SORTS),
+  dir: ["", "up"],
+} as const satisfies Readonly<Record<string, readonly string[] | null>>;
+
+/** What the address asks for. A value that means nothing is as if it were absent. */
+export interface OrderListQuery extends Readonly<Record<keyof typeof NAMES, string>> {
+  readonly marks: readonly OrderMark[];
+  readonly after: ListPosition | null;
+}
+
+/** The maximum length of an external id; no other name is longer. */
+export const TEXT_LENGTH_MAX = 512;
+
+export function parseOrderList(address: Readonly<Record<string, unknown>>): OrderListQuery {
+  const words = Object.entries<readonly string[] | null>(NAMES).map(([name, known]) => {
+    const word = readField(address[name]).trim().slice(0, TEXT_LENGTH_MAX);
+    return [name, known === null || known.includes(word) ? word : known[0]];
+  });
+  const query = Object.fromEntries(words) as Record<keyof typeof NAMES, string>;
+  const marks = [address["is"]].flat();
+  return {
+    ...query,
+    // A period that ends now has no other ends.
+    ...(query.within !== "" && { from: "", until: "" }),
+    marks: ORDER_MARKS.filter((mark) => marks.includes(mark)),
+    after: readPosition(address["after"]),
+  };
+}
+
+/** The query as an address; what is as by default is left out. `after` is left out unless it is given in `changes`. */
+export function writeOrderList(query: OrderListQuery, changes: Partial<OrderListQuery> = {}): string {
+  const { marks, after, ...words } = { ...query, after: null, ...changes };
+  const isSaid = ([name, word]: [string, string]) =>
+    word !== ((NAMES as Readonly<Record<string, readonly string[] | null>>)[name]?.[0] ?? "");
+  const parameters = new URLSearchParams(Object.entries(words).filter(isSaid));
+  for (const mark of marks) parameters.append("is", mark);
+  const position = after === null ? [] : [after.at, after.sourceId, after.reference];
+  for (const part of position) parameters.append("after", String(part));
+  return parameters.size === 0 ? "" : `?${parameters.toString()}`;
+}
+
+/** The filter on fields of orders; `now` ends a relative period. */
+export function toFieldFilter(query: OrderListQuery, now: Instant): Omit<OrderFilter, "sourceId"> {
+  const { branch, fleet, status, of, within } = query;
+  const length = within in WITHIN ? hours(WITHIN[within as keyof typeof WITHIN].hours) : undefined;
+  const from = length === undefined ? readMinute(query.from) : now - length;
+  // Planned times lie in the future, too: "within 24 h" is then on either side of now.
+  const ahead = length === undefined || of === "updated" ? undefined : now + length;
+  const period = PERIODS[of as keyof typeof PERIODS];
+  return {
+    [period.since]: from,
+    [period.until]: ahead ?? readMinute(query.until),
+    status: status || undefined,
+    branchId: branch || undefined,
+    fleet: fleet || undefined,
+  };
+}
+
+const hours = (count: number) => BigInt(count) * 3_600n * NANOS_PER_SECOND;
+
+/** `2026-11-22T14:32`, as a browser's field of date and time has it, in UTC. */
+function readMinute(text: string): Instant | undefined {
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d$/.test(text) ? tryParseInstant(`${text}:00Z`) : undefined;
+}
+
+/** A bigint of Postgres. */
+const NANOS = /^(?:-?\d{1,18}|-?[1-8]\d{18})$/;
+
+function readPosition(given: unknown): ListPosition | null {
+  const [at = "", sourceId = "", reference = ""] = [given].flat().map(readField);
+  return NANOS.test(at) ? { at: BigInt(at), sourceId, reference } : null;
+}

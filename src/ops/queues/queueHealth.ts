@@ -1,0 +1,137 @@
+import type { Queue } from "bullmq";
+import { Router } from "express";
+import { z } from "zod";
+import type { Pool } from "../../database/database.ts";
+import { describeAge, describeDelay } from "../../domain/duration.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import { html, type Html } from "../../html/html.ts";
+import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/parts.ts";
+import { refuse, sendPage } from "../page.ts";
+import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
+import { withTimeout } from "../../process/abort.ts";
+import { DASHBOARD_PATH, type ShownQueues } from "./queueBoard.ts";
+import { readEventFlow, readEventsAt, type EventFlow, type JobEvent } from "./queueEvents.sql.ts";
+
+// The page /ops/queue-health shows what the dashboard of the queues lacks: how events fare, who works on what, and the
+// events of a job. Start at `makeQueueHealth`.
+
+/** A frozen server of a queue does not hold up the page. */
+const ANSWER_MS = 3_000;
+/** More of a job are counted only. */
+const EVENTS_SHOWN_MAX = 200;
+const ACTIVE_MAX = 1_000;
+const AWAY = "The queue's server does not answer. Workers find events without it, some seconds later.";
+
+/** A job in the dashboard is looked for among the newest. */
+const JOBS_MAX = 1_000;
+const KEPT_STATES = ["active", "waiting", "delayed", "failed", "completed"] as const;
+const NO_JOB = "No job about this event is kept: those that succeeded are removed soon.";
+
+const contentSchema = z.object({ seqs: z.array(z.int().positive()) });
+const readSeqs = (job: { data: unknown } | undefined) => contentSchema.safeParse(job?.data).data?.seqs ?? [];
+const jobAddress = (queue: string, jobId: string | undefined) =>
+  `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId ?? "")}`;
+
+/** What the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
+export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
+  const router = Router();
+  router.get("/", async (_request, response) => {
+    const works = Promise.all(queues().map(async (queue) => readWork(queue)));
+    const [flow, work] = await Promise.all([readEventFlow(pool), works]);
+    const body = html`${renderFlow(flow)} ${work.map(renderWork)}`;
+    sendPage(response, { title: "Queue", body, section: "queues" });
+  });
+  router.get("/event/:seq", async ({ params }, response) => {
+    for (const queue of queues()) {
+      const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
+      const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
+      if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
+    }
+    const body = html`<h1>Job</h1>
+      <p>${NO_JOB}</p>`;
+    sendPage(response, { title: "Job", body, section: "queues" });
+  });
+  router.get("/:queue/:job", async (request, response) => {
+    const queue = queues().find(({ name }) => name === request.params.queue);
+    const job = queue && (await askQueue(queue.getJob(request.params.job)));
+    if (!queue || !job) return refuse(response, 404, "There is no such job any more.");
+    const seqs = readSeqs(job);
+    const events = await readEventsAt(pool, seqs.slice(0, EVENTS_SHOWN_MAX));
+    const shown = { queue: queue.name, jobId: job.id ?? "", events, more: seqs.length - events.length };
+    sendPage(response, { title: "Job", body: renderJob(shown), section: "queues" });
+  });
+  return router;
+}
+
+function renderFlow({ p50Seconds, p95Seconds, oldestWaitingSeconds, eventsInHour }: EventFlow): Html {
+  const time = (seconds: number | null) => (seconds === null ? "–" : describeDelay(seconds));
+  return html`<h1>Queue</h1>
+    <p>
+      Losing a job loses no event: a worker finds the event in the database within seconds. The
+      <a href="${DASHBOARD_PATH}">dashboard</a> shows each job, and what can be done with it.
+    </p>
+    ${renderFacts({
+      "Oldest waiting event": oldestWaitingSeconds === null ? "none" : describeAge(oldestWaitingSeconds),
+      "Events in the last hour": describeCount(eventsInHour),
+      "From event to applied, half of them": time(p50Seconds),
+      "From event to applied, 95 %": time(p95Seconds),
+    })}`;
+}
+
+interface Work {
+  readonly queue: string;
+  /** Each worker with the number of jobs that it works on; null: the queue's server does not answer. */
+  readonly workers: ReadonlyMap<string, number> | null;
+}
+
+async function readWork(queue: Queue): Promise<Work> {
+  try {
+    const asked = Promise.all([queue.getWorkers(), queue.getActive(0, ACTIVE_MAX)]);
+    const [found, active] = await askQueue(asked);
+    const workers = new Map<string, number>();
+    // A connection is named by its queue and its worker.
+    for (const { rawname = "" } of found) workers.set(rawname.split(":w:")[1] ?? rawname, 0);
+    for (const { processedBy = "unknown" } of active)
+      workers.set(processedBy, (workers.get(processedBy) ?? 0) + 1);
+    return { queue: queue.name, workers };
+  } catch {
+    return { queue: queue.name, workers: null };
+  }
+}
+
+function renderWork({ queue, workers }: Work): Html {
+  const title = `Workers of ${queue}`;
+  if (workers === null || workers.size === 0)
+    return html`<h2>${title}</h2>
+      <p>${renderAlert(workers === null ? AWAY : "No worker is alive.")}</p>`;
+  const rows = [...workers].map(([name, jobs]) => [name, describeCount(jobs)]);
+  const columns = ["Worker", numberColumn("Jobs that it works on")];
+  return html`<h2>${title}</h2>
+    ${renderTable({ title, columns, rows })}`;
+}
+
+function renderJob(job: { queue: string; jobId: string; events: readonly JobEvent[]; more: number }): Html {
+  const { queue, jobId, events, more } = job;
+  const rows = events.map(({ eventId, reference, sourceId }) => [
+    linkEvent(sourceId, eventId),
+    reference === null ? html`<span class="dim">not decided yet</span>` : linkOrder({ sourceId, reference }),
+    sourceId,
+  ]);
+  return html`<h1>Job ${jobId}</h1>
+    <p><a href="${jobAddress(queue, jobId)}">In the dashboard</a></p>
+    ${events.length === 0 && html`<p>The job is about no event that is kept.</p>`}
+    ${events.length > 0 && renderTable({ title: "Its events", columns: ["Event", "Order", "Source"], rows })}
+    ${more > 0 && html`<p>And ${describeCount(more)} more.</p>`}`;
+}
+
+/** Waits for an answer of the queue's server. Throws UnavailableError. */
+async function askQueue<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const answer = await withTimeout(
+    asked.catch((cause: unknown) => {
+      throw new UnavailableError(AWAY, { cause });
+    }),
+    ANSWER_MS,
+  );
+  if (answer === "late") throw new UnavailableError(AWAY);
+  return answer;
+}

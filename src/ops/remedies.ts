@@ -1,0 +1,106 @@
+import { Router } from "express";
+import type { Pool } from "../database/database.ts";
+import type { Button } from "../health/conditions/condition.ts";
+import { readStandings } from "../health/conditions/standing.ts";
+import type { Holding } from "../health/judge.ts";
+import { html, type Html } from "../html/html.ts";
+import { renderAction } from "../html/parts.ts";
+import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
+import { readGaps } from "../poll/coverage.sql.ts";
+import { requestPeriod } from "../poll/periodRequests.sql.ts";
+import { retryExceptionsNow } from "../poll/refetches.sql.ts";
+import { setPaused } from "../sources/sources.sql.ts";
+import { carryOut } from "./auditLog.ts";
+import { mayAct, parseForm, readFormField, type Viewer } from "./page.ts";
+
+/** What an operator can do from these pages with one press: each can be undone, or only reads again. */
+interface Remedy {
+  /** What it is applied to. */
+  readonly of: "source" | "endpoint";
+  readonly button: string;
+  /** As the audit log names it. */
+  readonly action: string;
+  /** Resolves with the number of things affected. */
+  readonly apply: (pool: Pool, name: string) => Promise<number>;
+}
+
+/** More gaps than anybody reads; the next press reads the rest. */
+const GAPS_MAX = 50;
+
+const REMEDIES = {
+  pause: {
+    of: "source",
+    button: "Pause polling",
+    action: "pause",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: true })),
+  },
+  resume: {
+    of: "source",
+    button: "Resume polling",
+    action: "resume",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: false })),
+  },
+  gap: { of: "source", button: "Read the gaps now", action: "read_gaps", apply: requestGaps },
+  reread: {
+    of: "source",
+    button: "Read these orders again now",
+    action: "reread",
+    apply: retryExceptionsNow,
+  },
+  "outgoing-pause": {
+    of: "endpoint",
+    button: "Pause this endpoint",
+    action: "pause_endpoint",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: true })),
+  },
+  "outgoing-resume": {
+    of: "endpoint",
+    button: "Resume this endpoint",
+    action: "resume_endpoint",
+    apply: async (pool, endpointId) => Number(await setEndpointPaused(pool, { endpointId, paused: false })),
+  },
+  "outgoing-retry": {
+    of: "endpoint",
+    button: "Send these messages again",
+    action: "retry_endpoint",
+    apply: reviveDead,
+  },
+} as const satisfies Readonly<Record<Button, Remedy> & Record<string, Remedy>>;
+
+type RemedyName = keyof typeof REMEDIES;
+
+/** The actions, which lead to their entry in the audit log. */
+export function makeRemedyRoutes(pool: Pool): Router {
+  const router = Router();
+  for (const [name, { of, action, apply }] of Object.entries<Remedy>(REMEDIES))
+    router.post(`/${name}`, parseForm, async (request, response) => {
+      const subject = readFormField(request, of);
+      const target = `${of} ${subject}`;
+      const sourceId = of === "source" ? subject : null;
+      await carryOut(pool, response, { action, sourceId, target }, () => apply(pool, subject));
+    });
+  return router;
+}
+
+/** Unproved periods that proved time follows become backfills, oldest first; none for an unknown source. */
+async function requestGaps(pool: Pool, sourceId: string): Promise<number> {
+  const [standing] = await readStandings(pool, sourceId);
+  const { oldestGap = null, provedUntil = null } = standing ?? {};
+  if (oldestGap === null || provedUntil === null) return 0;
+  const within = { since: oldestGap.since, until: provedUntil };
+  const gaps = await readGaps(pool, { sourceId, within, limit: GAPS_MAX });
+  for (const gap of gaps) await requestPeriod(pool, { kind: "backfill", sourceId, ...gap });
+  return gaps.length;
+}
+
+/** The button of a remedy, for those who may press it. */
+export function renderRemedyButton(name: RemedyName, subject: string, viewer: Viewer): Html {
+  const { of, button } = REMEDIES[name];
+  return html`${mayAct(viewer) && renderAction(`/ops/${name}`, button, { sent: { [of]: subject } })}`;
+}
+
+/** What can be done about a condition with one press; nothing if a person has to look first, here or elsewhere. */
+export function renderRemedy({ condition, subject }: Holding, viewer: Viewer): Html {
+  const { button } = condition;
+  return button === undefined ? html`` : renderRemedyButton(button, subject, viewer);
+}
