@@ -86,11 +86,6 @@ export async function atBeginning<Result>(client: Queryable, work: () => Promise
   }
 }
 
-/** Begins a read-only transaction that sees one state of everything. */
-export async function beginSnapshot(client: Queryable): Promise<void> {
-  await client.query("begin isolation level repeatable read, read only");
-}
-
 /** The rows of a query, at most `batchRows` at a time, within a transaction: one such reading at a time per connection. */
 export async function* readInBatches<Row>(
   client: Queryable,

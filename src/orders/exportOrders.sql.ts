@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import type { Pool } from "../database/database.ts";
-import { beginSnapshot, readInBatches } from "../database/transaction.ts";
+import { readInBatches } from "../database/transaction.ts";
 import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import { writeOrderFilter, type OrderFilter } from "./orderFilter.sql.ts";
 
@@ -103,8 +103,8 @@ const FETCH_ROWS = 100;
 /**
  * The orders of an export in batches, sorted by updatedAt, each with the columns of its format.
  *
- * Reads one snapshot of the mirror with a server-side cursor, so memory is constant. Ending early releases the
- * connection. `pool` must allow a transaction to idle while the batches are used. @internal
+ * Reads with a server-side cursor, so memory is constant, and all batches show the mirror as it was at the beginning. Ending
+ * early releases the connection. `pool` must allow a transaction to idle while the batches are used. @internal
  */
 export async function* readExport(
   pool: Pool,
@@ -116,7 +116,7 @@ export async function* readExport(
   const client = await pool.connect();
   let finished = false;
   try {
-    await beginSnapshot(client);
+    await client.query("begin read only");
     // By default cursors are planned for their first tenth: an export of a few orders would then scan all of them.
     // Planned for all rows, an export of everything would sort on disk before the first row.
     await client.query("set local time zone 'UTC'; set local cursor_tuple_fraction = 0.5");

@@ -154,6 +154,17 @@ describe("GET /v1/orders.ndjson", () => {
     await vi.waitFor(async () => expect((await get("/orders.csv?fleet=none")).status).toBe(200), 60_000);
   });
 
+  it("shows one state, whatever changes meanwhile", async () => {
+    await addMany(3_000, 10_000);
+    const response = await get("/orders.ndjson");
+    await database.pool.query(
+      "update mirror.orders set version = version + 10000, raw = '{\"changed\":true}'",
+    );
+    const text = await response.text();
+    expect(text.split("\n")).toHaveLength(3_001);
+    expect(text).not.toContain("changed");
+  });
+
   it("answers 503 while other exports hold all connections", async () => {
     await addMany(3_000, 10_000);
     const first = await get("/orders.ndjson");
