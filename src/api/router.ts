@@ -28,7 +28,7 @@ import {
   type Middleware,
   type RoutedRequest,
 } from "./respond.ts";
-import { ADDRESSES } from "./openapi.ts";
+import { ADDRESSES } from "./openapi/openapi.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {

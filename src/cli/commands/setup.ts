@@ -44,7 +44,7 @@ export function register(program: Command): void {
   program
     .command("openapi")
     .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
-    .action(async () => printJson((await import("../../api/openapi.ts")).describeApi()));
+    .action(async () => printJson((await import("../../api/openapi/openapi.ts")).describeApi()));
 }
 
 async function openPsql(databaseUrl: string, args: readonly string[]): Promise<void> {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { describeApi } from "../../../src/api/openapi.ts";
+import { describeApi } from "../../../src/api/openapi/openapi.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
 import { openContractMirror } from "../../support/contract/contractMirror.ts";

@@ -7,7 +7,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core";
 import openapiTypescript, { type OpenAPI3 } from "openapi-typescript";
 import { expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { describeApi } from "../../../src/api/openapi.ts";
+import { describeApi } from "../../../src/api/openapi/openapi.ts";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";

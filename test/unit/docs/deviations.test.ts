@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { ADDRESSES } from "../../../src/api/openapi.ts";
+import { ADDRESSES } from "../../../src/api/openapi/openapi.ts";
 import { pageSchema } from "../../../src/api/orderQuery.ts";
 import { waitSchema } from "../../../src/api/orderRoutes.ts";
 import { CONTRACT_ENDPOINTS } from "../../../src/wire/endpoints.ts";

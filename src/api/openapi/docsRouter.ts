@@ -2,8 +2,8 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import compression from "compression";
 import { Router, type RequestHandler } from "express";
-import { readAsset } from "../html/style.ts";
-import { writePolicy } from "../html/policy.ts";
+import { readAsset } from "../../html/style.ts";
+import { writePolicy } from "../../html/policy.ts";
 
 const VIEWER = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 const VIEWER_FILES = ["swagger-ui.css", "swagger-ui-bundle.js"];

@@ -3,8 +3,8 @@
  * this file adds addresses, answers and what they mean. Start at `describeApi`.
  */
 import { z } from "zod";
-import { OUTGOING_TYPES, type OutgoingType } from "../domain/order/outgoing.ts";
-import { VERSION } from "../process/version.ts";
+import { OUTGOING_TYPES, type OutgoingType } from "../../domain/order/outgoing.ts";
+import { VERSION } from "../../process/version.ts";
 import {
   createOrderSchema,
   errorBodySchema,
@@ -14,13 +14,13 @@ import {
   updateOrderSchema,
   validateAddressResponseSchema,
   addressSchema,
-} from "../wire/api.ts";
-import { orderResponseSchema, orderSchema } from "../wire/order.ts";
-import { changeSchema, completenessSchema } from "../changes/changeJson.ts";
+} from "../../wire/api.ts";
+import { orderResponseSchema, orderSchema } from "../../wire/order.ts";
+import { changeSchema, completenessSchema } from "../../changes/changeJson.ts";
 import { ANSWER_HEADERS, describeHeaders, type AnswerHeader } from "./answerHeaders.ts";
-import { feedParametersSchema, streamParametersSchema } from "./changeRoutes.ts";
-import { exportSchema, pageSchema } from "./orderQuery.ts";
-import { waitSchema } from "./orderRoutes.ts";
+import { feedParametersSchema, streamParametersSchema } from "../changeRoutes.ts";
+import { exportSchema, pageSchema } from "../orderQuery.ts";
+import { waitSchema } from "../orderRoutes.ts";
 
 type JsonSchema = Record<string, unknown>;
 
