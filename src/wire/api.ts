@@ -51,7 +51,6 @@ export const quoteResponseSchema = z.looseObject({
   schedule: z.looseObject({ mode: z.string(), resolved: resolvedSchema }),
   request_id: z.string(),
 });
-export type QuoteResponse = z.infer<typeof quoteResponseSchema>;
 
 /** Answer of GET /v1/orders. The mirror reads the orders from the text, to keep them as they came. */
 export const listOrdersResponseSchema = z.looseObject({
@@ -61,7 +60,6 @@ export const listOrdersResponseSchema = z.looseObject({
   offset: z.number().int(),
   request_id: z.string(),
 });
-export type ListOrdersResponse = z.infer<typeof listOrdersResponseSchema>;
 
 const branchSchema = z.looseObject({
   id: z.string(),
@@ -104,7 +102,6 @@ export const validateAddressResponseSchema = z.discriminatedUnion("valid", [
     request_id: z.string(),
   }),
 ]);
-export type ValidateAddressResponse = z.infer<typeof validateAddressResponseSchema>;
 
 /**
  * Body of a refused request. Assumed: the spec does not show its shape, only that there is a code and, at least

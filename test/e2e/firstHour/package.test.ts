@@ -10,12 +10,13 @@ import { formatMessage } from "publint/utils";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeCaller } from "../../support/contract/contractTarget.ts";
 import { openContractMirror, type ContractMirror } from "../../support/contract/contractMirror.ts";
 import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
 import { findTestServer, openTestDatabase } from "../../support/servers/database.ts";
 import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
-import { createLiveOrder, orderBody, TEST } from "../../support/providers/testSandbox.ts";
+import { createLiveOrder, orderBody } from "../../support/providers/testSandbox.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const MODULES = path.join(ROOT, "node_modules");
@@ -48,42 +49,28 @@ async function installPacked(): Promise<void> {
 }
 
 const USE = `
-  const [providerUrl, key, mirrorUrl, token, body] = process.argv.slice(2);
-  const provider = createClient({ baseUrl: providerUrl, apiKey: key });
-  const mirror = createClient({ baseUrl: mirrorUrl, apiKey: token });
+  const [baseUrl, token, reference] = process.argv.slice(2);
+  const mirror = createMirrorClient({ baseUrl, token });
   async function main() {
-    const made = await mirror.createOrder(JSON.parse(body));
-    const { reference } = made.snapshot.fields;
-    const texts = await Promise.all([provider, mirror].map(async (client) => (await client.getOrder(reference)).snapshot.raw));
-    const missing = await mirror.getOrder("none").catch((error) => error instanceof ProviderError && error.failure === "not_found");
-    const { elements } = await mirror.listOrders({ limit: 1 });
-    const branches = await mirror.listBranches();
-    console.log(JSON.stringify({
-      alike: texts[0] === texts[1], missing, listed: elements.length, branches: branches.data.length > 0,
-      updatedAt: formatInstant(made.snapshot.version).length > 0,
-    }));
+    const { order } = await mirror.order(reference);
+    const missing = await mirror.order("none").catch((error) => error instanceof ProviderError && error.failure === "not_found");
+    const listed = [];
+    for await (const each of mirror.orders({})) listed.push(each.reference);
+    console.log(JSON.stringify({ read: order.reference === reference, missing, listed: listed.includes(reference) }));
   }
   void main();
 `;
 
 it.each([
-  ["program.js", `import { createClient, formatInstant, ProviderError } from "order-mirror/provider";`],
-  ["program.cjs", `const { createClient, formatInstant, ProviderError } = require("order-mirror/provider");`],
-])(
-  "is loaded by its name in %s, and its client speaks to the provider and to the mirror",
-  async (file, head) => {
-    await writeFile(path.join(folder, file), head + USE);
-    const args = [sandbox.url, TEST, mirror.url, mirror.keys.test, JSON.stringify(orderBody())];
-    const { stdout } = await run(process.execPath, [file, ...args], { cwd: folder });
-    expect(JSON.parse(stdout)).toEqual({
-      alike: true,
-      missing: true,
-      listed: 1,
-      branches: true,
-      updatedAt: true,
-    });
-  },
-);
+  ["program.js", `import { createMirrorClient, ProviderError } from "order-mirror/mirror";`],
+  ["program.cjs", `const { createMirrorClient, ProviderError } = require("order-mirror/mirror");`],
+])("is loaded by its name in %s, and its client reads the mirror", async (file, head) => {
+  await writeFile(path.join(folder, file), head + USE);
+  const made = await makeCaller(mirror.url, mirror.keys.test).ask("POST", "/v1/orders", orderBody());
+  const args = [mirror.url, mirror.keys.test, String(made.body["reference"])];
+  const { stdout } = await run(process.execPath, [file, ...args], { cwd: folder });
+  expect(JSON.parse(stdout)).toEqual({ read: true, missing: true, listed: true });
+});
 
 it("is mounted in a program of somebody else, which it serves, fills and leaves", async () => {
   for (const name of ["express", "pg"])
@@ -137,9 +124,7 @@ it("is mounted in a program of somebody else, which it serves, fills and leaves"
 });
 
 const TYPED = `
-  import { createClient, parseInstant, ProviderError } from "order-mirror/provider";
-  import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror/provider";
-  import { createMirrorClient, fileStore, verifyWebhook } from "order-mirror/mirror";
+  import { createMirrorClient, fileStore, ProviderError, verifyWebhook } from "order-mirror/mirror";
   import { createMirror } from "order-mirror";
   import type { Mirror, MirrorOptions } from "order-mirror";
   const options: MirrorOptions = { databaseUrl: "postgres://h/d", sources: [{ sourceId: "live", mode: "live", baseUrl: "https://p" }] };
@@ -157,17 +142,10 @@ const TYPED = `
     for await (const change of mirror.changes({ store: fileStore("cursor") })) await take(change);
   };
   export const message: WebhookMessage = verifyWebhook({ headers: {}, body: "", secrets: [] });
-  const client: ProviderClient = createClient({ baseUrl: "http://localhost:4010", apiKey: "k" });
-  const since: bigint = parseInstant("2026-11-20T00:00:00Z");
-  export const answer: Promise<OrderAnswer> = client.getOrder("DO-1");
-  export const snapshot: Promise<Snapshot> = answer.then((each) => each.snapshot);
-  export const status: Promise<string> = snapshot.then(({ fields }) => fields.status);
-  export const create = (order: CreateOrderRequest) => client.createOrder(order);
-  export const page = client.listOrders({ updatedSince: since, updatedUntil: since + 1n, status: "created" });
   export const wait = (error: unknown): number =>
     error instanceof ProviderError && typeof error.retry === "object" ? error.retry.afterMs : 0;
   // @ts-expect-error a reference is text
-  void client.getOrder(1);
+  void mirror.order(1);
 `;
 
 /**
@@ -214,7 +192,7 @@ it("explains what to do without the optional Postgres, and its client works", as
     stderr: expect.stringContaining("This installation holds no Postgres of its own") as string,
   });
   const program =
-    'import("order-mirror/provider").then(({ createClient }) => console.log(typeof createClient))';
+    'import("order-mirror/mirror").then(({ createMirrorClient }) => console.log(typeof createMirrorClient))';
   expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
 });
 
@@ -227,7 +205,7 @@ describe("as published to the registry", () => {
   // node10 does not support exports, and Node itself has not resolved like that since version 12.
   it("arethetypeswrong finds only that CommonJS loads an ES module", async () => {
     const packed = createPackageFromTarballData(new Uint8Array(await readBytes(tarball)));
-    const result = await checkPackage(packed, { entrypoints: [".", "./provider", "./mirror"] });
+    const result = await checkPackage(packed, { entrypoints: [".", "./mirror"] });
     const problems = result.types
       ? result.problems.filter((each) => !("resolutionKind" in each) || each.resolutionKind !== "node10")
       : [{ kind: "no types" }];

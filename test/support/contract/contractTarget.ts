@@ -1,11 +1,11 @@
 import { makeTestSandbox } from "../providers/testSandbox.ts";
 import { addSeconds, type Instant } from "../../../src/domain/order/instant.ts";
 import { UNLIMITED } from "../../../src/provider/budget.ts";
-import { makeProviderClient, type ProviderClient } from "../../../src/provider/client.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { type SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import type { CreateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
+import { makeContractClient, type ContractClient } from "./contractClient.ts";
 import { openContractMirror } from "./contractMirror.ts";
 import { makeSandboxControl, type SandboxControl } from "../providers/sandboxControl.ts";
 
@@ -39,7 +39,7 @@ function isMirror(): boolean {
 /** One key: the typed client, and plain HTTP for what the types do not allow. */
 export interface Caller {
   readonly apiKey: string;
-  readonly client: ProviderClient;
+  readonly client: ContractClient;
   /** `path` with query; `body` as JSON. */
   ask(method: string, path: string, body?: unknown): Promise<RawAnswer>;
 }
@@ -154,10 +154,10 @@ async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider
   };
 }
 
-function makeCaller(baseUrl: string, apiKey: string | null): Caller {
+export function makeCaller(baseUrl: string, apiKey: string | null): Caller {
   return {
     apiKey: apiKey ?? "",
-    client: makeProviderClient({
+    client: makeContractClient({
       baseUrl,
       apiKey: apiKey === null || apiKey === "" ? "none" : apiKey,
       // The sandbox of most files does not count, although its headers name the limits.

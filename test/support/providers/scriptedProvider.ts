@@ -1,11 +1,8 @@
 import { makeOrder } from "../mirror/orders.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { makeBudget } from "../../../src/provider/budget.ts";
-import {
-  makeProviderClient,
-  type ProviderClient,
-  type ProviderClientDeps,
-} from "../../../src/provider/client.ts";
+import type { ProviderClientDeps } from "../../../src/provider/client.ts";
+import { makeContractClient, type ContractClient } from "../contract/contractClient.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { listenHere } from "../http/serve.ts";
@@ -98,10 +95,10 @@ export function orderBody(fields: Record<string, unknown> = {}): Record<string, 
 }
 
 /** A client without pauses of the budget, and with short ones between attempts. */
-export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: string }): ProviderClient {
+export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: string }): ContractClient {
   const limit = { requestsMax: 100_000, windowMs: 1_000 };
   const limits = { sustained: limit, "order-list": limit, geocoding: limit };
-  return makeProviderClient({
+  return makeContractClient({
     apiKey: "dos_live_1",
     clock: hastyClock,
     budget: makeBudget({ clock: systemClock, limits }),

@@ -1,0 +1,140 @@
+import { z } from "zod";
+import { readOrderResponse } from "../../../src/wire/order.ts";
+import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
+import {
+  makeProviderClient,
+  type ListOrdersQuery,
+  type OrderAnswer,
+  type OrdersPage,
+  type ProviderClient,
+  type ProviderClientDeps,
+} from "../../../src/provider/client.ts";
+import type { ProviderAnswer, ProviderRequest } from "../../../src/provider/exchange.ts";
+import { makeProviderClock } from "../../../src/provider/providerClock.ts";
+import { makeRetrying, makeTransport, type RequestOptions } from "../../../src/provider/transport.ts";
+
+/*
+ * Bodies as strict as the spec shows them, written from the spec and not from `src/wire`, so that a misreading there
+ * fails the contract suite instead of being shared by it.
+ */
+const named = z.looseObject({ name: z.string() });
+const coded = z.looseObject({ code: z.string(), name: z.string() });
+const time = z.iso.datetime({ offset: true });
+const address = z.looseObject({ street: z.string(), city: z.string(), postcode: z.string() });
+const schedule = z.looseObject({
+  mode: z.string(),
+  resolved: z.looseObject({ pickupTime: time, deliveryTime: time, basis: z.string() }),
+});
+const order = z.looseObject({
+  reference: z.string().min(1),
+  status: z.string().min(1),
+  livemode: z.boolean(),
+  fleet: named,
+  schedule,
+  externalOrderId: z.string().nullish(),
+  pickupTime: time.nullish(),
+  deliveryTime: time.nullish(),
+  realPickupTime: time.nullish(),
+  realDeliveryTime: time.nullish(),
+  updatedAt: time,
+});
+const requested = { request_id: z.string().min(1) };
+const orderAnswer = order.extend(requested);
+const orderPage = z.looseObject({
+  data: z.array(order),
+  hasMore: z.boolean(),
+  limit: z.int(),
+  offset: z.int(),
+  ...requested,
+});
+const quote = z.looseObject({ fleet: named, zone: coded, distance: z.number(), schedule, ...requested });
+const addressCheck = z.discriminatedUnion("valid", [
+  z.looseObject({
+    valid: z.literal(true),
+    coordinates: z.looseObject({ latitude: z.number(), longitude: z.number() }),
+    normalized: address,
+    ...requested,
+  }),
+  z.looseObject({
+    valid: z.literal(false),
+    reason: z.enum(["address_not_found", "address_ambiguous", "address_low_confidence"]),
+    message: z.string(),
+    ...requested,
+  }),
+]);
+
+export interface StrictOrderAnswer extends OrderAnswer {
+  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
+  readonly subscriptionState: string | null;
+  /** Throws a ZodError where the order deviates from the spec. */
+  readonly readOrder: () => z.output<typeof orderAnswer>;
+}
+
+type Options = RequestOptions | undefined;
+
+/** The provider's client with every endpoint of the spec. Writes are sent once, and again only after a short 429. */
+export interface ContractClient extends ProviderClient {
+  createOrder(order: CreateOrderRequest, options?: Options): Promise<StrictOrderAnswer>;
+  quoteOrder(
+    order: CreateOrderRequest,
+    options?: Options,
+  ): Promise<z.output<typeof quote> & Pick<StrictOrderAnswer, "subscriptionState">>;
+  getOrder(reference: string, options?: Options): Promise<Omit<StrictOrderAnswer, "subscriptionState">>;
+  listOrders(
+    query: ListOrdersQuery,
+    options?: Options,
+  ): Promise<OrdersPage & { readonly readOrders: () => z.output<typeof orderPage> }>;
+  cancelOrder(reference: string, options?: Options): Promise<StrictOrderAnswer>;
+  updateOrder(reference: string, changes: UpdateOrderRequest, options?: Options): Promise<StrictOrderAnswer>;
+  advanceTestOrder(reference: string, options?: Options): Promise<StrictOrderAnswer>;
+  validateAddress(address: WireAddress, options?: Options): Promise<z.output<typeof addressCheck>>;
+}
+
+export function makeContractClient(deps: ProviderClientDeps): ContractClient {
+  const client = makeProviderClient(deps);
+  const providerClock = makeProviderClock(deps.clock);
+  const send = makeRetrying({ send: makeTransport({ ...deps, providerClock }), clock: deps.clock });
+  const stateOf = ({ headers }: ProviderAnswer) => headers.get("service-subscription-state");
+  const ask = async (request: ProviderRequest, options: Options = {}): Promise<StrictOrderAnswer> => {
+    const answer = await send(request, options);
+    const { requestedAt, requestId, text, value } = answer;
+    return {
+      snapshot: readOrderResponse(text),
+      requestedAt,
+      requestId,
+      subscriptionState: stateOf(answer),
+      readOrder: () => orderAnswer.parse(value),
+    };
+  };
+  const write = { method: "POST", policy: "sustained", safe: false } as const;
+  const geocode = { method: "POST", policy: "geocoding", safe: true } as const;
+  return {
+    ...client,
+    createOrder: (body, options) =>
+      ask({ ...write, route: "/v1/orders", policy: "geocoding", body }, options),
+    cancelOrder: (reference, options) =>
+      ask({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
+    updateOrder: (reference, body, options) =>
+      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, body }, options),
+    advanceTestOrder: (reference, options) =>
+      ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }, options),
+    async getOrder(reference, options) {
+      const answer = await client.getOrder(reference, options);
+      const whole = { ...(JSON.parse(answer.snapshot.raw) as object), request_id: answer.requestId };
+      return { ...answer, readOrder: () => orderAnswer.parse(whole) };
+    },
+    async listOrders(query, options) {
+      const page = await client.listOrders(query, options);
+      const data = page.elements.map(({ value }) => value);
+      return { ...page, readOrders: () => orderPage.parse({ ...page, data, request_id: page.requestId }) };
+    },
+    async quoteOrder(body, options = {}) {
+      const answer = await send({ ...geocode, route: "/v1/orders/quote", body }, options);
+      return { ...quote.parse(answer.value), subscriptionState: stateOf(answer) };
+    },
+    async validateAddress(body, options = {}) {
+      const answer = await send({ ...geocode, route: "/v1/addresses/validate", body }, options);
+      return addressCheck.parse(answer.value);
+    },
+  };
+}
