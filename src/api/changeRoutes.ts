@@ -61,7 +61,7 @@ function readPlace(after: string | undefined, lastEventId?: string): FeedCursor 
   throw refuseParameter(`${name} must be a position from an answer, or latest.`);
 }
 
-/** One is read while another is written: an answer can have megabytes, and events are acknowledged in the same process. */
+/** Two answers: the second is read while the first is written. An answer can have megabytes, and delays acknowledgements. */
 const ANSWERS_AT_ONCE = 2;
 
 /**

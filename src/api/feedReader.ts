@@ -12,7 +12,7 @@ import type { Pool } from "../database/database.ts";
 import { writeChange, writeFeedCursor } from "../changes/changeJson.ts";
 import { RefusedRequestError } from "../wire/refusal.ts";
 
-/** Changes that are written in one turn of the event loop, about two milliseconds, so that events do not wait for all. */
+/** Changes written in one turn of the event loop: about two milliseconds, for which events wait. */
 const FEED_SLICE = 20;
 
 /** A change, ready to be sent. */
@@ -30,7 +30,7 @@ export interface FeedSection {
   /** Behind the last entry, or `start`. */
   readonly next: WrittenCursor;
   readonly hasMore: boolean;
-  /** What holds at `next`; see FeedPage. */
+  /** The completeness at `next`; see FeedPage. */
   readonly complete: Completeness | null;
 }
 

@@ -33,7 +33,7 @@ export const completeSchema = z.object({
     .describe("How long to wait for that at most, in seconds. Default 0."),
 });
 
-/** How complete an answer must be. */
+/** The completeness that a request demands. */
 export type Completeness = z.infer<typeof completeSchema>;
 
 /**

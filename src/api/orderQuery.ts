@@ -62,7 +62,7 @@ export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId" | "branchRef
   readonly branch?: BranchName;
 };
 
-/** What a list or an export was asked for: which orders, and how complete the answer must be. */
+/** A request for orders: which ones, and how complete the answer must be. */
 export interface AskedOrders {
   readonly filter: AskedFilter;
   readonly completeness: Completeness;

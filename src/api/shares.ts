@@ -1,6 +1,6 @@
 import type { RefusedRequestError } from "../wire/refusal.ts";
 
-/** What one process has for all its clients, such as streams or bytes in memory. */
+/** A resource of one process that all its clients share, such as streams or bytes in memory. */
 export interface Shares {
   /**
    * Takes `amount` (default 1) for a client, and returns the function that gives it back. Throws the refusal once everything or

@@ -18,7 +18,7 @@ export interface WriteThroughDeps {
   /** Sends with a source's own key; one per source. */
   readonly forward: (sourceId: string) => Forward;
   readonly applyReads: Apply["applyReads"];
-  /** How late a change may become visible to a read. */
+  /** The delay with which a change may become visible to a read. */
   readonly marginSeconds: number;
   readonly logger: Logger;
 }
@@ -33,7 +33,7 @@ export const WRITE_METHODS: readonly string[] = [
   "DELETE",
 ] satisfies ForwardedRequest["method"][];
 
-/** What could lead elsewhere once the provider's server has decoded it: `..`, `%2F`, `%5C`, `;`, control characters. */
+/** References that lead elsewhere once the provider's server has decoded them: `..`, `%2F`, `%5C`, `;`, control characters. */
 const MISLEADING = /^\.{1,2}$|[/\\;%\p{Cc}]/u;
 
 /** Headers of the provider's answer that describe the answer, not a connection. */
@@ -130,7 +130,8 @@ function sendAsItCame(response: ServerResponse, { status, headers, text }: RawAn
 
 const OUTCOME_UNKNOWN =
   "Whether it happened is unknown: look for the order, by externalOrderId if it has one, before sending it again.";
-// Names of another organization's branches belong into the log, and the provider's 401 would say that the caller's own token is wrong.
+// A constant sentence: the names of another organization's branches belong in the log, and the provider's 401 would say that
+// the caller's own token is wrong.
 const KEY_REFUSED = {
   status: 502,
   code: "source_key_refused",

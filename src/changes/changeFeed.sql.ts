@@ -12,7 +12,7 @@ import type { Via } from "../domain/order/observation.ts";
 export const CHANGE_VERDICTS = ["applied", "corrected", "gone"] as const;
 export type ChangeVerdict = (typeof CHANGE_VERDICTS)[number];
 
-/** One real change of an order. */
+/** A real change of an order. */
 export interface Change {
   readonly position: bigint;
   readonly digest: string;
@@ -84,7 +84,7 @@ export interface FeedPage {
   readonly changes: readonly Change[];
   /** True if there is more to read immediately. */
   readonly hasMore: boolean;
-  /** What holds at the end of the page; null if nothing is proved, or not everything that is proved was given yet. */
+  /** The completeness at the end of the page; null if nothing is proved, or not all of it was given yet. */
   readonly complete: Completeness | null;
 }
 

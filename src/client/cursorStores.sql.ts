@@ -1,6 +1,6 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
 
-/** Where a reader of the feed keeps its position. */
+/** A place where a reader of the feed keeps its position. */
 export interface CursorStore {
   /** The last saved position; undefined if there is none. */
   load(): Promise<string | undefined>;

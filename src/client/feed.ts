@@ -29,7 +29,7 @@ export interface Change {
    * claim, so the order went back. `gone`: the provider no longer has the order; `after` is null.
    */
   readonly verdict: "snapshot" | "applied" | "corrected" | "gone";
-  /** How the mirror learned of it; null for a snapshot. */
+  /** The way in which the mirror learned of the change; null for a snapshot. */
   readonly cause: {
     /** webhook, poll, backfill, refetch, verify or write. */
     readonly via: string;

@@ -37,18 +37,18 @@ export interface ChangesOptions {
   readonly silenceMaxMs?: number | undefined;
 }
 
-/** What a reader is doing. */
+/** The activity of a reader. */
 export type FollowState =
-  /** It reads all orders; orders that do not come with verdict `snapshot` are no longer there. */
+  /** The reader reads all orders; orders that do not come with verdict `snapshot` are no longer there. */
   | { readonly state: "snapshot" }
-  /** It has every change and waits for the next one. */
+  /** The reader has every change and waits for the next one. */
   | { readonly state: "following" }
   /** The mirror cannot be read; it is asked again after `retryMs`. */
   | { readonly state: "waiting"; readonly error: ProviderError; readonly retryMs: number };
 
 const GONE = 410;
 
-/** One loop over the changes. */
+/** A loop over the changes. */
 interface Reading {
   readonly connection: Connection;
   readonly options: ChangesOptions;

@@ -23,11 +23,11 @@ export interface ConnectionOptions {
   readonly token?: string | undefined;
   /** Which source to read; default that of the token. */
   readonly source?: string | undefined;
-  /** Of each request, in milliseconds, beside what it waits for; default 15,000. A stream only has to begin within it. */
+  /** Deadline of a request in milliseconds, beside its `wait`; default 15,000. A stream only has to begin within it. */
   readonly deadlineMs?: number | undefined;
 }
 
-/** What requests to one mirror need. */
+/** The means to send requests to one mirror. */
 export interface Connection {
   /** Retries reads after network and server failures. */
   readonly send: SendRequest;
@@ -101,7 +101,7 @@ export const looseOrder = z.custom<Order>(
 /** An ISO 8601 date-time with offset, or a Date. */
 export type Time = string | Date;
 
-/** How far an answer can be trusted. */
+/** The extent to which an answer can be trusted. */
 export interface Freshness {
   /** The answer has every change with an earlier `updatedAt`; null while that is unknown. */
   readonly safeThrough: string | null;
@@ -147,10 +147,10 @@ export interface OrdersQuery {
   readonly updatedSince?: Time | undefined;
   /** Requires updatedSince. */
   readonly updatedUntil?: Time | undefined;
-  /** Of the planned pickup. */
+  /** Start of the period of planned pickups. */
   readonly pickupFrom?: Time | undefined;
   readonly pickupUntil?: Time | undefined;
-  /** Of the planned delivery. */
+  /** Start of the period of planned deliveries. */
   readonly deliveryFrom?: Time | undefined;
   readonly deliveryUntil?: Time | undefined;
   readonly status?: string | undefined;
@@ -167,7 +167,7 @@ export interface OrdersQuery {
    * with the code `not_complete` is thrown.
    */
   readonly complete?: Time | undefined;
-  /** How long a page waits for that, in seconds, 0 to 30, beside the deadline of a request. Default 0. */
+  /** Seconds for which a page waits for `complete`, 0 to 30, beside the deadline of a request. Default 0. */
   readonly wait?: number | undefined;
 }
 
@@ -180,7 +180,7 @@ export interface OrderList extends AsyncIterable<Order> {
   pages(): AsyncGenerator<OrdersPage, void, void>;
 }
 
-/** How often the mirror's order has changed, and when it last did. */
+/** The number of states of the mirror's order, and the time of the last. */
 export interface Revision {
   readonly revision: number;
   readonly changedAt: string;

@@ -29,7 +29,7 @@ export class WebhookRefusedError extends OrderMirrorError {
 export interface WebhookRequest {
   /** Node's `request.headers`, or those of a fetch Request. */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** As received: not parsed and written again. */
+  /** The body as received: not parsed and written again. */
   readonly body: string | Uint8Array;
   /** `whsec_…`, or `whpk_…`, the public key of an ed25519 pair; during a rotation both the new and the old one. */
   readonly secrets: string | readonly string[];

@@ -29,7 +29,7 @@ export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   changed_at: "time",
 };
 
-/** As returned by Postgres: times in UTC and integers of 64 bits as text. */
+/** A value as Postgres returns it: times in UTC and integers of 64 bits are text. */
 export type ExportCell = string | number | boolean | null;
 
 interface Format {

@@ -33,7 +33,7 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
   return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...writeFieldFilter(filter, bind)];
 }
 
-/** The same without the source: for statements that read several sources. */
+/** Writes the conditions of a filter without the source, for statements that read several sources. */
 export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bind): string[] {
   const conditions: readonly [string, string | undefined][] = [
     ["version >=", filter.updatedSince?.toString()],
@@ -52,7 +52,7 @@ export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bi
   );
 }
 
-/** The first microsecond that is not before `instant`: stored times have none in between, and Postgres itself would round. */
+/** Rounds up to the first microsecond that is not before `instant`: stored times have none in between, and Postgres rounds. */
 export function toTimestamp(instant: Instant): string;
 export function toTimestamp(instant: Instant | undefined): string | undefined;
 export function toTimestamp(instant: Instant | undefined): string | undefined {

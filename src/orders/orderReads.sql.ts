@@ -23,9 +23,9 @@ export interface ListedOrder {
   /** The order object's JSON text, unchanged. */
   readonly raw: string;
   readonly position: OrderPosition;
-  /** As in the change feed: the number of states that the order has had. */
+  /** The number of states that the order has had, as in the change feed. */
   readonly revision: number;
-  /** When the mirror learned of this state, by the database's clock, to the microsecond. */
+  /** The instant at which the mirror learned of this state, by the database's clock, to the microsecond. */
   readonly changedAt: Instant;
 }
 
@@ -121,7 +121,7 @@ const FRESHNESS = `p.safe_through as "safeThrough", p.history_since as "historyS
     (select count(*)::int from (
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
-/** One order, with the freshness of the answer. */
+/** An order, with the freshness of the answer. */
 export interface OrderText {
   /** The order object's JSON text, unchanged; undefined if the order does not exist. */
   readonly raw: string | undefined;
@@ -157,7 +157,7 @@ export async function selectOrder(
   return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
 }
 
-/** What a client waits for. */
+/** A change or a proof that a client waits for. */
 export interface Awaited {
   readonly sourceId: string;
   /**
@@ -202,7 +202,7 @@ export async function explainIncomplete(
   return rows[0]?.why ?? null;
 }
 
-/** How far a source's orders can be trusted; undefined while that is unknown. */
+/** Reads how far a source's orders can be trusted; undefined while that is unknown. */
 export async function selectFreshness(database: Queryable, sourceId: string): Promise<Freshness | undefined> {
   const text = `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`;
   const [row] = await queryInstants<FreshnessRow>(database, { name: "select-freshness", text }, [sourceId]);

@@ -129,7 +129,7 @@ const NOT_COMPLETE = refusal(
   "The mirror is not complete up to the time in `complete`: not_complete. The message says up to when it is, what is missing, and why.",
   ["X-Safe-Through", "X-Safe-Through-Exceptions"],
 );
-/** How far an answer with orders can be trusted. */
+/** Headers that say how far an answer with orders can be trusted. */
 const FRESHNESS = ["X-Safe-Through", "X-Safe-Through-Exceptions"] as const;
 /** A read whose client may already have the answer. */
 const CACHED = {
@@ -140,7 +140,7 @@ const FEED_RESTARTED = refusal(
   "The position is not valid, or not any more: feed_restarted. Take the position of latest, then read the orders, then continue from that position.",
 );
 
-/** What the text of the stream consists of; version 3.2 of OpenAPI calls it itemSchema. */
+/** The events in the text of the stream; version 3.2 of OpenAPI calls this itemSchema. */
 const EVENTS = {
   contentMediaType: "text/event-stream",
   contentSchema: { type: "array", items: refer("StreamedEvent") },
