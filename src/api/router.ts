@@ -2,7 +2,7 @@
  * The API put together: the provider's reads from the mirror, the change feed, exports, and writes that it forwards.
  *
  * A client of the provider needs another address and key, and nothing else. `writeThrough.ts` forwards writes, and
- * `openapi.ts` describes every address. Start at `makeReportRouter`.
+ * `openapi.ts` describes every address. Start at `makeApiRouter`.
  */
 import { Router, type NextFunction, type Request, type Response } from "express";
 import type { Pool } from "../database/database.ts";
@@ -31,7 +31,7 @@ import {
 import { ADDRESSES } from "./openapi/openapi.ts";
 import { makeWriteThrough, WRITE_METHODS, type WriteThroughDeps } from "./writeThrough.ts";
 
-export interface ReportDeps {
+export interface ApiDeps {
   readonly pool: Pool;
   /** EXPORTS_MAX connections, whose transactions may idle for a minute. */
   readonly exportPool: Pool;
@@ -54,7 +54,7 @@ export interface ReportDeps {
  * Every answer with orders has `X-Safe-Through`: the answer contains each change with an earlier `updatedAt`. It is
  * absent while that is unknown.
  */
-export function makeReportRouter(deps: ReportDeps): Middleware {
+export function makeApiRouter(deps: ApiDeps): Middleware {
   const { writes, logger } = deps;
   const authenticate = makeAuthenticate(deps);
   const shares = { unread: makeUnreadShares(), exports: makeExportShares() };

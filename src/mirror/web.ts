@@ -20,7 +20,7 @@ import { describeApi } from "../api/openapi/openapi.ts";
 import { makeNews, type News } from "../api/news.ts";
 import { EXPORTS_MAX } from "../api/orderRoutes.ts";
 import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../api/respond.ts";
-import { makeReportRouter, type ReportDeps } from "../api/router.ts";
+import { makeApiRouter, type ApiDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
 import { webhookUrl } from "../config/sources.ts";
 import { withTimeout } from "../process/abort.ts";
@@ -161,14 +161,14 @@ function composeApi(
   const { config, clock, logger } = deps;
   const { apiTokens, localTrust, sources } = config;
   const writes = composeWrites(deps, countCall);
-  const report = makeReportRouter({ ...readers, writes, sources, apiTokens, localTrust, clock, logger });
+  const v1 = makeApiRouter({ ...readers, writes, sources, apiTokens, localTrust, clock, logger });
   const app = express().disable("x-powered-by");
   app.use(makeDocsRouter(describeApi()), stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   // The read API comes before Express's application, which costs more than reading an order: it gives every request and
   // response another prototype.
   return (request, response) => {
     setAnswerHeaders(request, response, () => undefined);
-    report(request, response, (error) => {
+    v1(request, response, (error) => {
       if (error === undefined || error === null) return void app(request, response);
       // The answer has begun, so it cannot show the error.
       logger.error({ err: error }, "read API failed");
@@ -217,7 +217,7 @@ function showOutgoingQueues({ config, databaseUrl, clock, logger, shutdown }: Ro
 }
 
 /** What the read API needs to forward writes; undefined if that is off. */
-export function composeWrites(deps: RoleDeps, countCall: CountCall): ReportDeps["writes"] {
+export function composeWrites(deps: RoleDeps, countCall: CountCall): ApiDeps["writes"] {
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;
   const pool = openPool(deps, WRITE_POOL);

@@ -9,7 +9,7 @@ import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import { serve, serveAt, type TestServer } from "../../support/http/serve.ts";
 import { addSource, at, makeSnapshot, readAt, type OrderSketch } from "../../support/mirror/orders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { stopPrograms, watchProgram, type RunningProgram } from "../../support/programs/program.ts";
@@ -22,7 +22,7 @@ let server: TestServer;
 
 const makeRouters = () =>
   [
-    makeTestReport({ pool: database.pool, apiTokens: [{ token: TOKEN, sourceId: "live" }] }),
+    makeTestApi({ pool: database.pool, apiTokens: [{ token: TOKEN, sourceId: "live" }] }),
     makeDocsRouter(describeApi()),
   ] as const;
 

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { serve, type TestServer } from "../../support/http/serve.ts";
 import { logInto } from "../../support/run/logInto.ts";
 
@@ -15,9 +15,9 @@ const TOKENS = [
 
 const { database } = await openTestDatabase();
 
-const pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-const guarded = await serve(makeTestReport({ pool, apiTokens: TOKENS }));
-const open = await serve(makeTestReport({ pool }));
+const pool = makePool({ url: database.url, purpose: "read", max: 2, statementTimeoutMs: 5_000 });
+const guarded = await serve(makeTestApi({ pool, apiTokens: TOKENS }));
+const open = await serve(makeTestApi({ pool }));
 for (const sourceId of ["live", "test"])
   for (const reference of ["BOTH", sourceId.toUpperCase()])
     await insertOrder(
@@ -131,7 +131,7 @@ describe("wrong tokens", () => {
     (await ask(server, { Authorization: `Bearer ${token}` })).status;
 
   it("are logged once with their address, and never lock out right ones", async () => {
-    const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
+    const server = await serve(makeTestApi({ pool, apiTokens: TOKENS, logger }));
     for (let guess = 0; guess < 60; guess += 1) expect(await status(server, `guess-${guess}`)).toBe(401);
     expect(lines).toEqual([
       expect.objectContaining({

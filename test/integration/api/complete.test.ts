@@ -2,16 +2,16 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { startTestReport } from "../../support/mirror/report.ts";
+import { startTestApi } from "../../support/mirror/testApi.ts";
 
 const T = "2026-11-21T14:00:00Z";
 const BEFORE_T = "2026-11-21T13:59:59.999999999Z";
 
-const report = await startTestReport();
-await addSource(report.database.pool, "live");
-await insertOrder(report.database.pool, "live", orderText({ reference: "A" }));
+const api = await startTestApi();
+await addSource(api.database.pool, "live");
+await insertOrder(api.database.pool, "live", orderText({ reference: "A" }));
 beforeEach(() =>
-  report.database.pool.query(
+  api.database.pool.query(
     `delete from mirror.poll_state; delete from mirror.coverage; delete from mirror.leases; delete from mirror.quarantine;
      update mirror.sources set paused_at = null`,
   ),
@@ -24,7 +24,7 @@ async function prove(safeThrough: string, rest: Record<string, unknown> = {}) {
     ...rest,
   };
   const names = Object.keys(state);
-  await report.database.pool.query(
+  await api.database.pool.query(
     `insert into mirror.poll_state (source_id, ${names.join(", ")}) values ('live', ${names.map((_, n) => `$${n + 1}`).join(", ")})
      on conflict (source_id) do update set ${names.map((name) => `${name} = excluded.${name}`).join(", ")}`,
     Object.values(state),
@@ -32,7 +32,7 @@ async function prove(safeThrough: string, rest: Record<string, unknown> = {}) {
 }
 
 async function get(path: string) {
-  const response = await fetch(`${report.url}/v1/${path}`);
+  const response = await fetch(`${api.url}/v1/${path}`);
   const text = await response.text();
   const error = response.ok
     ? undefined
@@ -41,7 +41,7 @@ async function get(path: string) {
 }
 
 /** Asks, and resolves when the mirror has looked in vain. */
-const getWaiting = (path: string) => report.whileLooking(() => get(path));
+const getWaiting = (path: string) => api.whileLooking(() => get(path));
 
 const READS = ["orders", "orders.csv", "orders.ndjson", "orders/A"];
 const refused = { status: 412, error: { code: "not_complete" } };
@@ -90,7 +90,7 @@ describe("the refusal", () => {
       ["13:10", "13:20"],
       ["13:30", "14:30"],
     ])
-      await report.database.pool.query(
+      await api.database.pool.query(
         `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
          values ('live', $1, $2, 'delayed', true, 1, 1, 0)`,
         [since, until].map((time) => parseInstant(`2026-11-21T${time}:00Z`)),
@@ -123,20 +123,20 @@ describe("the refusal", () => {
     ],
   ])("says what holds it up: %s", async (_, cause, sentence) => {
     await prove(BEFORE_T);
-    await report.database.pool.query(
+    await api.database.pool.query(
       "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'here', 1, now() + interval '1 minute')",
     );
-    await report.database.pool.query(cause);
+    await api.database.pool.query(cause);
     expect(await why()).toMatch(new RegExp(`${sentence.replaceAll(".", "\\.")}$`));
   });
 });
 
 it("counts the orders that the promise excepts", async () => {
   await prove(T);
-  await report.database.pool.query(
+  await api.database.pool.query(
     "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', 'B', 'unreadable_order', 'x')",
   );
-  const response = await fetch(`${report.url}/v1/orders?complete=${T}`);
+  const response = await fetch(`${api.url}/v1/orders?complete=${T}`);
   expect(response.status).toBe(200);
   expect(response.headers.get("x-safe-through-exceptions")).toBe("1");
 });

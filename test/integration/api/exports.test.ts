@@ -4,14 +4,14 @@ import { makePool } from "../../../src/database/database.ts";
 import { EXPORT_COLUMNS, exportOrders } from "../../../src/orders/exportOrders.sql.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 const NAMES = Object.keys(EXPORT_COLUMNS);
 
-const { database, pool } = await openTestDatabase({ purpose: "report", max: 2, statementTimeoutMs: 120_000 });
+const { database, pool } = await openTestDatabase({ purpose: "read", max: 2, statementTimeoutMs: 120_000 });
 
 const exportPool = makePool({
   url: database.url,
@@ -20,7 +20,7 @@ const exportPool = makePool({
   statementTimeoutMs: 120_000,
   connectTimeoutMs: 300,
 });
-const server = await serve(makeTestReport({ pool, exportPool }));
+const server = await serve(makeTestApi({ pool, exportPool }));
 afterAll(async () => {
   await server.close();
   await exportPool.end();

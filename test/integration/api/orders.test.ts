@@ -4,7 +4,7 @@ import { errorBodySchema } from "../../../src/wire/api.ts";
 import { openRaw } from "../../support/http/rawHttp.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi, startTestApi } from "../../support/mirror/testApi.ts";
 import { serve } from "../../support/http/serve.ts";
 import { EMPTY_MIRROR } from "../../support/mirror/emptying.ts";
 
@@ -18,14 +18,14 @@ interface ListBody {
   request_id: string;
 }
 
-const report = await startTestReport();
-beforeEach(() => report.database.pool.query(`${EMPTY_MIRROR}; delete from mirror.sources`));
+const api = await startTestApi();
+beforeEach(() => api.database.pool.query(`${EMPTY_MIRROR}; delete from mirror.sources`));
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
-  insertOrder(report.database.pool, sourceId, orderText(fields));
+  insertOrder(api.database.pool, sourceId, orderText(fields));
 
 const get = (path: string, headers: Record<string, string> = {}) =>
-  fetch(`${report.url}/v1/orders${path}`, { headers });
+  fetch(`${api.url}/v1/orders${path}`, { headers });
 
 async function list(query: string): Promise<ListBody> {
   const response = await get(query);
@@ -46,16 +46,16 @@ describe("the list of orders", () => {
   it("has orders that most clients cannot name, because they remove a dot segment from a path", async () => {
     for (const reference of [".", ".."]) await add({ reference, externalOrderId: `shop${reference}` });
     expect(await references("")).toEqual([".", ".."]);
-    expect(new URL(`${report.url}/v1/orders/%2e%2e`).pathname).toBe("/v1/");
+    expect(new URL(`${api.url}/v1/orders/%2e%2e`).pathname).toBe("/v1/");
     expect(await references("?updatedSince=2000-01-01T00:00:00Z&updatedUntil=2100-01-01T00:00:00Z")).toEqual([
       ".",
       "..",
     ]);
     for (const reference of [".", ".."]) {
-      const byOwnId = await fetch(`${report.url}/v1/orders/shop${reference}`);
+      const byOwnId = await fetch(`${api.url}/v1/orders/shop${reference}`);
       expect(await byOwnId.json()).toMatchObject({ reference });
       // As it is: unlike fetch, this client removes nothing.
-      const client = await openRaw(Number(new URL(report.url).port));
+      const client = await openRaw(Number(new URL(api.url).port));
       client.write(`GET /v1/orders/${reference} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       const { status, body } = await client.readAnswer();
       client.abort();
@@ -105,7 +105,7 @@ describe("the list of orders", () => {
       ["C", "2026-11-20T00:00:00Z"],
     ]) {
       await add({ reference });
-      await report.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
+      await api.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
         reference,
         seenAt,
       ]);
@@ -140,7 +140,7 @@ describe("the list of orders", () => {
     }
     const first = await get("?limit=1");
     const next = /<([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1] ?? "";
-    await report.database.pool.query(
+    await api.database.pool.query(
       "update mirror.orders set version = version + 3600000000000, horizon = null where reference in ('A', 'B')",
     );
     expect(await references(next)).toEqual(["C"]);
@@ -176,7 +176,7 @@ describe("the list of orders", () => {
 
 describe("branches", () => {
   const [B1, B2] = [BRANCH_ID, "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
-  const { pool } = report.database;
+  const { pool } = api.database;
   beforeEach(async () => {
     await addSource(pool, "live");
     await addSource(pool, "test", "test");
@@ -198,7 +198,7 @@ describe("branches", () => {
     );
   const readBranchesAt = (at: string) =>
     pool.query("update mirror.sources set branches_read_at = $1 where source_id = 'live'", [at]);
-  const getBranches = () => fetch(`${report.url}/v1/branches`);
+  const getBranches = () => fetch(`${api.url}/v1/branches`);
 
   it.each([
     ["with its id", { id: B1, reference: "old" }],
@@ -263,10 +263,10 @@ describe("a single order", () => {
 
 describe("freshness", () => {
   const setSafeThrough = async (nanos: string | null) => {
-    await report.database.pool.query(
+    await api.database.pool.query(
       "insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', '')",
     );
-    await report.database.pool.query(
+    await api.database.pool.query(
       "insert into mirror.poll_state (source_id, safe_through) values ('live', $1)",
       [nanos],
     );
@@ -279,19 +279,19 @@ describe("freshness", () => {
     }
     await setSafeThrough(null);
     expect((await get("")).headers.get("x-safe-through")).toBeNull();
-    await report.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
+    await api.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
     for (const path of ["", "/A", "/nowhere"]) {
       const { headers } = await get(path);
       expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
       expect(headers.get("x-safe-through-exceptions")).toBe("0");
     }
-    await report.database.pool.query(
+    await api.database.pool.query(
       "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
     );
     for (const path of ["", "/A", "/nowhere"]) {
       expect((await get(path)).headers.get("x-safe-through-exceptions")).toBe("1");
     }
-    await report.database.pool.query("delete from mirror.quarantine");
+    await api.database.pool.query("delete from mirror.quarantine");
   });
 
   it.each(["?limit=5", "/A"])(
@@ -309,7 +309,7 @@ describe("freshness", () => {
       expect(again.headers.get("etag")).toBe(etag);
       expect(again.headers.get("x-safe-through")).toBe("2025-11-20T10:00:00Z");
       expect(again.headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"));
-      await report.database.pool.query("update mirror.orders set raw = $1", [
+      await api.database.pool.query("update mirror.orders set raw = $1", [
         orderText({ reference: "A", status: "x" }),
       ]);
       const changed = await get(path, { "If-None-Match": etag });
@@ -340,11 +340,11 @@ describe("freshness", () => {
 it("answers 503 with Retry-After and a constant body when the database does not answer", async () => {
   const away = makePool({
     url: "postgres://127.0.0.1:1/none",
-    purpose: "report",
+    purpose: "read",
     max: 1,
     statementTimeoutMs: 500,
   });
-  const stranded = await serve(makeTestReport({ pool: away }));
+  const stranded = await serve(makeTestApi({ pool: away }));
   for (const path of ["/v1/orders", "/v1/orders/A"]) {
     const response = await fetch(stranded.url + path);
     expect(response.status).toBe(503);

@@ -2,17 +2,17 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { openRaw, type RawConnection } from "../../support/http/rawHttp.ts";
 import { serve } from "../../support/http/serve.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 
 const GREEDY = "greedy-token-0123456789";
 const MODEST = "modest-token-0123456789";
 const ORDER_BYTES = 40_000;
 
-const { database, pool } = await openTestDatabase({ purpose: "report", max: 4, statementTimeoutMs: 120_000 });
+const { database, pool } = await openTestDatabase({ purpose: "read", max: 4, statementTimeoutMs: 120_000 });
 const exportPool = makePool({ url: database.url, purpose: "export", max: 4, statementTimeoutMs: 120_000 });
 const apiTokens = [GREEDY, MODEST].map((token) => ({ token, sourceId: "live" }));
-const server = await serve(makeTestReport({ pool, exportPool, apiTokens }));
+const server = await serve(makeTestApi({ pool, exportPool, apiTokens }));
 const port = Number(new URL(server.url).port);
 const opened: RawConnection[] = [];
 

@@ -5,20 +5,20 @@ import { makeOrderWait } from "../../../src/api/orderWait.ts";
 import { makeNews } from "../../../src/api/news.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
-import { startTestReport } from "../../support/mirror/report.ts";
+import { startTestApi } from "../../support/mirror/testApi.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const AT = "2026-11-20T10:00:00.000000001Z";
 const LATER = "2026-11-20T10:00:00.000000002Z";
 
-const report = await startTestReport();
-beforeEach(() => report.database.pool.query(emptying("orders")));
+const api = await startTestApi();
+beforeEach(() => api.database.pool.query(emptying("orders")));
 
-const add = (fields: Record<string, unknown>) => insertOrder(report.database.pool, "live", orderText(fields));
+const add = (fields: Record<string, unknown>) => insertOrder(api.database.pool, "live", orderText(fields));
 
 async function get(path: string) {
   const startedMs = performance.now();
-  const response = await fetch(`${report.url}/v1/orders/${path}`);
+  const response = await fetch(`${api.url}/v1/orders/${path}`);
   const body = (await response.json()) as {
     reference?: string;
     updatedAt?: string;
@@ -29,7 +29,7 @@ async function get(path: string) {
 }
 
 /** Asks, and resolves when the mirror has looked in vain. */
-const getWaiting = (path: string) => report.whileLooking(() => get(path));
+const getWaiting = (path: string) => api.whileLooking(() => get(path));
 
 describe("waiting for an order", () => {
   it("ends immediately when the mirror has something newer, to the nanosecond", async () => {
@@ -49,7 +49,7 @@ describe("waiting for an order", () => {
   it("is answered as soon as the order has changed", async () => {
     await add({ reference: "A", updatedAt: AT });
     const { answer } = await getWaiting(`A?updatedAfter=${AT}&wait=20`);
-    await report.database.pool.query(emptying("orders"));
+    await api.database.pool.query(emptying("orders"));
     await add({ reference: "A", updatedAt: LATER });
     expect(await answer).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
   });
@@ -84,9 +84,9 @@ describe("many waiting requests", () => {
   const signal = new AbortController().signal;
 
   it("share one statement at a time", async () => {
-    const query = vi.spyOn(report.pool, "query");
+    const query = vi.spyOn(api.pool, "query");
     const news = makeNews(systemClock);
-    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock, news });
+    const orderWait = makeOrderWait({ pool: api.pool, clock: systemClock, news });
     const waits = Array.from({ length: 400 }, (_, n) =>
       orderWait(
         { sourceId: "live", reference: `R${n}`, instant: after },
@@ -102,7 +102,7 @@ describe("many waiting requests", () => {
 
   it("are refused beyond the cap and a half of it for one client, and released when the process closes", async () => {
     const news = makeNews(systemClock);
-    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock, news });
+    const orderWait = makeOrderWait({ pool: api.pool, clock: systemClock, news });
     const wait = (client: string) =>
       orderWait({ sourceId: "live", reference: "A", instant: after }, { client, timeoutMs: 20_000, signal });
     const refusal = { status: 503, code: "too_many_waits" };
@@ -118,7 +118,7 @@ describe("many waiting requests", () => {
   it("get an error when the database is unreachable", async () => {
     const away = makePool({
       url: "postgres://127.0.0.1:1/none",
-      purpose: "report",
+      purpose: "read",
       max: 1,
       statementTimeoutMs: 500,
     });

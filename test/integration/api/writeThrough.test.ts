@@ -8,7 +8,7 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { openTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import {
   hang,
   json,
@@ -79,7 +79,7 @@ function startMirror(
   });
   const { applyReads } = makeLiveApply(applyPool);
   const writes = { forward: () => forward, applyReads, marginSeconds: 300 };
-  return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
+  return serve(makeTestApi({ pool: database.pool, apiTokens, writes }));
 }
 
 interface Asked {
@@ -202,7 +202,7 @@ describe("the right to write", () => {
   });
 
   it("does not exist while write-through is off", async () => {
-    const off = await serve(makeTestReport({ pool: database.pool, apiTokens }));
+    const off = await serve(makeTestApi({ pool: database.pool, apiTokens }));
     provider.script(json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { server: off, body: create() })).toMatchObject({
       status: 405,

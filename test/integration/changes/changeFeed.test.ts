@@ -7,7 +7,7 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLiveApply, makeObserver } from "../../support/mirror/liveApply.ts";
 import { addSource, at, makeOrder, type OrderSketch } from "../../support/mirror/orders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { serve } from "../../support/http/serve.ts";
 import { EMPTY_MIRROR, emptying } from "../../support/mirror/emptying.ts";
 
@@ -20,7 +20,7 @@ interface FeedBody {
 
 const { database, pool, tell, show } = await openLiveMirror();
 await addSource(pool, "test", "test");
-const server = await serve(makeTestReport({ pool }));
+const server = await serve(makeTestApi({ pool }));
 afterAll(() => server.close());
 beforeEach(() => pool.query(EMPTY_MIRROR));
 

@@ -19,12 +19,12 @@ import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
 import { startFaultProxy } from "../../support/faults/faultProxy.ts";
 import { at, type OrderSketch } from "../../support/mirror/orders.ts";
 import { makeRandom } from "../../support/faults/random.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { serve } from "../../support/http/serve.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 
 const { pool, show } = await openLiveMirror();
-const server = await serve(makeTestReport({ pool }));
+const server = await serve(makeTestApi({ pool }));
 const mirror = createMirrorClient({ baseUrl: server.url });
 afterAll(() => server.close());
 beforeEach(async () => {
@@ -296,9 +296,7 @@ describe("changes", () => {
   });
 
   it("are not requested again after a refusal, or from a server that is not a mirror", async () => {
-    const gate = await serve(
-      makeTestReport({ pool, apiTokens: [{ token: "t".repeat(16), sourceId: "live" }] }),
-    );
+    const gate = await serve(makeTestApi({ pool, apiTokens: [{ token: "t".repeat(16), sourceId: "live" }] }));
     onTestFinished(() => gate.close());
     const stranger = createMirrorClient({ baseUrl: gate.url, token: "wrong".repeat(4) });
     await expect(take(1, {}, stranger)).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
@@ -314,7 +312,7 @@ describe("changes", () => {
 describe("an unreliable connection", () => {
   /** A client whose connection can be made worse, and a mirror that can be stopped and started. */
   async function openFaulty() {
-    let running = await serve(makeTestReport({ pool }));
+    let running = await serve(makeTestApi({ pool }));
     const line = await startFaultProxy(Number(new URL(running.url).port));
     onTestFinished(async () => {
       await line.close();
@@ -329,7 +327,7 @@ describe("an unreliable connection", () => {
         await running.close();
       },
       start: async () => {
-        running = await serve(makeTestReport({ pool }));
+        running = await serve(makeTestApi({ pool }));
         line.moveTo(Number(new URL(running.url).port));
         line.heal();
       },

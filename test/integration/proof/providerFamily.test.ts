@@ -4,7 +4,7 @@ import { readRequest, requestPeriod } from "../../../src/poll/periodRequests.sql
 import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
 import { decide, DECISIONS } from "../../../src/sandbox/world/state.ts";
 import { putIntoInbox } from "../../support/mirror/orders.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { serve } from "../../support/http/serve.ts";
 import { LIVE, readLiveOrders, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
 import { startVirtualWorld, type VirtualWorld } from "../../support/virtual/virtualTime.ts";
@@ -116,7 +116,7 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
 
 /** Expects that the mirror lists the provider's orders as the same text, and its branches. */
 async function expectEqualReads({ pool, sandbox, steer }: VirtualWorld): Promise<void> {
-  const mirror = await serve(makeTestReport({ pool }));
+  const mirror = await serve(makeTestApi({ pool }));
   const readAll = async (baseUrl: string, path: string) => {
     const found: Record<string, unknown>[] = [];
     for (;;) {

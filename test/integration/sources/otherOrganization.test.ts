@@ -11,7 +11,7 @@ import { loadConfig } from "../../../src/config/config.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { serve } from "../../support/http/serve.ts";
-import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestApi } from "../../support/mirror/testApi.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";
@@ -161,7 +161,7 @@ async function startForwarding(baseUrl: string, apiKey: string) {
   const common = { databaseUrl: url, clock: systemClock, logger: silentLogger };
   const writes = composeWrites({ ...common, config, shutdown, metrics }, () => undefined);
   const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
-  const server = await serve(makeTestReport({ pool, apiTokens, writes }));
+  const server = await serve(makeTestApi({ pool, apiTokens, writes }));
   onTestFinished(async () => {
     await server.close();
     await shutdown.run("the test is over");
