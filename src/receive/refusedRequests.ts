@@ -1,7 +1,7 @@
-import { randomUUID } from "node:crypto";
-import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { constants, open, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError } from "../domain/errors.ts";
+import { tryParseJson } from "../domain/parseJson.ts";
 import { instantFromMillis, millisFromInstant, type Instant } from "../domain/order/instant.ts";
 import type { Config } from "../config/config.ts";
 import { openDataFolder } from "../process/dataFolder.ts";
@@ -40,24 +40,31 @@ export interface RefusedRequest {
   readonly body: Buffer;
 }
 
-/** The folder for refused requests of a process with this data folder. */
+/** The folder for refused requests of a process with this data folder: a file per source. */
 export const refusedFolder = (dataDir: string): string => path.resolve(dataDir, "refused-requests");
 
 /**
- * Removes all stored requests: any of them may be about a person whose data has to go. Returns how many there were.
- * Rejects with the system's error if the folder may not be changed.
+ * Removes all stored requests: any of them may be about a person whose data has to go. Returns of how many sources there
+ * were some. Rejects with the system's error if the folder may not be changed.
  */
 export async function removeRefusedRequests(folder: string): Promise<number> {
-  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
+  const files = await listFiles(folder);
+  await Promise.all(files.map((file) => rm(file, { force: true })));
+  return files.length;
+}
+
+/** Lists the files of the sources; none if `folder` does not exist. Rejects with the system's error. */
+async function listFiles(folder: string): Promise<string[]> {
+  try {
+    return (await readdir(folder)).map((name) => path.join(folder, name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
     throw error;
-  });
-  await Promise.all(names.map((name) => rm(path.join(folder, name), { force: true })));
-  return names.length;
+  }
 }
 
 /**
- * Stores the last `limit` refused requests as files in `folder`, for `identify-signature`: at most one per source and
+ * Stores the last `limit` refused requests of each source in a file in `folder`, for `identify-signature`: at most one per
  * second, none with a body of more than 64 KiB, each for at most a day.
  *
  * A body is personal data, and finding the scheme needs every byte of it. So only this process's account may read the
@@ -69,31 +76,32 @@ export function makeRefusedRequests(deps: { folder: string; limit: number; clock
   const mayLog = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   let isWriting = false;
 
-  /** Removes requests older than a day, and the oldest beyond `limit`. */
-  async function prune(): Promise<void> {
+  /** Adds requests to those of a source, and removes what is older than a day, and the oldest beyond `limit`. */
+  async function rewrite(file: string, added: readonly StoredRequest[]): Promise<void> {
     const oldestMs = millisFromInstant(clock.now()) - KEPT_FOR_MS;
-    const names = (await readdir(folder)).sort().reverse();
-    const gone = names.filter((name, place) => place >= limit || Number.parseInt(name, 10) < oldestMs);
-    await Promise.all(gone.map((name) => rm(path.join(folder, name), { force: true })));
-  }
-
-  async function write(request: RefusedRequest): Promise<void> {
-    // The time comes first, so that sorting by name sorts by time.
-    const file = path.join(folder, `${Math.floor(millisFromInstant(clock.now()))}-${randomUUID()}`);
-    await writeFile(file, describe(request), { mode: 0o600, flag: "wx" });
-    // Written elsewhere and renamed, because other processes may read it at any time.
-    await rename(file, `${file}.json`);
-    await prune();
+    // In place, not by a renamed copy: a copy would bring back what `erase` has removed meanwhile.
+    const handle = await open(file, constants.O_RDWR | constants.O_CREAT, 0o600);
+    try {
+      const kept = [...parseLines(await handle.readFile("utf8")), ...added];
+      const lines = kept.filter(({ refusedAtMs }) => refusedAtMs >= oldestMs).slice(-limit);
+      await handle.truncate();
+      await handle.write(lines.map((request) => `${JSON.stringify(request)}\n`).join(""), 0);
+    } finally {
+      await handle.close();
+    }
   }
 
   return {
-    prune,
+    prune: async (): Promise<void> => {
+      for (const file of await listFiles(folder)) await rewrite(file, []);
+    },
     /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
     keep: (request: RefusedRequest): void => {
       if (isWriting || request.body.length > BODY_BYTES_MAX || !maySign(request)) return;
       if (isTurnOf(request.sourceId) === undefined) return;
       isWriting = true;
-      void write(request)
+      const stored = describe(request, millisFromInstant(clock.now()));
+      void rewrite(path.join(folder, `${request.sourceId}.ndjson`), [stored])
         .catch((error: unknown) => {
           if (mayLog("failed") !== undefined)
             logger.warn({ err: error }, "a refused request could not be stored");
@@ -138,43 +146,47 @@ function maySign({ headers, target }: RefusedRequest): boolean {
 }
 
 interface StoredRequest extends Pick<RefusedRequest, "reason" | "headers" | "target"> {
-  readonly source: string;
+  readonly refusedAtMs: number;
   readonly bodyBase64: string;
 }
 
-function describe({ sourceId, reason, headers, target, body }: RefusedRequest): string {
+function describe({ reason, headers, target, body }: RefusedRequest, refusedAtMs: number): StoredRequest {
   const shown = Object.entries(headers).filter(([name]) => !PRIVATE_NAME.test(name));
-  return JSON.stringify({
-    source: sourceId,
+  return {
+    refusedAtMs,
     reason,
     target,
     headers: Object.fromEntries(shown),
     bodyBase64: body.toString("base64"),
-  } satisfies StoredRequest);
+  };
+}
+
+/** Reads the lines of a file, oldest first. Skips a line that web is still writing. */
+function parseLines(text: string): StoredRequest[] {
+  return text.split("\n").flatMap((line) => (tryParseJson(line) as StoredRequest | undefined) ?? []);
 }
 
 /**
- * The requests that are kept in `folder`, newest first; none if nothing was kept. Throws ConfigurationError if this account may
- * not read them.
+ * Reads the requests that are kept in `folder`, newest first; none if nothing was kept. Throws ConfigurationError if this
+ * account may not read them.
  */
 export async function readRefusedRequests(
   folder: string,
 ): Promise<(RefusedRequest & { readonly refusedAt: Instant })[]> {
-  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw new ConfigurationError(`${folder} cannot be read (${error.code ?? error.message}).`, {
-      cause: error,
-      fix: "Run this as the account of the web process, or as root.",
+  const read = async (file: string) =>
+    parseLines(await readFile(file, "utf8")).map(({ refusedAtMs, bodyBase64, ...request }) => ({
+      ...request,
+      sourceId: path.parse(file).name,
+      refusedAt: instantFromMillis(refusedAtMs),
+      body: Buffer.from(bodyBase64, "base64"),
+    }));
+  const kept = await listFiles(folder)
+    .then((files) => Promise.all(files.map(read)))
+    .catch((error: NodeJS.ErrnoException) => {
+      throw new ConfigurationError(`${folder} cannot be read (${error.code ?? error.message}).`, {
+        cause: error,
+        fix: "Run this as the account of the web process, or as root.",
+      });
     });
-  });
-  const complete = names.filter((name) => name.endsWith(".json"));
-  const kept = complete.toSorted().map(async (name) => {
-    // Web may have removed it meanwhile.
-    const text = await readFile(path.join(folder, name), "utf8").catch(() => undefined);
-    if (text === undefined) return [];
-    const { source: sourceId, bodyBase64, ...request } = JSON.parse(text) as StoredRequest;
-    const refusedAt = instantFromMillis(Number.parseInt(name, 10));
-    return [{ ...request, sourceId, refusedAt, body: Buffer.from(bodyBase64, "base64") }];
-  });
-  return (await Promise.all(kept)).flat().toReversed();
+  return kept.flat().sort((a, b) => Number(b.refusedAt - a.refusedAt));
 }

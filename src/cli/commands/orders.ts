@@ -218,7 +218,8 @@ async function erase({ pool, config }: Mirror, text: string, options: EraseOptio
 async function removeCaptured(folder: string): Promise<void> {
   try {
     const removed = await removeRefusedRequests(folder);
-    if (removed > 0) printNotice(`${removed} refused requests in ${folder} were removed, too.`);
+    if (removed > 0)
+      printNotice(`The refused requests of ${removed} sources in ${folder} were removed, too.`);
   } catch (error) {
     printNotice(
       `The refused requests in ${folder} may hold its data and could not be removed (${String((error as NodeJS.ErrnoException).code)}). Remove them as the account of the web process.`,

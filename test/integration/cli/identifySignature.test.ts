@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -25,12 +25,12 @@ it("identify-signature prefers the scheme that verifies the most refused request
   for (const [place, tells] of [true, true, false].entries()) {
     const { body, signature } = sign(place * 1_000, tells);
     const kept = {
-      source: "live",
+      refusedAtMs: 1_795_400_000_000 + place,
       target: "/webhooks/live",
       headers: { "x-proof": [signature] },
       bodyBase64: Buffer.from(body).toString("base64"),
     };
-    await writeFile(path.join(folder, `${1_795_400_000_000 + place}-${place}.json`), JSON.stringify(kept));
+    await appendFile(path.join(folder, "live.ndjson"), `${JSON.stringify(kept)}\n`);
   }
   const { stdout, stderr } = await runCommand(["identify-signature"], {
     databaseUrl: "",

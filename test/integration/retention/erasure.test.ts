@@ -275,7 +275,8 @@ describe("the command", () => {
     onTestFinished(() => rm(dataDir, { recursive: true }));
     const folder = path.join(dataDir, "refused-requests");
     await mkdir(folder);
-    for (const name of ["1-a.json", "2-b"]) await writeFile(path.join(folder, name), secretOf("ORD-1"));
+    for (const name of ["live.ndjson", "test.ndjson"])
+      await writeFile(path.join(folder, name), secretOf("ORD-1"));
     await tell(sketch());
     const erase = (...args: string[]) =>
       runCommand(["erase", "ORD-1", ...args], { databaseUrl: database.url, env: { DATA_DIR: dataDir } });
@@ -283,7 +284,7 @@ describe("the command", () => {
     expect(await readdir(folder)).toHaveLength(2);
     expect(await erase("--yes")).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("2 refused requests") as unknown,
+      stderr: expect.stringContaining("refused requests of 2 sources") as unknown,
     });
     expect(await readdir(folder)).toEqual([]);
   });

@@ -1,8 +1,13 @@
-import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { makeRefusedRequests, type RefusedRequest } from "../../../src/receive/refusedRequests.ts";
+import {
+  makeRefusedRequests,
+  readRefusedRequests,
+  removeRefusedRequests,
+  type RefusedRequest,
+} from "../../../src/receive/refusedRequests.ts";
 import { makeLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
@@ -15,17 +20,8 @@ async function setUp(limit = 3) {
   const clock = makeSimulatedClock();
   const logger = makeLogger({ level: "debug", format: "json", service: "test" });
   const refused = makeRefusedRequests({ folder, limit, clock, logger });
-  const list = async () => (await readdir(folder)).filter((name) => name.endsWith(".json")).sort();
-  const read = async (name: string) =>
-    JSON.parse(await readFile(path.join(folder, name), "utf8")) as {
-      source: string;
-      headers: object;
-      bodyBase64: string;
-    };
-  const bodies = async () =>
-    Promise.all(
-      (await list()).map(async (name) => Buffer.from((await read(name)).bodyBase64, "base64").toString()),
-    );
+  const read = async () => (await readRefusedRequests(folder)).toReversed();
+  const bodies = async () => (await read()).map(({ body }) => body.toString());
   const keep = (body: string, other: Partial<RefusedRequest> = {}) =>
     refused.keep({
       sourceId: "live",
@@ -39,18 +35,32 @@ async function setUp(limit = 3) {
   const keepOne = async (body: string, other?: Partial<RefusedRequest>) => {
     await expect.poll(() => (keep(body, other), bodies()), { interval: 5 }).toContain(body);
   };
-  return { folder, clock, refused, keep, keepOne, list, read, bodies };
+  return { folder, clock, refused, keep, keepOne, read, bodies };
 }
 
-it("keeps the latest ones, in files that only their account may read", async () => {
-  const { folder, clock, keepOne, list, bodies } = await setUp();
+it("keeps the latest ones of each source, in a file that only its account may read", async () => {
+  const { folder, clock, keepOne, bodies } = await setUp();
+  await keepOne("of a quiet source", { sourceId: "test" });
   for (let n = 1; n <= 5; n += 1) {
     await clock.runUntil(n * 1_000);
     await keepOne(`body ${n}`);
   }
-  await expect.poll(() => readdir(folder)).toHaveLength(3);
-  expect(await bodies()).toEqual(["body 3", "body 4", "body 5"]);
-  for (const name of await list()) expect((await stat(path.join(folder, name))).mode & 0o777).toBe(0o600);
+  expect(await bodies()).toEqual(["of a quiet source", "body 3", "body 4", "body 5"]);
+  expect((await readdir(folder)).sort()).toEqual(["live.ndjson", "test.ndjson"]);
+  for (const name of await readdir(folder))
+    expect((await stat(path.join(folder, name))).mode & 0o777).toBe(0o600);
+});
+
+it("does not bring back what was removed while it kept another", async () => {
+  const { folder, clock, keep, keepOne, bodies } = await setUp(100);
+  for (let n = 1; n <= 20; n += 1) {
+    await clock.runUntil(n * 2_000);
+    await keepOne(`erased ${n}`);
+    await clock.runUntil(n * 2_000 + 1_000);
+    keep("meanwhile");
+    await removeRefusedRequests(folder);
+    expect((await bodies()).filter((body) => body !== "meanwhile")).toEqual([]);
+  }
 });
 
 it("keeps one per source and second, and none that is large or cannot have a signature", async () => {
@@ -69,7 +79,7 @@ it("keeps one per source and second, and none that is large or cannot have a sig
 });
 
 it("omits headers with the sender's address and credentials", async () => {
-  const { keepOne, list, read } = await setUp();
+  const { keepOne, read } = await setUp();
   const names = [
     "cookie",
     "proxy-authorization",
@@ -81,8 +91,7 @@ it("omits headers with the sender's address and credentials", async () => {
   await keepOne("body", {
     headers: { ...SIGNED, ...Object.fromEntries(names.map((name) => [name, ["private"]])) },
   });
-  const [name = ""] = await list();
-  expect((await read(name)).headers).toEqual(SIGNED);
+  expect(await read()).toMatchObject([{ headers: SIGNED }]);
 });
 
 it("removes each after a day", async () => {
