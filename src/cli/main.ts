@@ -11,10 +11,10 @@ if (major > 20 || (major === 20 && minor >= 19)) {
 }
 
 async function run(): Promise<void> {
-  const { findText } = await import("../config/processEnvironment.ts");
+  const { findText } = await import("../config/environment.ts");
   const { reportFailure } = await import("./output/terminal.ts");
   const { makeProgram } = await import("./program.ts");
-  const verbose = ["debug", "trace"].includes(findText("LOG_LEVEL") ?? "");
+  const verbose = ["debug", "trace"].includes(findText("logLevel") ?? "");
   // The reader of our output may close it early (`| head`), and the disk behind `>` may be full. A service or a long command
   // listens too, and ends by itself.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {

@@ -1,9 +1,5 @@
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import { z } from "zod";
-import { hideLogin } from "../domain/hideLogin.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { describeReadError } from "./environment.ts";
 
 /** A list of sources or of endpoints, unchecked, with what problems call it and its elements. */
 export interface Listed {
@@ -17,19 +13,6 @@ const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 export const listName = z
   .string()
   .regex(NAME, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9");
-
-/** The elements in a JSON file; none without a file. Problems begin with `name`. */
-export function readListFile(name: string, file: string | undefined, problems: string[]): unknown {
-  if (file === undefined) return [];
-  try {
-    return JSON.parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    // The message of JSON.parse quotes the file, which holds keys.
-    const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
-    problems.push(`${name} names ${path.resolve(hideLogin(file))}, which ${reason}.`);
-    return [];
-  }
-}
 
 /** The elements of a list that match `schema`, with a problem per mistake in the others. */
 export function parseList<Schema extends z.ZodType>(

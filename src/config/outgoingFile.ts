@@ -2,7 +2,7 @@ import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../domain/order/outgoing.ts";
 import { checkScheme } from "../signature/verifier.ts";
 import { listName, parseList, type Listed } from "./lists.ts";
-import { list, targetAddress } from "./variables.ts";
+import { splitList, targetAddress } from "./kinds.ts";
 
 /** One of the business's own endpoints, which is notified of changes. */
 export type OutgoingWebhook = ReturnType<typeof readEndpoints>[number];
@@ -26,7 +26,10 @@ function makeEndpointSchema(isUnknown: (sourceId: string) => boolean) {
     .strictObject({
       name: listName,
       url: targetAddress,
-      secret: list.refine((secrets) => secrets.length > 0, "is empty"),
+      secret: z
+        .string()
+        .transform(splitList)
+        .refine((secrets) => secrets.length > 0, "is empty"),
       sources: z.array(z.string()).min(1),
       events: z.array(z.enum(OUTGOING_TYPES)).min(1).nullable().default(null),
       statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).nullable().default(null),

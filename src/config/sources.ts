@@ -3,7 +3,8 @@ import type { Mode } from "../domain/source/orderSource.ts";
 import { checkScheme } from "../signature/verifier.ts";
 import { namesThisMachine } from "../process/loopback.ts";
 import { listName, parseElement, parseList, type Listed } from "./lists.ts";
-import { providerAddress, trimAddress, type Values } from "./variables.ts";
+import { providerAddress, trimAddress } from "./kinds.ts";
+import { SETTINGS, type Values } from "./settings.ts";
 
 export const MODES: readonly Mode[] = ["live", "test"];
 
@@ -42,34 +43,37 @@ export function isOnThisMachine(address: string): boolean {
   return URL.canParse(address) && namesThisMachine(new URL(address).host);
 }
 
-/** The variable of a mode's key. It creates the source of that mode. */
-export const KEY_VARIABLES = { live: "DELIVERY_LIVE_API_KEY", test: "DELIVERY_TEST_API_KEY" } as const;
-
-/** The variable of a mode's webhook secrets. It also creates the source, for receiving and reading only. */
-const SECRETS_VARIABLES = {
-  live: "DELIVERY_LIVE_WEBHOOK_SECRETS",
-  test: "DELIVERY_TEST_WEBHOOK_SECRETS",
+/** The settings that create the source of a mode: its key, and its webhook secrets, which alone create it for receiving. */
+const OF_MODE = {
+  live: { key: "deliveryLiveApiKey", secrets: "deliveryLiveWebhookSecrets" },
+  test: { key: "deliveryTestApiKey", secrets: "deliveryTestWebhookSecrets" },
 } as const;
+
+/** The variable of a mode's key. */
+export function keyVariable(mode: Mode): string {
+  return SETTINGS[OF_MODE[mode].key].variable;
+}
 
 /** The sources of the DELIVERY_ variables and of a list, without those that have a problem. */
 export function readSources(listed: Listed, values: Values, problems: string[]): SourceConfig[] {
   const schema = makeSourceSchema(values);
   const own = MODES.flatMap((mode) => {
+    const { key, secrets } = OF_MODE[mode];
     const names: Readonly<Record<string, string>> = {
-      baseUrl: "DELIVERY_BASE_URL",
-      apiKey: KEY_VARIABLES[mode],
-      webhookSecrets: SECRETS_VARIABLES[mode],
-      webhookScheme: "WEBHOOK_SCHEME",
+      baseUrl: SETTINGS.deliveryBaseUrl.variable,
+      apiKey: SETTINGS[key].variable,
+      webhookSecrets: SETTINGS[secrets].variable,
+      webhookScheme: SETTINGS.webhookScheme.variable,
     };
-    const apiKey = values[KEY_VARIABLES[mode]];
-    const webhookSecrets = values[SECRETS_VARIABLES[mode]] ?? [];
+    const [apiKey, webhookSecrets] = [values[key], values[secrets]];
     if (apiKey === null && webhookSecrets.length === 0) return [];
-    const source = { sourceId: mode, mode, organization: "default", apiKey, webhookSecrets };
+    const source = { sourceId: mode, mode, apiKey, webhookSecrets };
     return parseElement(source, { schema, nameOf: (field) => names[field] ?? field, problems });
   });
   const sources = [...own, ...parseList(listed, schema, problems)];
   for (const [index, source] of sources.entries())
-    for (const other of sources.slice(0, index)) problems.push(...listClashes(other, source));
+    for (const other of sources.slice(0, index))
+      problems.push(...listClashes(other, source, { hasOwn: own.length > 0 }));
   return sources;
 }
 
@@ -78,14 +82,14 @@ const secret = z.string().trim().min(1);
 const KEY_MODE = /^\S+?_(live|test)_\S+$/;
 
 /** A source as a list has it; what it lacks comes from the variables. */
-function makeSourceSchema({ DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL }: Values) {
+function makeSourceSchema({ deliveryBaseUrl, webhookScheme: defaultScheme, publicUrls }: Values) {
   return z
     .strictObject({
       sourceId: listName,
       mode: z.enum(MODES),
-      organization: z.string().min(1).max(64),
+      organization: z.string().min(1).max(64).default("default"),
       // An address that is missing must not hide the other problems of the source.
-      baseUrl: providerAddress.prefault(DELIVERY_BASE_URL ?? ""),
+      baseUrl: providerAddress.prefault(deliveryBaseUrl ?? ""),
       apiKey: secret.nullable().default(null),
       webhookSecrets: z.array(secret).default([]),
       webhookScheme: z
@@ -93,7 +97,7 @@ function makeSourceSchema({ DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL }: Val
           z.string().min(1),
           z.record(z.string(), z.unknown()).transform((fields) => JSON.stringify(fields)),
         ])
-        .default(WEBHOOK_SCHEME),
+        .default(defaultScheme),
     })
     .superRefine(({ sourceId, mode, apiKey, webhookSecrets, webhookScheme }, context) => {
       const report = (field: string, message: string) =>
@@ -112,28 +116,25 @@ function makeSourceSchema({ DELIVERY_BASE_URL, WEBHOOK_SCHEME, PUBLIC_URL }: Val
       const schemeProblems = checkScheme(webhookScheme, []);
       for (const problem of schemeProblems) report("webhookScheme", `is wrong: ${problem}`);
       if (schemeProblems.length > 0 || webhookSecrets.length === 0) return;
-      for (const problem of checkScheme(
-        webhookScheme,
-        webhookSecrets,
-        webhookUrl(PUBLIC_URL ?? [], sourceId),
-      ))
+      for (const problem of checkScheme(webhookScheme, webhookSecrets, webhookUrl(publicUrls, sourceId)))
         report("webhookSecrets", `is wrong: ${problem}`);
     });
 }
 
 /** The provider issues separate secrets per mode; a shared one would let a test event pass as live. */
-function listClashes(one: SourceConfig, other: SourceConfig): string[] {
+function listClashes(one: SourceConfig, other: SourceConfig, { hasOwn }: { hasOwn: boolean }): string[] {
+  const secretVariables = MODES.map((mode) => SETTINGS[OF_MODE[mode].secrets].variable).join(" and ");
   const names = `The sources ${one.sourceId} and ${other.sourceId}`;
   const sharesSecret = one.webhookSecrets.some((each) => other.webhookSecrets.includes(each));
   return [
     one.sourceId === other.sourceId
-      ? `There are two sources named ${one.sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`
+      ? `There are two sources named ${one.sourceId}. Use each sourceId once${hasOwn ? "; the DELIVERY_ variables also create the sources live and test" : ""}.`
       : "",
     one.apiKey !== null && one.apiKey === other.apiKey
       ? `${names} have the same key. Each needs its own.`
       : "",
     one.mode !== other.mode && sharesSecret
-      ? `${names} share a webhook secret, but have different modes. Copy each endpoint's own into ${SECRETS_VARIABLES.live} and ${SECRETS_VARIABLES.test}, or webhookSecrets of the list.`
+      ? `${names} share a webhook secret, but have different modes. Copy each endpoint's own${hasOwn ? ` into ${secretVariables}, or webhookSecrets of the list` : ""}.`
       : "",
   ].filter((problem) => problem !== "");
 }

@@ -11,13 +11,9 @@
  * It takes values, never the environment, does not end the process and installs no signal handlers.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { z } from "zod";
 import { makeRolesStep } from "../database/logins.ts";
 import { assertMigrated, migrate, type Step } from "../database/migrations.ts";
-import { ConfigurationError } from "../domain/errors.ts";
-import { describeSchemaIssue } from "../domain/schemaIssue.ts";
-import { makeConfig, type Config } from "../config/config.ts";
-import type { VariableName } from "../config/variables.ts";
+import { readOptions, type MirrorOptions } from "../config/options.ts";
 import { systemClock } from "../process/clock.ts";
 import { makeShutdown } from "../process/shutdown.ts";
 import { forwardLog, silentLogger, type Logger } from "../process/telemetry/logger.ts";
@@ -27,95 +23,7 @@ import { openHealth, startAlerting } from "./health.ts";
 import { openQueue, type RoleDeps } from "./role.ts";
 import type { WebHandlers } from "./web.ts";
 
-/** One organization in one mode at the provider. */
-export interface MirrorSource {
-  /** Its name in addresses, tokens and tables: 1 to 63 of a-z, 0-9, _ and -. */
-  readonly sourceId: string;
-  readonly mode: "live" | "test";
-  /** The provider's base address, without `/v1`. */
-  readonly baseUrl: string;
-  /** The provider's key of this mode. None: this process cannot read the source, or forward writes to it. */
-  readonly apiKey?: string | undefined;
-  /** Secrets of its webhook endpoint, all valid. None: it is polled only. */
-  readonly webhookSecrets?: readonly string[] | undefined;
-  /** How the provider signs: a preset's name, or a scheme. Default: `standard-webhooks`. */
-  readonly webhookScheme?: string | Readonly<Record<string, unknown>> | undefined;
-  /** Sources with the same organization and mode share the provider's rate limits. Default: `default`. */
-  readonly organization?: string | undefined;
-}
-
-/** One of your own endpoints, which is notified of changes. */
-export interface MirrorEndpoint {
-  /** Its name on the ops pages: 1 to 63 of a-z, 0-9, _ and -. */
-  readonly name: string;
-  /** https, or http on this machine. */
-  readonly url: string;
-  /** Signs each message: `whsec_…` with HMAC or `whsk_…` with ed25519; comma separated while it rotates. */
-  readonly secret: string;
-  /** The sources whose changes it gets. */
-  readonly sources: readonly string[];
-  /** Only these kinds of messages. Default: all. */
-  readonly events?: readonly string[] | undefined;
-  /** Only changes to one of these statuses. Default: all. */
-  readonly statuses?: readonly string[] | undefined;
-  /** What messages say of an order: without people and addresses (`redacted`, the default), `all`, or its reference only (`thin`). */
-  readonly fields?: "redacted" | "all" | "thin" | undefined;
-  /** Whether a change waits until earlier ones of the same order are delivered or given up. Default: false. */
-  readonly ordered?: boolean | undefined;
-  /** The maximum number of attempts per second. Default: any. */
-  readonly rate?: number | null | undefined;
-}
-
-/** What takes log lines, as a pino logger does. */
-export type MirrorLogger = Readonly<
-  Record<"debug" | "info" | "warn" | "error", (fields: Record<string, unknown>, sentence: string) => void>
->;
-
-/** The options of `createMirror`; each means what the variable of the same name does in `.env.example`. */
-export interface MirrorOptions {
-  /** Postgres that holds the mirror: `postgres://user:password@host:5432/database`. */
-  readonly databaseUrl: string;
-  /** Postgres itself, if `databaseUrl` is a pooler in transaction mode: for migrations, the queue and notifications. */
-  readonly databaseDirectUrl?: string | undefined;
-  /** Redis of the queue: one address, or the nodes of a cluster. Default, and empty: the queue is in Postgres. */
-  readonly redisUrls?: readonly string[] | undefined;
-  /** What is mirrored, at least one: `{ sourceId, mode, baseUrl, apiKey, webhookSecrets }`. Without secrets it is polled only. */
-  readonly sources: readonly MirrorSource[];
-  /** Bearer tokens of the read API: `TOKEN` for the source `live`, else `TOKEN@SOURCE`, with `+write` to forward writes. None: no read API. */
-  readonly apiTokens?: readonly string[] | undefined;
-  /** Password of operators, who may act on the ops pages. None: no ops pages. */
-  readonly opsPassword?: string | undefined;
-  /** Password of viewers, who may look but not act. None: no viewers. */
-  readonly opsViewerPassword?: string | undefined;
-  /** Bearer token of /metrics. None: nobody is answered. */
-  readonly metricsToken?: string | undefined;
-  /** The addresses at which this program is reached, such as https://shop.example.com: for links and schemes that sign them. */
-  readonly publicUrls?: readonly string[] | undefined;
-  /** Seconds between two polls. Default 30; less only for a provider on this machine. */
-  readonly pollIntervalSeconds?: number | undefined;
-  /** How late a change may appear in the provider's list, in seconds. Default 300; what is younger is not proved yet. */
-  readonly pollMarginSeconds?: number | undefined;
-  /** What the interval applies to: whole cycles (`cycle`, the default), or each list read (`request`). */
-  readonly pollPace?: "cycle" | "request" | undefined;
-  /** Our share of the organization's rate limits, in percent. Default 90; the rest is for its other software. */
-  readonly rateSharePercent?: number | undefined;
-  /** How far back the history of a new source is read: an ISO 8601 duration or instant. Default P30D. */
-  readonly backfillSince?: string | undefined;
-  /** Whether writes of tokens with `+write` are forwarded to the provider. Default false. */
-  readonly writeThrough?: boolean | undefined;
-  /** How long events are kept in full, as an ISO 8601 duration. Default: for ever, but 30 days if about no order. */
-  readonly eventsKeptFor?: string | undefined;
-  /** How long observations of orders are kept, except each order's current one. Default: for ever. */
-  readonly historyKeptFor?: string | undefined;
-  /** How long the change feed is kept. Default: for ever. */
-  readonly changesKeptFor?: string | undefined;
-  /** Where alerts are sent, firing and resolved, and the secret that signs them (`whsec_…`). Default: nowhere. */
-  readonly alertWebhook?: { readonly url: string; readonly secret: string } | undefined;
-  /** Your own endpoints that are notified of changes. */
-  readonly outgoingWebhooks?: readonly MirrorEndpoint[] | undefined;
-  /** Takes the log, without secrets and personal data. Default: silent. */
-  readonly logger?: MirrorLogger | undefined;
-}
+export type { MirrorEndpoint, MirrorLogger, MirrorOptions, MirrorSource } from "../config/options.ts";
 
 /** A handler for Express, or for `http.createServer` with a `next` of your own; other paths go to `next`. */
 export type Handler = (
@@ -240,85 +148,4 @@ export async function migrateAll(
   const ran = await migrate(databaseUrl, { steps });
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;
-}
-
-const text = z.string().optional();
-const texts = z.array(z.string()).optional();
-const number = z.number().optional();
-
-/** The variable that says the same as an option, and what must look like its text; and the option's kind. */
-const VARIABLES = {
-  databaseUrl: ["DATABASE_URL", z.string()],
-  databaseDirectUrl: ["DATABASE_DIRECT_URL", text],
-  redisUrls: ["REDIS_URL", texts],
-  apiTokens: ["API_TOKENS", texts],
-  opsPassword: ["OPS_PASSWORD", text],
-  opsViewerPassword: ["OPS_VIEWER_PASSWORD", text],
-  metricsToken: ["METRICS_TOKEN", text],
-  publicUrls: ["PUBLIC_URL", texts],
-  pollIntervalSeconds: ["POLL_INTERVAL_SECONDS", number],
-  pollMarginSeconds: ["POLL_MARGIN_SECONDS", number],
-  pollPace: ["POLL_PACE", text],
-  rateSharePercent: ["RATE_SHARE_PERCENT", number],
-  backfillSince: ["BACKFILL_SINCE", text],
-  writeThrough: ["WRITE_THROUGH", z.boolean().optional()],
-  eventsKeptFor: ["EVENTS_KEPT_FOR", text],
-  historyKeptFor: ["HISTORY_KEPT_FOR", text],
-  changesKeptFor: ["CHANGES_KEPT_FOR", text],
-} as const satisfies Partial<Record<keyof MirrorOptions, readonly [VariableName, z.ZodType]>>;
-
-const LOGGER_FUNCTIONS = ["debug", "info", "warn", "error"] as const;
-
-const optionsSchema = z.strictObject({
-  ...Object.fromEntries(Object.entries(VARIABLES).map(([option, [, kind]]) => [option, kind])),
-  sources: z.array(z.looseObject({})).min(1),
-  outgoingWebhooks: z.array(z.looseObject({})).default([]),
-  alertWebhook: z.strictObject({ url: z.string(), secret: z.string() }).optional(),
-  logger: z
-    .custom<MirrorLogger>(
-      (value) => LOGGER_FUNCTIONS.every((name) => typeof (value as MirrorLogger)?.[name] === "function"),
-      "must have the functions debug, info, warn and error, as a pino logger has",
-    )
-    .optional(),
-});
-
-const OPTION_OF = new Map<string, string>([
-  ...Object.entries(VARIABLES).map(([option, [variable]]) => [variable, option] as const),
-  ["ALERT_WEBHOOK_URL", "alertWebhook.url"],
-  ["ALERT_WEBHOOK_SECRET", "alertWebhook.secret"],
-]);
-
-/**
- * The configuration that the options ask for, with the defaults of the variables; nothing is read from the environment.
- * Throws ConfigurationError, a line per wrong option, without secrets. @internal
- */
-export function readOptions(options: MirrorOptions): Config {
-  const result = optionsSchema.safeParse(options, { error: describeSchemaIssue });
-  if (!result.success) {
-    const problems = result.error.issues.map(
-      ({ path, message }) => `${path.join(".") || "An option"}: ${message}.`,
-    );
-    throw new ConfigurationError(problems.join("\n"));
-  }
-  const { alertWebhook, sources, outgoingWebhooks, ...others } = result.data;
-  const found: Partial<Record<VariableName, string>> = {
-    ...(alertWebhook && { ALERT_WEBHOOK_URL: alertWebhook.url, ALERT_WEBHOOK_SECRET: alertWebhook.secret }),
-  };
-  for (const [option, [variable]] of Object.entries(VARIABLES)) {
-    const value = (others as Partial<MirrorOptions>)[option as keyof typeof VARIABLES];
-    if (value !== undefined && !(Array.isArray(value) && value.length === 0)) found[variable] = String(value);
-  }
-  const named = sources.map((source) => ({ organization: "default", ...source }));
-  try {
-    return makeConfig(found, {
-      sources: { name: "sources", elements: named },
-      endpoints: { name: "outgoingWebhooks", elements: outgoingWebhooks },
-    });
-  } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error;
-    throw new ConfigurationError(
-      error.message.replaceAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g, (name) => OPTION_OF.get(name) ?? name),
-      { cause: error.cause },
-    );
-  }
 }

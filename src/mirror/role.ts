@@ -89,9 +89,9 @@ export function composeApply(deps: RoleDeps, pool: Pool): Apply {
 }
 
 /** What a budget keeps to, as configured. */
-function limitsOf({ rateShare, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
+function limitsOf({ rateSharePercent, pollPace, pollIntervalSeconds }: Config): Omit<BudgetOptions, "clock"> {
   const listIntervalMs = pollPace === "request" ? pollIntervalSeconds * 1_000 : undefined;
-  return { share: rateShare, listIntervalMs };
+  return { share: rateSharePercent / 100, listIntervalMs };
 }
 
 /**

@@ -184,7 +184,7 @@ function composeOps(
   const { config, clock, logger, queue, health } = deps;
   const app = composeProbes(deps, { pool: receivePool, health });
   const { notify } = queue;
-  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
+  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateSharePercent / 100);
   const outgoing = showOutgoingQueues(deps, opsPool);
   app.use(QUEUE_PAGES, async (_request, _response, next) => {
     await outgoing.find();

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { promisify } from "node:util";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
-import { ENVIRONMENT } from "../config/processEnvironment.ts";
+import { ENVIRONMENT } from "../config/environment.ts";
 import { describeFailure } from "../process/dataFolder.ts";
 
 /** The account that runs the server when we are root, which Postgres refuses. */

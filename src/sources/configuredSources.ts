@@ -1,7 +1,7 @@
 /** Which provider and organization a configured source belongs to, and the refusal of what is not its own. */
 import { beginFeedEpoch } from "../changes/changeFeed.sql.ts";
 import type { Config, SourceConfig } from "../config/config.ts";
-import { trimAddress } from "../config/variables.ts";
+import { trimAddress } from "../config/kinds.ts";
 import type { Pool } from "../database/database.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import type { Logger } from "../process/telemetry/logger.ts";

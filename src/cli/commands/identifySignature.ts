@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { readRefusedRequests, refusedFolder } from "../../receive/refusedRequests.ts";
-import { ENVIRONMENT } from "../../config/processEnvironment.ts";
+import { ENVIRONMENT } from "../../config/environment.ts";
 import { webhookUrl } from "../../config/sources.ts";
 import {
   identifyScheme,

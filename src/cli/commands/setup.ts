@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Command } from "commander";
-import { describeConfig } from "../../config/config.ts";
-import { ENVIRONMENT } from "../../config/processEnvironment.ts";
+
+import { describeConfig, ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
 import { readConfig, withMirror } from "../input/session.ts";
 import { printJson, printLine, printNotice, printTable } from "../output/terminal.ts";
 import { migrateAll } from "../../mirror/createMirror.ts";
@@ -31,6 +31,7 @@ export function register(program: Command): void {
     .option("--json", "print JSON")
     .action((options: { json?: boolean }) => {
       readConfig();
+      for (const unknown of listUnknownVariables(ENVIRONMENT)) printNotice(`order-mirror: ${unknown}`);
       const rows = describeConfig(ENVIRONMENT);
       if (options.json === true) printJson(rows);
       else printTable(rows.map((row) => [row.name, row.value, row.source]));

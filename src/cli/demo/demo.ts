@@ -8,7 +8,7 @@ import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../process/clock.ts";
 import type { Config } from "../../config/config.ts";
 import type { SourceConfig } from "../../config/sources.ts";
-import { findText } from "../../config/processEnvironment.ts";
+import { findText } from "../../config/environment.ts";
 import { VERSION } from "../../process/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { announceDemo, enterDemoFolder } from "./demoFolder.ts";
@@ -54,7 +54,7 @@ export function register(program: Command): void {
         config,
         migrates: true,
         // A log line per request would bury the lines that the demo is about.
-        logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
+        logLevel: findText("logLevel") === undefined ? "warn" : config.logLevel,
         examine: assertNoRealOrders,
         start: startDemo,
       });
@@ -180,7 +180,7 @@ export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<C
   const sandboxPort = await choosePort("SANDBOX_PORT", SANDBOX_HOST, loaded.sandboxPort, taken);
   // All of the demo's content is invented, so every user of this machine may see and do everything, unless LOCAL_TRUST
   // says otherwise.
-  const localTrust = findText("LOCAL_TRUST") === undefined || loaded.localTrust;
+  const localTrust = findText("localTrust") === undefined || loaded.localTrust;
   const config = { ...loaded, dataDir, port, webhookPort, sandboxPort, localTrust };
   if (loaded.sources.length === 0) return config;
   return { ...config, redisUrls: [], outgoingWebhooks: [], alertWebhook: null };

@@ -13,7 +13,7 @@ import { readBytes } from "../../provider/exchange.ts";
 import type { OpenDatabase } from "../../mirror/openDatabase.ts";
 import { assertOwnKey } from "../../sources/configuredSources.ts";
 import type { Config, SourceConfig } from "../../config/config.ts";
-import { KEY_VARIABLES, isOnThisMachine } from "../../config/sources.ts";
+import { keyVariable, isOnThisMachine } from "../../config/sources.ts";
 import { localUrl } from "../../process/httpServer.ts";
 import { withTimeout } from "../../process/abort.ts";
 import { systemClock } from "../../process/clock.ts";
@@ -175,7 +175,7 @@ async function checkKey(pool: Pool, source: SourceConfig, signal: AbortSignal): 
     if (failureOf(error) === "key_refused") {
       return problem(
         `${sourceId}: the provider does not know the key.`,
-        `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${KEY_VARIABLES[mode]}.`,
+        `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${keyVariable(mode)}.`,
       );
     }
     const { sentence } = toRemark(error);

@@ -7,9 +7,9 @@ import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Health } from "../../health/health.ts";
 import { openDatabase } from "../../mirror/openDatabase.ts";
-import { describeConfig, type Config } from "../../config/config.ts";
-import { ENVIRONMENT } from "../../config/processEnvironment.ts";
-import { trimAddress } from "../../config/variables.ts";
+import type { Config } from "../../config/config.ts";
+import { describeConfig, ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
+import { trimAddress } from "../../config/kinds.ts";
 import { readHealth } from "../commands/status.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { readConfig } from "../input/session.ts";
@@ -110,7 +110,7 @@ export async function diagnose(from: {
     config = await configureHere(config);
     database = await openDatabase(config);
   } catch (error) {
-    const findings = [about, { check: "postgres", ...toRemark(error) }];
+    const findings = [...about, { check: "postgres", ...toRemark(error) }];
     return { findings, skipped: ["migrations", ...Object.keys(CONTENT_CHECKS)] };
   }
   const { url } = database;
@@ -126,18 +126,24 @@ export async function diagnose(from: {
   }
 }
 
-async function examineAll(patient: Patient, about: CheckFinding): Promise<Examination> {
-  const first = [about, ...(await examine(patient, SERVER_CHECKS))];
+async function examineAll(patient: Patient, about: readonly CheckFinding[]): Promise<Examination> {
+  const first = [...about, ...(await examine(patient, SERVER_CHECKS))];
   if (first.some(({ check, level }) => check === "migrations" && level === "problem"))
     return { findings: first, skipped: Object.keys(CONTENT_CHECKS) };
   return { findings: [...first, ...(await examine(patient, CONTENT_CHECKS))], skipped: [] };
 }
 
-function describeConfiguration(config: Config): CheckFinding {
+function describeConfiguration(config: Config): CheckFinding[] {
   const set = describeConfig(ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "none";
   const sentence = `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`;
-  return { check: "configuration", level: "ok", sentence };
+  const unknown = listUnknownVariables(ENVIRONMENT).map((name): CheckFinding => ({
+    check: "configuration",
+    level: "warning",
+    sentence: `${name} It has no effect.`,
+    fix: "Correct or remove it; .env.example has every variable.",
+  }));
+  return [{ check: "configuration", level: "ok", sentence }, ...unknown];
 }
 
 /** Each line of a configuration error states the problem and then, in a second sentence, the fix. */

@@ -19,6 +19,7 @@ import { UnavailableError } from "../../domain/errors.ts";
 import { boundHeap } from "../../process/boundHeap.ts";
 import { systemClock } from "../../process/clock.ts";
 import { requireSources, type Config } from "../../config/config.ts";
+import { ENVIRONMENT, listUnknownVariables } from "../../config/environment.ts";
 import { makeLogger, type LogLevel } from "../../process/telemetry/logger.ts";
 import { makeShutdown, type Shutdown } from "../../process/shutdown.ts";
 import { readConfig } from "./session.ts";
@@ -106,6 +107,7 @@ export async function runService(options: {
     format: config.logFormat,
     service,
   });
+  for (const unknown of listUnknownVariables(ENVIRONMENT)) logger.warn(`${unknown} It has no effect.`);
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   // As after SIGTERM; the exit code is set where every command's stdout is watched.

@@ -4,7 +4,7 @@ import { styleText } from "node:util";
 import { CommanderError } from "commander";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { describeAge, describeDelay } from "../../domain/duration.ts";
-import { ENVIRONMENT } from "../../config/processEnvironment.ts";
+import { ENVIRONMENT } from "../../config/environment.ts";
 import { escapeControls } from "../../process/telemetry/escapeControls.ts";
 import { ConfigurationError, OrderMirrorError, UnavailableError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";

@@ -6,10 +6,11 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { VARIABLES } from "../../../src/config/variables.ts";
+import { SETTINGS } from "../../../src/config/settings.ts";
 import { ROOT } from "../../support/programs/program.ts";
 
 const run = promisify(execFile);
+const VARIABLES = Object.values(SETTINGS).map(({ variable }) => variable);
 const CHART = path.join(ROOT, "deploy/helm/order-mirror");
 const ALERTS = path.join(ROOT, "config/prometheus/alerts.yml");
 /** Where Debian's packages put Go libraries. */
@@ -123,8 +124,7 @@ describe.runIf(canRender)("the Helm chart", () => {
           kind === "ConfigMap" ? [[metadata.name, data ?? {}]] : [],
         ),
       );
-      for (const data of maps.values())
-        expect(Object.keys(VARIABLES)).toEqual(expect.arrayContaining(Object.keys(data)));
+      for (const data of maps.values()) expect(VARIABLES).toEqual(expect.arrayContaining(Object.keys(data)));
       const containers = podsOf(objects).flatMap(({ spec }) => spec.containers);
       expect(containers.map(({ args }) => args.join(" ")).sort()).toEqual([
         "migrate --roles",
@@ -133,7 +133,7 @@ describe.runIf(canRender)("the Helm chart", () => {
         "worker",
       ]);
       for (const { env = [], envFrom, volumeMounts } of containers) {
-        expect(Object.keys(VARIABLES)).toEqual(expect.arrayContaining(env.map(({ name }) => name)));
+        expect(VARIABLES).toEqual(expect.arrayContaining(env.map(({ name }) => name)));
         const sources = envFrom.map(({ configMapRef, secretRef }) => (configMapRef ?? secretRef)?.name);
         expect([...maps.keys(), ...secrets]).toEqual(expect.arrayContaining(sources));
         expect(volumeMounts.map(({ name }) => name)).toContain("tmp");

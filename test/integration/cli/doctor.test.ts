@@ -4,7 +4,7 @@ import { diagnose } from "../../../src/cli/doctor/doctor.ts";
 import { examine, type Check, type CheckFinding, type Patient } from "../../../src/cli/doctor/checks.ts";
 import { makePool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/process/clock.ts";
-import { loadConfig } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/environment.ts";
 import { openServedMirror } from "../../support/mirror/servedMirror.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";

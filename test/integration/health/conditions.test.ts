@@ -15,7 +15,7 @@ import { makeAlerter, type AlertMessage } from "../../../src/health/alerts.sql.t
 import { makePool } from "../../../src/database/database.ts";
 import { openQueue } from "../../../src/mirror/role.ts";
 import { openHealth } from "../../../src/mirror/health.ts";
-import { loadConfig } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/environment.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { findFreePort } from "../../../src/postgres/freePort.ts";

@@ -7,7 +7,7 @@ import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/budget.ts";
 import { recordConfiguredSources } from "../../../src/sources/configuredSources.ts";
 import { composeWrites } from "../../../src/mirror/web.ts";
-import { loadConfig } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/environment.ts";
 import { makeShutdown } from "../../../src/process/shutdown.ts";
 import { makeMetrics } from "../../../src/process/telemetry/metrics.ts";
 import { serve } from "../../support/http/serve.ts";

@@ -3,8 +3,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { describeConfig, loadConfig, requireSources, type Config } from "../../../src/config/config.ts";
-import { VARIABLE_NAMES } from "../../../src/config/variables.ts";
+import { requireSources, type Config } from "../../../src/config/config.ts";
+import { describeConfig, listUnknownVariables, loadConfig } from "../../../src/config/environment.ts";
+import { SETTINGS } from "../../../src/config/settings.ts";
+
+const VARIABLE_NAMES = Object.values(SETTINGS).map(({ variable }) => variable);
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -52,6 +55,13 @@ const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.string
 
 it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
+    deliveryBaseUrl: null,
+    deliveryLiveApiKey: null,
+    deliveryTestApiKey: null,
+    deliveryLiveWebhookSecrets: [],
+    deliveryTestWebhookSecrets: [],
+    webhookScheme: "standard-webhooks",
+    sourcesFile: null,
     captureRefused: 0,
     databaseUrl: null,
     databaseDirectUrl: null,
@@ -65,7 +75,7 @@ it("loads every default from an empty environment, without a source", () => {
     pollIntervalSeconds: 30,
     pollMarginSeconds: 300,
     pollPace: "cycle",
-    rateShare: 0.9,
+    rateSharePercent: 90,
     backfillSince: "P30D",
     apiTokens: [],
     opsPassword: null,
@@ -73,8 +83,16 @@ it("loads every default from an empty environment, without a source", () => {
     localTrust: false,
     publicUrls: [],
     metricsToken: null,
+    opsProxyAddresses: [],
+    opsUserHeader: "x-forwarded-user",
+    opsGroupsHeader: "x-forwarded-groups",
+    opsOperators: [],
+    opsViewers: [],
     signOn: null,
+    alertWebhookUrl: null,
+    alertWebhookSecret: null,
     alertWebhook: null,
+    outgoingWebhooksFile: null,
     writeThrough: false,
     eventsKeptFor: null,
     historyKeptFor: null,
@@ -397,6 +415,28 @@ describe("the .env file", () => {
   it("does not change the process' environment", () => {
     load({}, write("ORDER_MIRROR_CANARY=1\n"));
     expect(process.env["ORDER_MIRROR_CANARY"]).toBeUndefined();
+  });
+});
+
+describe("a variable that nothing reads", () => {
+  it("is named when it stands in .env, or begins like one of ours, with the one that was probably meant", () => {
+    const file = write("POLL_INTERVAL=60\nDELIVERY_LIVE_APIKEY=x\nPORT_FILE=x\nCOLOUR=red\nPORT=1\n");
+    const env = {
+      API_TOKEN: "x",
+      POLL_MARGIN_SECOND: "10",
+      OPS_PASSWORD_FILE: "x",
+      DATABASE_POOL: "5",
+      SANDBOX_PORT_4010_TCP: "tcp://10.0.0.1:4010",
+      LANG: "C",
+    };
+    expect(listUnknownVariables(env, file)).toEqual([
+      ".env: unknown variable COLOUR.",
+      ".env: unknown variable DELIVERY_LIVE_APIKEY; did you mean DELIVERY_LIVE_API_KEY?",
+      ".env: unknown variable POLL_INTERVAL; did you mean POLL_INTERVAL_SECONDS?",
+      ".env: unknown variable PORT_FILE.",
+      "environment: unknown variable API_TOKEN; did you mean API_TOKENS?",
+      "environment: unknown variable POLL_MARGIN_SECOND; did you mean POLL_MARGIN_SECONDS?",
+    ]);
   });
 });
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/environment.ts";
 
 /** Words of the schema library, which mean nothing to the author of a configuration. */
 const ITS_WORDS = /Invalid|expected|received|undefined|Unrecognized|Too (?:small|big)/;

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMirror, readOptions, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
+import { readOptions } from "../../../src/config/options.ts";
+import { createMirror, type MirrorOptions } from "../../../src/mirror/createMirror.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const LIVE = {
@@ -19,7 +20,8 @@ it("takes the options of the README, with the defaults of the variables", () => 
     sources: [{ ...LIVE, webhookSecrets: [SECRET] }],
     apiTokens: ["a-token-of-sixteen", "another-token-of-16@live"],
     opsPassword: "a password of operators",
-    alertWebhook: { url: "https://alerts.example.com", secret: SECRET },
+    alertWebhookUrl: "https://alerts.example.com",
+    alertWebhookSecret: SECRET,
     outgoingWebhooks: [{ name: "shop", url: "https://shop.example.com", secret: SECRET, sources: ["live"] }],
     eventsKeptFor: "P90D",
   });
@@ -41,12 +43,12 @@ it("takes the options of the README, with the defaults of the variables", () => 
 
 describe("a wrong option is refused with its name and what it must be, and no secret", () => {
   it.each<[unknown, RegExp]>([
-    [{ databaseUrl: undefined }, /^databaseUrl: is missing\.$/],
+    [{ databaseUrl: undefined }, /^databaseUrl is missing\.$/],
     [{ databaseUrl: "mysql://u:hunter2@h/d" }, /^databaseUrl must look like postgres:\/\//],
     [{ databaseDirectUrl: "nowhere" }, /^databaseDirectUrl must look like/],
     [{ redisUrls: ["http://h"] }, /^redisUrls must look like redis:/],
-    [{ redisUrls: "redis://h" }, /^redisUrls: must be a list\.$/],
-    [{ sources: [] }, /^sources: /],
+    [{ redisUrls: "redis://h" }, /^redisUrls must look like/],
+    [{ sources: [] }, /^sources is empty\.$/],
     [{ sources: [{ ...LIVE, mode: "prod" }] }, /^sources, source live, mode must be "live" or "test"\.$/],
     [{ sources: [{ ...LIVE, baseUrl: "ftp://x" }] }, /^sources, source live, baseUrl must start with https/],
     [
@@ -60,6 +62,17 @@ describe("a wrong option is refused with its name and what it must be, and no se
     [{ sources: [{ ...LIVE, webhookScheme: "none" }] }, /^sources, source live, webhookScheme is wrong: /],
     [{ sources: [LIVE, LIVE] }, /There are two sources named live/],
     [{ sources: [{ ...LIVE, secret: "hunter2" }] }, /unknown fields: "secret"/],
+    [{ sources: undefined }, /^sources must be a list\.$/],
+    [{ apiTokens: "a-token-of-sixteen" }, /^apiTokens must be a list\.$/],
+    [
+      { apiTokens: ["a-token-of-sixteen,another-token-of-16"] },
+      /^apiTokens has a token \(number 1\) that is not/,
+    ],
+    [
+      { publicUrls: ["ftp://x"] },
+      /^publicUrls must be addresses that start with https:\/\/ or http:\/\/, without/,
+    ],
+    [{ alertWebhookUrl: "https://a.example.com" }, /^alertWebhookUrl is set without alertWebhookSecret/],
     [{ apiTokens: ["hunter2"] }, /^apiTokens has a token \(number 1\) that is not at least/],
     [{ apiTokens: ["a-token-of-sixteen@shop"] }, /^apiTokens, token 1, is for the source shop/],
     [{ opsPassword: "hunter2" }, /^opsPassword must have at least/],
@@ -69,7 +82,10 @@ describe("a wrong option is refused with its name and what it must be, and no se
     ],
     [{ metricsToken: "hunter2" }, /^metricsToken must be at least/],
     [{ publicUrls: ["x"] }, /^publicUrls must be addresses/],
-    [{ pollIntervalSeconds: "30" }, /^pollIntervalSeconds: must be a number\.$/],
+    [
+      { pollIntervalSeconds: "30" },
+      /^pollIntervalSeconds must be a number of seconds from 0\.1 to 3600, not "30"\.$/,
+    ],
     [{ pollIntervalSeconds: 1 }, /^pollIntervalSeconds is under 30/],
     [{ pollMarginSeconds: 0 }, /^pollMarginSeconds must be a number of seconds from 1/],
     [{ pollPace: "fast" }, /^pollPace must be/],
@@ -78,15 +94,15 @@ describe("a wrong option is refused with its name and what it must be, and no se
     [{ writeThrough: true }, /^writeThrough is on, but no token has write access/],
     [{ eventsKeptFor: "P1D" }, /^eventsKeptFor must be an ISO 8601 duration of at least 7 days/],
     [
-      { alertWebhook: { url: "https://a.example.com", secret: "hunter2!" } },
-      /^alertWebhook\.secret is wrong: /,
+      { alertWebhookUrl: "https://a.example.com", alertWebhookSecret: "hunter2!" },
+      /^alertWebhookSecret is wrong: /,
     ],
     [
       { outgoingWebhooks: [{ name: "x", url: "https://a.example.com", secret: SECRET, sources: ["shop"] }] },
       /^outgoingWebhooks, endpoint x, sources has shop, /,
     ],
-    [{ logger: () => undefined }, /^logger: must have the functions/],
-    [{ databaseURL: "x" }, /unknown fields: "databaseURL"/],
+    [{ logger: () => undefined }, /^logger must have the functions/],
+    [{ databaseURL: "x" }, /^unknown option databaseURL; did you mean databaseUrl\?$/],
   ])("%j", async (wrong, message) => {
     const refused: unknown = await createMirror({ ...OPTIONS, ...(wrong as object) }).catch(
       (error: unknown) => error,
