@@ -5,6 +5,30 @@
 create schema mirror;
 comment on schema mirror is 'Tables of order-mirror. Private to the program; read the schema reporting instead.';
 
+-- Instants are the same when they differ by less than the last digit of one of them: it was cut or rounded. Zeros at the
+-- end are no digits: a column of whole seconds is often shown with .000. Not strict: only so a call becomes part of the
+-- statement. As numeric, because instants of other centuries may differ by more than a bigint.
+create function mirror.last_digit(instant bigint) returns bigint
+language sql immutable parallel safe
+return case
+  when instant % 10 <> 0 then 1
+  when instant % 1000000000 = 0 then 1000000000
+  when instant % 100000000 = 0 then 100000000
+  when instant % 10000000 = 0 then 10000000
+  when instant % 1000000 = 0 then 1000000
+  when instant % 100000 = 0 then 100000
+  when instant % 10000 = 0 then 10000
+  when instant % 1000 = 0 then 1000
+  when instant % 100 = 0 then 100
+  else 10
+end;
+comment on function mirror.last_digit is 'What the last digit of an instant stands for, in nanoseconds: at most a second.';
+
+create function mirror.same_instant(one bigint, other bigint) returns boolean
+language sql immutable parallel safe
+return one = other or abs(one::numeric - other) < greatest(mirror.last_digit(one), mirror.last_digit(other));
+comment on function mirror.same_instant is 'Whether two instants are the same, of which one may have been cut or rounded to its digits.';
+
 create table mirror.sources (
   source_id  text primary key,
   mode       text not null check (mode in ('live', 'test')),

@@ -32,25 +32,34 @@ select h.source_id, h.reference, h.status, h.version, h.via, h.seen_at as found_
       where p.source_id = h.source_id and p.received_at <= h.seen_at + s.event_grace) then 'waiting'
     when exists (
       select from mirror.webhook_hours w
-      where w.source_id = h.source_id and w.status = h.status and w.outcome <> 'lost') then 'lost'
+      where w.source_id = h.source_id and w.status = h.status and w.outcome <> 'lost')
+    or exists (
+      select from mirror.history a
+      where a.source_id = h.source_id and a.reference = h.reference and a.status = h.status and a.via = 'webhook') then 'lost'
     else 'not_announced'
   end as state,
   e.received_at as announced_at, e.event_id
 from mirror.history h
 join mirror.sources s using (source_id)
+-- The first event of that status since the state before. An earlier one announced that the order had the status once.
 left join lateral (
   select coalesce(i.received_at, a.seen_at) as received_at, a.event_id
   from mirror.history a left join mirror.inbox i on i.seq = a.inbox_seq and i.source_id = a.source_id
-  where a.source_id = h.source_id and a.reference = h.reference and a.version <= h.version and a.status = h.status
-    and a.via = 'webhook'
+  where a.source_id = h.source_id and a.reference = h.reference and a.status = h.status and a.via = 'webhook'
+    and (a.version <= h.version or mirror.same_instant(a.version, h.version))
+    and not exists (
+      select from mirror.history p
+      where p.source_id = h.source_id and p.reference = h.reference and p.version >= a.version
+        and p.history_id < h.history_id and p.verdict in ('applied', 'corrected') and not p.refuted
+        and p.status is distinct from h.status and not mirror.same_instant(p.version, h.version))
   order by 1 limit 1
 ) e on true
 where h.via in ('poll', 'refetch', 'verify') and h.verdict = 'applied'
-  and h.previous_status is not null and h.status is distinct from h.previous_status and h.status <> 'created'
+  and h.previous_status is not null and h.status is distinct from h.previous_status
   and h.version > mirror.nanos_of(s.created_at)
   and (e.received_at is null or e.received_at > h.seen_at);
 comment on view   mirror.unannounced_changes              is 'Changes of status that a read found before an event of them was received. The first state of an order does not count, nor what is older than the source or what a backfill or a write brought.';
-comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event was ever seen for that status.';
+comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come, or waits for a decision. late: it came after the read. lost: it did not come within event_grace. not_announced: no event of that status was ever seen.';
 -- What proves the mirror complete, and what webhooks lost.
 
 create table mirror.period_requests (

@@ -24,8 +24,19 @@ const TRUST_NANOS = `${CLOCK_TRUST_SECONDS}000000000::bigint`;
 export const unlessAhead = (horizon: string) =>
   `case when ${horizon} <= (select mirror.nanos_of(clock_timestamp()) + ${TRUST_NANOS}) then ${horizon} end`;
 
-/** Readers see no change: only the key moves. */
-const SAME_CONTENT = "o.hash = excluded.hash and o.gone_at is null";
+/**
+ * Whether `one` and `other` are the same state of an order: the same content under the same updatedAt, of which one of
+ * them may show fewer digits.
+ */
+const isSameState = (one: string, other: string) =>
+  `${one}.hash = ${other}.hash and mirror.same_instant(${one}.version, ${other}.version)`;
+/** Readers see no change: only the key moves, or updatedAt gets more digits. */
+const SAME_STATE = `o.gone_at is null and ${isSameState("o", "excluded")}`;
+/** The stored version has at least as many digits, and stays. A key must not claim a version beyond its horizon. */
+const KEEPS_VERSION = `${SAME_STATE} and (o.version = excluded.version or excluded.horizon >= o.version
+      and mirror.last_digit(o.version) < mirror.last_digit(excluded.version))`;
+/** The columns that show a version. */
+const VERSION_COLUMNS = ["version", "updated_at", "raw"];
 
 /** The place of an observation or an order in the total order: `compareKeys` of domain/order/observation.ts. */
 const keyOf = (row: string, { horizon, present = `${row}.gone_at is null` }: KeyParts) =>
@@ -43,8 +54,12 @@ interface KeyParts {
 const writes = (incoming: string, stored: string, present?: string) => `
     ${keyOf(incoming, { horizon: `${incoming}.horizon`, present })}
       > ${keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })}
-    and not (${stored}.settled and ${stored}.gone_at is null and ${stored}.hash = ${incoming}.hash
-      and ${unlessAhead(`${stored}.horizon`)} is not distinct from ${incoming}.horizon)`;
+    and not (${stored}.gone_at is null and ${isSameState(stored, incoming)} and case
+      when ${stored}.version = ${incoming}.version
+        then ${stored}.settled and ${unlessAhead(`${stored}.horizon`)} is not distinct from ${incoming}.horizon
+      else coalesce(${unlessAhead(`${stored}.horizon`)} = ${incoming}.horizon, ${incoming}.horizon is null)
+        and mirror.last_digit(${stored}.version) <= mirror.last_digit(${incoming}.version)
+    end)`;
 
 /** Whether the order as a read had shown it lacks a version that this read would have shown; null is no. */
 const refutes = (row: string, shown: string, horizon: string) =>
@@ -128,14 +143,17 @@ upserted as (
     (select clock_timestamp()), (select clock_timestamp())
   from subject where contends order by source_id, reference
   on conflict (source_id, reference) do update set
-    ${OVERWRITTEN.map((column) => `${column} = excluded.${column}`).join(", ")}, gone_at = null,
-    raw = case when ${SAME_CONTENT} then o.raw else excluded.raw end,
-    revision = case when ${SAME_CONTENT} then o.revision else o.revision + 1 end,
-    history_id = case when ${SAME_CONTENT} then o.history_id else excluded.history_id end,
-    previous_history_id = case when ${SAME_CONTENT} then o.previous_history_id else o.history_id end,
-    previous_status = case when ${SAME_CONTENT} then o.previous_status else o.status end,
-    previous_version = case when ${SAME_CONTENT} then o.previous_version else o.version end,
-    changed_at = case when ${SAME_CONTENT} then o.changed_at else excluded.changed_at end
+    ${OVERWRITTEN.filter((column) => !VERSION_COLUMNS.includes(column) && column !== "settled")
+      .map((column) => `${column} = excluded.${column}`)
+      .join(", ")}, gone_at = null,
+    ${VERSION_COLUMNS.map((column) => `${column} = case when ${KEEPS_VERSION} then o.${column} else excluded.${column} end`).join(",\n    ")},
+    settled = excluded.settled and (excluded.horizon > o.version or not (${KEEPS_VERSION})),
+    revision = case when ${SAME_STATE} then o.revision else o.revision + 1 end,
+    history_id = case when ${SAME_STATE} then o.history_id else excluded.history_id end,
+    previous_history_id = case when ${SAME_STATE} then o.previous_history_id else o.history_id end,
+    previous_status = case when ${SAME_STATE} then o.previous_status else o.status end,
+    previous_version = case when ${SAME_STATE} then o.previous_version else o.version end,
+    changed_at = case when ${SAME_STATE} then o.changed_at else excluded.changed_at end
   where ${writes("excluded", "o")}
   returning source_id, reference, version, horizon, hash, history_id, revision, previous_history_id, previous_status,
     previous_version
@@ -149,9 +167,10 @@ decided as materialized (
       when s.verdict is not null then s.verdict
       when u.history_id = s.history_id and s.version < u.previous_version then 'corrected'
       when u.history_id = s.history_id then 'applied'
-      when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash, false)
+      when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash and mirror.same_instant(s.b_version, s.version), false)
         and (s.settled or s.inbox_seq is not null or s.b_hash is null) then 'confirmed'
-      when coalesce(u.hash, s.b_hash) = s.hash then 'duplicate'
+      when coalesce(u.hash, s.b_hash) = s.hash and mirror.same_instant(coalesce(u.version, s.b_version), s.version)
+        and (u.hash is not null or s.b_gone_at is null or s.b_version = s.version) then 'duplicate'
       when ${refutes("s", "s.b_version", "s.b_horizon")} or ${refutes("s", "u.version", "u.horizon")} then 'refuted'
       else 'stale'
     end as final_verdict,

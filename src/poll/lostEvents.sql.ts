@@ -3,28 +3,26 @@ import type { Pool } from "../database/database.ts";
 /** Upper bounds of the delays that are distinguished, in seconds; the last one covers all longer delays. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
 
-/*
- * Counts, for a source that is not polled only, the hours again in which something may have changed: the present one and the one before, and whatever came since
- * the last count, up to a day. Who announced a change is read from the history, and when its event was received from the
- * inbox: while a worker is stopped, events wait for us, and the provider has lost nothing.
- *
- * - announced: by an event that was applied first. The same changes as in mirror.unannounced_changes: not the first state
- *   of an order, and none that is older than the source.
- * - rolled: what is older than 30 days stays as one sum.
- */
 const STATEMENT = `
+-- Counts again the present hour, the one before, and whatever came since the last count, up to a day; nothing of a source
+-- that is polled only.
 with source as (
   select source_id, created_at, date_trunc('hour', greatest(clock_timestamp() - interval '25 hours',
     least(clock_timestamp() - interval '1 hour', coalesce((
       select max(hour) from mirror.webhook_hours w where w.source_id = s.source_id), created_at)))) as since
   from mirror.sources s where source_id = $1 and receives_events is not false
-), announced as (
+),
+-- Changes of which an event was applied first. As in mirror.unannounced_changes, neither the first state of an order counts
+-- nor what is older than the source. When an event was received is read from the inbox: while a worker is stopped, events
+-- wait for us, and the provider has lost nothing.
+announced as (
   select h.seen_at, h.status, h.version, coalesce(i.received_at, h.seen_at) as received_at, h.seen_at as decided_at
   from source, mirror.history h left join mirror.inbox i on i.seq = h.inbox_seq and i.source_id = h.source_id
   where h.source_id = $1 and h.seen_at >= since and h.via = 'webhook' and h.verdict = 'applied'
-    and h.previous_status is not null and h.status is distinct from h.previous_status and h.status <> 'created'
+    and h.previous_status is not null and h.status is distinct from h.previous_status
     and h.version > mirror.nanos_of(created_at)
-), counted as (
+),
+counted as (
   select date_trunc('hour', seen_at) as hour, status, 'announced' as outcome, received_at, version,
     extract(epoch from decided_at - received_at)::float8 as waited
   from announced
@@ -32,7 +30,9 @@ with source as (
   select date_trunc('hour', found_at), status, state, announced_at, version, 0
   from source, mirror.unannounced_changes u
   where u.source_id = $1 and u.found_at >= since and u.state in ('late', 'lost')
-), fresh as materialized (
+),
+-- One row per hour, status, outcome and delay; $2 has the upper bounds of the delays.
+fresh as materialized (
   select hour, status, outcome, coalesce(up_to, 0) as up_to, count(*) as changes,
     count(*) filter (where waited > 60) as waited, max(waited) as waited_max
   from counted cross join lateral (
@@ -40,20 +40,26 @@ with source as (
     where bound >= extract(epoch from received_at) - version / 1e9
   ) delay
   group by 1, 2, 3, 4
-), gone as (
+),
+-- A lost change whose event has come is late, so its former row goes.
+gone as (
   delete from mirror.webhook_hours w using source
   where w.source_id = $1 and w.hour >= since and not exists (
     select from fresh f
     where f.hour = w.hour and f.status = w.status and f.outcome = w.outcome and f.up_to = w.up_to_seconds)
-), aged as (
+),
+-- What is older than 30 days stays as one sum.
+aged as (
   delete from mirror.webhook_hours
   where source_id = $1 and hour > '-infinity' and hour < clock_timestamp() - interval '30 days'
   returning status, outcome, up_to_seconds, changes
-), rolled as (
+),
+rolled as (
   insert into mirror.webhook_hours as w
   select $1, '-infinity', status, outcome, up_to_seconds, sum(changes), 0, 0 from aged group by 3, 4, 5
   on conflict (source_id, hour, status, outcome, up_to_seconds) do update set changes = w.changes + excluded.changes
 )
+-- Rows that are as before are not written.
 insert into mirror.webhook_hours as w
 select $1, hour, status, outcome, up_to, changes, waited, waited_max from fresh order by 2, 3, 4, 5
 on conflict (source_id, hour, status, outcome, up_to_seconds) do update set

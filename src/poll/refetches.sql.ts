@@ -103,7 +103,7 @@ export async function completeRefetch(
      )
      select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
        'An event brought the change late, and a single read confirmed it.')
-     from done where claim_version = $5::bigint and not exists (
+     from done where mirror.same_instant(claim_version, $5::bigint) and not exists (
        select from mirror.coverage_breaches b
        where b.source_id = $1 and b.found_at >= $3::timestamptz and b.since <= claim_version and b.until > claim_version)`,
     [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null, differed],

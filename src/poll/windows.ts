@@ -264,7 +264,7 @@ function toRow(element: ListedOrder): WalkRow {
     return { key, version: undefined };
   }
   const { fields, hash, version } = element.snapshot;
-  return { key: `${hash} ${fields.reference}`, version };
+  return { key: `${hash} ${version} ${fields.reference}`, version };
 }
 
 function referenceOf(element: ListedOrder): string | null {

@@ -60,7 +60,7 @@ export function readSnapshot(raw: string, value: unknown): Snapshot {
   const { reference, updatedAt } = result.data;
   const version = tryParseInstant(updatedAt);
   if (version === undefined) throw new UnreadableSnapshotError("not an order: updatedAt is not a date-time");
-  const canonical = canonicalJson(value);
+  const canonical = canonicalJson({ ...membersOf(value), updatedAt: undefined });
   if (canonical === undefined) {
     throw new UnreadableSnapshotError(`not an order: nested deeper than ${JSON_DEPTH_MAX} levels`);
   }

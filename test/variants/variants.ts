@@ -32,14 +32,6 @@ export const VARIANTS: readonly Variant[] = [
     test: "accepts the same event again, without a second row or notification",
   },
   {
-    flaw: ">= for > in the rule",
-    in: "domain/order/observation.ts",
-    find: "if (compareKeys(seen, known) <= 0) return",
-    replace: "if (compareKeys(seen, known) < 0) return",
-    by: "unit/domain/observation",
-    test: "decide never lowers the stored key, and repeating an observation does nothing",
-  },
-  {
     flaw: ">= for > in the guard in SQL",
     in: "apply/applyBatch.sql.ts",
     find: "      > ${keyOf(stored,",
@@ -47,12 +39,20 @@ export const VARIANTS: readonly Variant[] = [
     and: [
       {
         in: "apply/applyBatch.sql.ts",
-        find: "and ${unlessAhead(`${stored}.horizon`)} is not distinct from ${incoming}.horizon)`",
-        replace: "and false)`",
+        find: "then ${stored}.settled and",
+        replace: "then false and",
       },
     ],
     by: "integration/apply/apply",
-    test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
+    test: "the guard in SQL agrees with its model on any sequence of observations",
+  },
+  {
+    flaw: "the same state with fewer digits is another one",
+    in: "apply/applyBatch.sql.ts",
+    find: "`${one}.hash = ${other}.hash and mirror.same_instant(${one}.version, ${other}.version)`",
+    replace: "`${one}.hash = ${other}.hash and ${one}.version = ${other}.version`",
+    by: "integration/proof/proofSchedules",
+    test: "ends as the provider on",
   },
   {
     flaw: "a claim wins over a later read",
@@ -68,7 +68,7 @@ export const VARIANTS: readonly Variant[] = [
     find: "keyOf(stored, { horizon: unlessAhead(`${stored}.horizon`) })",
     replace: "keyOf(stored, { horizon: `${stored}.horizon` })",
     by: "integration/apply/apply",
-    test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
+    test: "the guard in SQL agrees with its model on any sequence of observations",
   },
   {
     flaw: "the provider's clock is believed whatever it says",

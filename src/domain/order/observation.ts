@@ -48,15 +48,6 @@ function reachOf({ horizon, version, observedAt }: OrderKey): Instant {
 }
 
 /**
- * A horizon ahead of the present, by our database's clock, counts as none: whatever clock it came from was wrong, and
- * believed until then, it would outlive every true read.
- */
-function withoutFuture(key: OrderKey, present: Instant): OrderKey {
-  const limit = addSeconds(present, CLOCK_TRUST_SECONDS);
-  return key.horizon !== null && key.horizon > limit ? { ...key, horizon: null } : key;
-}
-
-/**
  * Negative if `left` comes before `right`, positive if after, 0 if they are equal.
  *
  * Reach comes first: a read beats every claim up to its horizon, whatever version the claim has, and is beaten by a
@@ -74,32 +65,6 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
     // Hex of equal length sorts like the bytes, and so as Postgres compares bytea.
     compare(left.hash, right.hash)
   );
-}
-
-/**
- * What an incoming observation does to the stored one:
- * - `apply`: it is greater and its content differs, or nothing is stored yet;
- * - `correct`: the same, with an older version: a read has refuted the claim that is stored, or the provider went back;
- * - `confirm`: same content, but the key moves up: a read has settled the version, or its horizon lies further on. Only the
- *   key is written;
- * - `none`: nothing is written.
- *
- * `present` is our database's time. A settled version that is read again by a read of the same horizon, or none, writes nothing, however often: its content
- * can only be the same. The product decides by the guard in apply/applyBatch.sql.ts, which tests hold against this.
- *
- * @internal
- */
-export function decide(
-  stored: OrderKey | undefined,
-  incoming: OrderKey,
-  present: Instant,
-): "apply" | "correct" | "confirm" | "none" {
-  if (stored === undefined) return "apply";
-  const [known, seen] = [withoutFuture(stored, present), withoutFuture(incoming, present)];
-  if (compareKeys(seen, known) <= 0) return "none";
-  if (seen.version !== known.version || seen.hash !== known.hash || known.gone)
-    return seen.version < known.version ? "correct" : "apply";
-  return known.settled && seen.horizon === known.horizon ? "none" : "confirm";
 }
 
 /** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never settled. */

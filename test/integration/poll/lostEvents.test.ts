@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { formatInstant, instantFromMillis, parseInstant } from "../../../src/domain/order/instant.ts";
+import type { Via } from "../../../src/domain/order/observation.ts";
 import { readStandings } from "../../../src/health/conditions/standing.ts";
 import { countAnnouncements } from "../../../src/poll/lostEvents.sql.ts";
 import { openLiveMirror } from "../../support/mirror/liveMirror.ts";
@@ -25,7 +26,7 @@ const receive = (order: Change) => {
   const id = `waiting_${(events += 1)}`;
   return putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]);
 };
-const see = (via: "poll" | "backfill" | "write" | "refetch") => (order: Change) =>
+const see = (via: Exclude<Via, "webhook">) => (order: Change) =>
   // Soon after the change, so that no read refutes a later event.
   show(parseInstant(order.updatedAt) + 10_000_000_000n, [order], { via, marginSeconds: 5 });
 const poll = see("poll");
@@ -83,6 +84,51 @@ it("counts a change that only a poll showed as lost after the grace period, and 
   expect(await look()).toEqual({ ...NOTHING, announced: 1, lost: 1, lostSinceLastEvent: 1 });
   await sendEvent(pickedUp("B"));
   expect(await look()).toEqual({ ...NOTHING, announced: 2, late: 1 });
+});
+
+const onHold = (reference: string, minutes: number): Change => ({
+  reference,
+  updatedAt: ago(minutes),
+  status: "on hold",
+});
+
+it.each(["poll", "refetch", "verify"] as const)(
+  "counts a change as lost that a %s found, although an event had announced an earlier status of the order",
+  async (via) => {
+    await announce("A");
+    await sendEvent(created("B"));
+    await see(via)(pickedUp("B"));
+    await age(6);
+    expect(await look()).toEqual({ ...NOTHING, announced: 1, lost: 1, lostSinceLastEvent: 1 });
+  },
+);
+
+it("counts a status that comes again, and the status created, although earlier events announced both", async () => {
+  await sendEvent(created("A"));
+  await sendEvent(onHold("A", 28));
+  await poll({ ...created("A"), updatedAt: ago(26) });
+  await poll(onHold("A", 24));
+  await age(6);
+  expect(await look()).toMatchObject({ announced: 1, late: 0, lost: 2 });
+  await sendEvent(onHold("A", 24));
+  expect(await look()).toMatchObject({ announced: 2, late: 1, lost: 1 });
+});
+
+it("takes the event of a change for its own although reads show fewer digits of updatedAt", async () => {
+  await announce("A");
+  const fine = `${ago(20).slice(0, 19)}.987654Z`;
+  const cut = `${ago(20).slice(0, 19)}Z`;
+  await poll(created("B"));
+  await poll({ ...pickedUp("B"), updatedAt: cut });
+  await sendEvent({ ...pickedUp("B"), updatedAt: fine });
+  await age(6);
+  expect(await look()).toMatchObject({ late: 1, lost: 0 });
+  // Events first: the reads bring nothing.
+  await sendEvent({ ...pickedUp("C"), status: "created", updatedAt: ago(30) });
+  await sendEvent({ ...pickedUp("C"), updatedAt: fine });
+  await poll({ ...pickedUp("C"), updatedAt: cut });
+  await age(6);
+  expect(await look()).toMatchObject({ announced: 3, late: 1, lost: 0 });
 });
 
 type Step = readonly [(order: Change) => Promise<unknown>, Change];

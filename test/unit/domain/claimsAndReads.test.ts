@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   compareKeys,
-  decide,
   observeEvent,
   observeRead,
   type Observation,
   type OrderKey,
 } from "../../../src/domain/order/observation.ts";
+import { decide } from "../../support/mirror/decide.ts";
 import { NANOS_PER_SECOND } from "../../../src/domain/order/instant.ts";
 import type { Snapshot } from "../../../src/domain/order/order.ts";
 import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";

@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import {
   fold,
   compareKeys,
-  decide as decideAt,
   observeEvent,
   observeRead,
   type Observation,
   type OrderKey,
 } from "../../../src/domain/order/observation.ts";
+import { decide as decideAt } from "../../support/mirror/decide.ts";
 import { lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { NANOS_PER_SECOND, parseInstant } from "../../../src/domain/order/instant.ts";
@@ -94,10 +94,10 @@ describe("decide", () => {
     const day = 86_400n * NANOS_PER_SECOND;
     const frozen = { ...low, horizon: PRESENT + day, settled: true };
     expect(decide(frozen, { ...low, version: 2n, horizon: 3n, settled: true })).toBe("apply");
-    expect(decide(frozen, { ...low, version: 0n, horizon: 3n, settled: true })).toBe("correct");
+    expect(decide(frozen, { ...low, version: -1n, horizon: 3n, settled: true })).toBe("correct");
     expect(decide(frozen, { ...low, horizon: 3n, settled: true })).toBe("confirm");
     expect(decide(frozen, { ...low, version: 2n })).toBe("apply");
-    expect(decide(frozen, { ...low, version: 0n })).toBe("none");
+    expect(decide(frozen, { ...low, version: -1n })).toBe("none");
     expect(decide(frozen, { ...low, version: 2n }, PRESENT + day)).toBe("none");
   });
 

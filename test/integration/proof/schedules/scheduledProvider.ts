@@ -25,6 +25,12 @@ export interface Make {
   readonly cutsBounds: boolean;
   /** Orders on a page. */
   readonly limit: number;
+  /** What its reads show of the digits of a second; its events show all. */
+  readonly digits: "all" | "cut" | "rounded";
+  /** Its reads write times with another offset than its events. */
+  readonly offset: boolean;
+  /** Statuses come again: an order has one of so many. */
+  readonly statuses: number;
 }
 
 /** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
@@ -52,6 +58,8 @@ export interface ScheduledProvider extends OrderSource {
 
 const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
 const SECOND = nanos(1);
+/** A time in the content of every order, with digits that reads may cut. */
+export const PICKED_UP = 1_789_000_000_250_000_000n;
 
 export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvider {
   const { now } = clock;
@@ -74,11 +82,19 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
       return last === undefined ? [] : [{ reference, ...last }];
     });
   const shown = () => shownAt(now() - nanos(provider.lagSeconds));
-  const write = (one: Shown & { reference: string }, garbled = false) =>
-    JSON.stringify({
-      ...makeOrder({ ...one, updatedAt: formatInstant(one.updatedAt) }),
+  const represent = (instant: Instant): string => {
+    const half = make.digits === "rounded" ? SECOND / 2n : 0n;
+    const shownInstant = make.digits === "all" ? instant : ((instant + half) / SECOND) * SECOND;
+    if (!make.offset) return formatInstant(shownInstant);
+    return formatInstant(shownInstant + 7_200n * SECOND).replace("Z", "+02:00");
+  };
+  const write = (one: Shown & { reference: string }, garbled = false) => {
+    const updatedAt = represent(one.updatedAt);
+    return JSON.stringify({
+      ...makeOrder({ ...one, updatedAt, more: { realPickupTime: represent(PICKED_UP) } }),
       ...(garbled && { updatedAt: "yesterday" }),
     });
+  };
 
   const bound = (instant: Instant) => (make.cutsBounds ? instant - (instant % SECOND) : instant);
 
@@ -108,7 +124,7 @@ export function makeScheduledProvider(clock: Clock, make: Make): ScheduledProvid
     garbled: new Set(),
     before: () => undefined,
     change(reference, skewSeconds) {
-      const status = `status ${(revision += 1)}`;
+      const status = `status ${(revision += 1) % make.statuses}`;
       const since = now();
       const updatedAt = since + nanos(skewSeconds);
       states.set(reference, [...(states.get(reference) ?? []), { since, updatedAt, status }]);

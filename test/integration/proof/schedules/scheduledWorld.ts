@@ -7,7 +7,13 @@ import type { Clock } from "../../../../src/process/clock.ts";
 import { makeLiveApply } from "../../../support/mirror/liveApply.ts";
 import { makeTestDatabase } from "../../../support/servers/database.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../../../support/mirror/orders.ts";
-import { makeScheduledProvider, type Make, type ScheduledProvider, type Shown } from "./scheduledProvider.ts";
+import {
+  makeScheduledProvider,
+  PICKED_UP,
+  type Make,
+  type ScheduledProvider,
+  type Shown,
+} from "./scheduledProvider.ts";
 import { makeClockVirtual } from "../../../support/virtual/virtualTime.ts";
 
 const START = 1_790_000_000n * 1_000_000_000n;
@@ -22,6 +28,8 @@ export interface Look {
   readonly breaches: number;
   /** Events that a read is said to contradict. */
   readonly refuted: number;
+  /** Changes in the feed. */
+  readonly changes: number;
   readonly served: ReadonlyMap<string, Shown>;
   readonly excepted: ReadonlySet<string | null>;
 }
@@ -98,6 +106,7 @@ select (select safe_through from mirror.poll_state where source_id = $1) as safe
   (select count(*) from mirror.coverage_breaches where source_id = $1)::int as breaches,
   (select count(*) from mirror.history
     where source_id = $1 and via = 'webhook' and (refuted or verdict = 'refuted'))::int as refuted,
+  (select count(*) from mirror.changes where source_id = $1)::int as changes,
   coalesce((select json_agg(json_build_array(reference, version::text, status)) from mirror.orders
     where source_id = $1 and gone_at is null), '[]') as served,
   coalesce((select json_agg(reference) from mirror.exceptions where source_id = $1), '[]') as excepted`;
@@ -141,6 +150,7 @@ interface LookRow {
   readonly safe: string | null;
   readonly breaches: number;
   readonly refuted: number;
+  readonly changes: number;
   readonly served: readonly (readonly [string, string, string])[];
   readonly excepted: readonly (string | null)[];
 }
@@ -259,7 +269,8 @@ function makeWorld(lane: {
     endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),
     async deliver(reference, { status, updatedAt }) {
       const eventId = `evt_${sourceId}_${(events += 1)}`;
-      const order = { reference, status, updatedAt: formatInstant(updatedAt) };
+      const more = { realPickupTime: formatInstant(PICKED_UP) };
+      const order = { reference, status, updatedAt: formatInstant(updatedAt), more };
       const body = makeEventBody({ id: eventId, created: formatInstant(now()), order });
       await apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
     },
@@ -269,11 +280,19 @@ function makeWorld(lane: {
         from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
     async look() {
       const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
-      const { safe = null, breaches = 0, refuted = 0, served = [], excepted = [] } = rows[0] ?? {};
+      const {
+        safe = null,
+        breaches = 0,
+        refuted = 0,
+        changes = 0,
+        served = [],
+        excepted = [],
+      } = rows[0] ?? {};
       return {
         safeThrough: BigInt(safe ?? 0),
         breaches,
         refuted,
+        changes,
         served: new Map(
           served.map(([reference, version, status]) => [reference, { updatedAt: BigInt(version), status }]),
         ),
