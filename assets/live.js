@@ -31,9 +31,9 @@
     if (!time.dataset.utc) time.dataset.utc = time.textContent;
     const { utc, at = time.dateTime } = time.dataset;
     const instant = Date.parse(at);
-    /* The text is a part of the instant: the same part of the local one is shown. */
-    const from = at.replace("T", " ").indexOf(utc);
-    if (from < 0 || Number.isNaN(instant)) return;
+    if (Number.isNaN(instant)) return;
+    /* The text is the instant from its year, its month or its hour on: as many characters of the local one are shown. */
+    const from = /^\d{4}-/.test(utc) ? 0 : /^\d\d-/.test(utc) ? 5 : 11;
     const text = isLocal ? toLocal(instant).slice(from, from + utc.length) : utc;
     const today = (isLocal ? toLocal(Date.now()) : new Date().toISOString()).slice(0, 10);
     /* To the minute, today's date says nothing. */
@@ -121,11 +121,12 @@
   const STOPS = "a, summary, button, [tabindex]";
   const nameOf = (element) => element.getAttribute("href") || element.textContent;
   const replace = (element, fresh) => {
-    if (was.get(element) === fresh.innerHTML) return;
     if (element.hasAttribute("data-calm") && !isAsked && announce(element, fresh)) return;
+    if (was.get(element) === fresh.innerHTML) return;
     const active = element.contains(document.activeElement) ? document.activeElement : null;
     const open = [...element.querySelectorAll("details")].map((details) => details.open);
     const left = element.querySelector(".wide")?.scrollLeft;
+    if (element.hasAttribute("data-calm")) pill.hidden = true;
     was.set(element, fresh.innerHTML);
     element.innerHTML = fresh.innerHTML;
     showZone(element);
@@ -137,36 +138,47 @@
     if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
     element.dispatchEvent(new Event("live"));
   };
-  /* Rows of a calm list do not move under the pointer: those that stay are renewed, and a button shows the others. */
+  /*
+   * Rows of a calm list do not move under the pointer: those that stay are renewed where they stand, those that have left
+   * are marked, and a button counts both and shows the list as it is.
+   */
   let isAsked = false;
   const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
+  const pill = document.createElement("button");
+  pill.type = "button";
+  pill.id = "pill";
+  pill.className = "main";
+  pill.hidden = true;
+  pill.addEventListener("click", () => {
+    isAsked = true;
+    pill.disabled = true;
+    load()
+      .catch(note)
+      .finally(() => {
+        isAsked = false;
+        pill.disabled = false;
+      });
+  });
+  document.querySelector("[data-calm]")?.before(pill);
   const announce = (element, fresh) => {
     const rows = [...element.querySelectorAll("tbody tr")];
-    const others = [...fresh.querySelectorAll("tbody tr")];
-    const keys = rows.map(keyOf);
-    if (keys.join() === others.map(keyOf).join()) return false;
-    for (const other of others) {
-      const row = rows[keys.indexOf(keyOf(other))];
-      if (row && !row.contains(document.activeElement)) row.innerHTML = other.innerHTML;
+    const others = new Map([...fresh.querySelectorAll("tbody tr")].map((row) => [keyOf(row), row]));
+    const known = new Set(rows.map(keyOf));
+    const isSame = [...others.keys()].join() === rows.map(keyOf).join();
+    pill.hidden = isSame || rows.length === 0;
+    if (pill.hidden) return false;
+    /* What stands here is no answer of the server any more. */
+    was.delete(element);
+    for (const row of rows) {
+      const other = others.get(keyOf(row));
+      row.classList.toggle("left", !other);
+      if (other && !row.contains(document.activeElement)) row.innerHTML = other.innerHTML;
     }
     showZone(element);
-    const count = others.filter((other, index) => keys.indexOf(keyOf(other)) !== index).length;
-    let pill = document.getElementById("pill");
-    if (!pill) {
-      pill = document.createElement("button");
-      pill.type = "button";
-      pill.id = "pill";
-      pill.className = "main";
-      pill.addEventListener("click", () => {
-        isAsked = true;
-        load()
-          .catch(() => undefined)
-          .finally(() => (isAsked = false));
-        pill.remove();
-      });
-      element.before(pill);
-    }
-    pill.textContent = count + " new or moved: show";
+    const added = [...others.keys()].filter((key) => !known.has(key)).length;
+    const left = rows.filter((row) => row.matches(".left")).length;
+    const said = [added && added + " new", left && left + " left this list"].filter(Boolean);
+    pill.textContent = (said.join(", ") || "Order changed") + ": show";
     return true;
   };
   const isSelecting = () => {
@@ -214,16 +226,15 @@
     updatedAt = Date.now();
     trouble = "";
   };
+  const note = (error) => {
+    trouble =
+      error instanceof TypeError || error.name === "TimeoutError"
+        ? "the server cannot be reached, trying again"
+        : error.message;
+  };
   const run = async () => {
     const begun = Date.now();
-    if (!isPaused && !isSelecting()) {
-      await load().catch((error) => {
-        trouble =
-          error instanceof TypeError || error.name === "TimeoutError"
-            ? "the server cannot be reached, trying again"
-            : error.message;
-      });
-    }
+    if (!isPaused && !isSelecting()) await load().catch(note);
     /* A page that is slow to make is loaded less often, and so is one that nobody sees: its title and icon still tell. */
     const interval = document.hidden ? HIDDEN_INTERVAL_MS : INTERVAL_MS;
     setTimeout(() => void run(), Math.max(interval, 10 * (Date.now() - begun)));

@@ -63,7 +63,7 @@ export function renderFreshness(sources: readonly Standing[]): Html {
   const more =
     old.length > named.length &&
     html`<li>and of ${old.length - named.length} more <a href="/ops#sources">sources</a></li>`;
-  return html`<div class="freshness" role="status">
+  return html`<div class="freshness">
     ${
       old.length === 0
         ? renderUpToDate(sources)
@@ -96,4 +96,24 @@ function renderUpToDate(sources: readonly Standing[]): Html {
   return html`<span class="dim"
     >Data${all} up to ${renderMinute(upTo)} (${describeAge(secondsSince(source.now, upTo))}).</span
   >`;
+}
+
+/** What brings the first orders of a source, as far as it has not happened. */
+export function renderFirstSteps(source: Standing): Html {
+  const { sourceId, configured, lastCycleEndedAt, lastEventAt, pausedAt, intervalSeconds, leader } = source;
+  const read =
+    pausedAt !== null
+      ? "polling is paused"
+      : leader === null
+        ? "no poller runs: start `order-mirror poller`"
+        : lastCycleEndedAt === null
+          ? "the first read is under way"
+          : `read, and the provider has no order; read again every ${describeSpan(intervalSeconds ?? 30)}`;
+  const calls =
+    lastEventAt !== null
+      ? "webhooks arrive"
+      : configured === false
+        ? "set its webhook secret for web, and enter the address /webhooks/" + sourceId + " at the provider"
+        : `enter this host with /webhooks/${sourceId} as its webhook address at the provider`;
+  return html`<li><strong>${sourceId}</strong>: ${renderSentence(`${read}; ${calls}.`)}</li> `;
 }

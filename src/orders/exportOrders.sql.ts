@@ -137,16 +137,14 @@ export async function* readExport(
  */
 const FORMULA = /^'*(?:[\s\p{C}]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20]|[\t\r\n])/u;
 
+/** A whole file of orders: its head, and a line for each row of EXPORT_COLUMNS. */
+export function writeCsv(rows: readonly (readonly ExportCell[])[]): string {
+  return FORMATS.csv.head + writeCsvRows(rows);
+}
+
 /** Lines of orders; each row has the columns of EXPORT_COLUMNS as returned by Postgres. @internal */
 export function writeCsvRows(rows: readonly (readonly ExportCell[])[]): string {
   return writeLines(rows.map((row) => COLUMNS.map(([, type], index) => writeCell(row[index], type))));
-}
-
-/** Lines of any table; texts are protected like those of orders, numbers are written as they are. */
-export function writeCsvTable(rows: readonly (readonly (string | number | null)[])[]): string {
-  return writeLines(
-    rows.map((row) => row.map((cell) => writeCell(cell, typeof cell === "number" ? "number" : "text"))),
-  );
 }
 
 /** RFC 4180: CRLF between lines, quotes where needed. */

@@ -1,23 +1,31 @@
 import { queryInstants, type Queryable } from "../database/database.ts";
 import { type Instant } from "../domain/order/instant.ts";
-import { OPEN_STATUSES } from "../domain/order/order.ts";
+import { FINAL_STATUSES } from "../domain/order/order.ts";
+import { EXPORT_COLUMNS, type ExportCell } from "./exportOrders.sql.ts";
 import { toTimestamp, writeFieldFilter, type Bind, type OrderFilter } from "./orderFilter.sql.ts";
 
 /** An order is late from this delay on. */
 export const LATE_SECONDS = 300;
 
+/** What is late is measured to what was read of its source, as on the pages: nothing is known since. */
+const READ_UP_TO =
+  "(select mirror.instant_at(p.polled_through) from mirror.poll_state p where p.source_id = s.source_id)";
+
+const isOpen = (bind: Bind) => `real_delivery_time is null and status <> all(${bind(FINAL_STATUSES)})`;
+
 /** The states that people look for, each as a condition on mirror.orders. */
 const MARKS = {
-  open: (bind: Bind) => `real_delivery_time is null and status = any(${bind(OPEN_STATUSES)})`,
-  late: (bind: Bind) => `(real_delivery_time >= delivery_time + interval '${LATE_SECONDS} s'
-    or (real_delivery_time is null and status = any(${bind(OPEN_STATUSES)})
-      and delivery_time <= clock_timestamp() - interval '${LATE_SECONDS} s'))`,
+  late: (bind: Bind) => `${isOpen(bind)} and delivery_time <= ${READ_UP_TO} - interval '${LATE_SECONDS} s'`,
+  open: isOpen,
   unverified: () => "not settled",
   corrected: () => `exists (select from mirror.history h where h.source_id = orders.source_id
     and h.reference = orders.reference and h.verdict = 'corrected')`,
 } as const;
 export type OrderMark = keyof typeof MARKS;
 export const ORDER_MARKS = Object.keys(MARKS) as OrderMark[];
+/** States whose orders are counted on each page; the history has no index for the others. */
+const COUNTED_MARKS = ["late", "open", "unverified"] as const;
+export type CountedMark = (typeof COUNTED_MARKS)[number];
 
 /** The order of a list: each is an index, read from either end. */
 export const SORTS = {
@@ -37,7 +45,8 @@ export interface ListedOrdersQuery {
   /** Null: every source. */
   readonly sourceId: string | null;
   readonly fields: Omit<OrderFilter, "sourceId">;
-  readonly marks: readonly OrderMark[];
+  /** Null: in any state. */
+  readonly mark: OrderMark | null;
   /** Text in the reference or the external id, in upper or lower case; null: any. */
   readonly text: string | null;
 }
@@ -81,49 +90,76 @@ export const ORDER_COLUMNS = `o.source_id as "sourceId", o.reference, o.external
   mirror.nanos_of(o.pickup_time) as "pickupTime", mirror.nanos_of(o.delivery_time) as "deliveryTime",
   mirror.nanos_of(o.real_pickup_time) as "realPickupTime", mirror.nanos_of(o.real_delivery_time) as "realDeliveryTime"`;
 
-/** The orders of one page. Orders without the sort's time are left out. */
+/** Writes the rows of mirror.orders on one page, as a subquery: of each source its first ones, then the first of those. */
+function writePage(query: ListedOrdersQuery & ListPaging, bind: Bind): { page: string; order: string } {
+  const { column } = SORTS[query.sort];
+  const direction = query.ascending ? "asc" : "desc";
+  const conditions = [...writeConditions(query, bind), ...writePosition(query, bind)];
+  const order = ["", "o."].map((o) => `${o}${column} ${direction}, ${o}reference ${direction}`);
+  return {
+    page: `(
+       select page.* from mirror.sources s cross join lateral (
+         select * from mirror.orders where ${conditions.join(" and ")} order by ${order[0]} limit ${bind(query.limit)}
+       ) page where ${bind(query.sourceId)}::text is null or s.source_id = ${bind(query.sourceId)}
+     )`,
+    order: `${order[1]}, o.source_id ${direction} limit ${bind(query.limit)}`,
+  };
+}
+
+/** Reads the orders of one page. Orders without the sort's time are left out. */
 export async function readListedOrders(
   db: Queryable,
   query: ListedOrdersQuery & ListPaging,
 ): Promise<ListedOrder[]> {
   const values: unknown[] = [];
-  const bind: Bind = (value) => `$${values.push(value)}`;
-  const { column } = SORTS[query.sort];
-  const direction = query.ascending ? "asc" : "desc";
-  const conditions = [...writeConditions(query, bind), ...writePosition(query, bind)];
+  const { page, order } = writePage(query, (value) => `$${values.push(value)}`);
   return queryInstants<ListedOrder>(
     db,
     `select ${ORDER_COLUMNS},
        exists (select from mirror.history h where h.source_id = o.source_id and h.reference = o.reference
          and h.verdict = 'corrected') as corrected
-     from (
-       select page.* from mirror.sources s cross join lateral (
-         select * from mirror.orders where ${conditions.join(" and ")}
-         order by ${column} ${direction}, reference ${direction} limit ${bind(query.limit)}
-       ) page where ${bind(query.sourceId)}::text is null or s.source_id = ${bind(query.sourceId)}
-     ) o left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
-     order by o.${column} ${direction}, o.reference ${direction}, o.source_id ${direction} limit ${bind(query.limit)}`,
+     from ${page} o left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
+     order by ${order}`,
     values,
   );
 }
 
-/** How many orders match, counted up to `max`. */
+/** Reads the same orders with the columns of an export, for writeCsv. */
+export async function readListedCells(
+  db: Queryable,
+  query: ListedOrdersQuery & ListPaging,
+): Promise<ExportCell[][]> {
+  const values: unknown[] = [];
+  const { page, order } = writePage(query, (value) => `$${values.push(value)}`);
+  const columns = Object.keys(EXPORT_COLUMNS).map((name) => `r.${name}`);
+  await db.query("set local time zone 'UTC'");
+  const { rows } = await db.query<ExportCell[]>({
+    text: `select ${columns.join(", ")} from ${page} o join reporting.orders r using (source_id, reference)
+     order by ${order}`,
+    values,
+    rowMode: "array",
+  });
+  return rows;
+}
+
+/** Counts the orders of a choice in each state, and all of them, each up to `max`. */
 export async function countListedOrders(
   db: Queryable,
-  query: ListedOrdersQuery & { readonly max: number },
-): Promise<number> {
+  { max, ...query }: Omit<ListedOrdersQuery, "mark"> & { readonly max: number },
+): Promise<Readonly<Record<CountedMark | "all", number>>> {
   const values: unknown[] = [];
   const bind: Bind = (value) => `$${values.push(value)}`;
-  const { rows } = await db.query<{ count: number }>(
-    `select count(*)::int as count from (
+  const count = (mark: CountedMark | null) => `(select count(*)::int from (
        select from mirror.sources s cross join lateral (
-         select from mirror.orders where ${writeConditions(query, bind).join(" and ")} limit ${bind(query.max)}
+         select from mirror.orders where ${writeConditions({ ...query, mark }, bind).join(" and ")} limit ${bind(max)}
        ) matching where ${bind(query.sourceId)}::text is null or s.source_id = ${bind(query.sourceId)}
-       limit ${bind(query.max)}
-     ) counted`,
+       limit ${bind(max)}
+     ) counted) as "${mark ?? "all"}"`;
+  const { rows } = await db.query<Record<CountedMark | "all", number>>(
+    `select ${[...COUNTED_MARKS, null].map(count).join(", ")}`,
     values,
   );
-  return rows[0]?.count ?? 0;
+  return rows[0] ?? { late: 0, open: 0, unverified: 0, all: 0 };
 }
 
 /** An order or an event that has exactly the name that was looked for. */
@@ -179,12 +215,12 @@ export async function readFilterWords(db: Queryable): Promise<FilterWords> {
   return rows[0] ?? { sources: [], statuses: [], fleets: [], branches: [] };
 }
 
-function writeConditions({ fields, marks, text }: ListedOrdersQuery, bind: Bind): string[] {
+function writeConditions({ fields, mark, text }: ListedOrdersQuery, bind: Bind): string[] {
   const conditions = [
     "source_id = s.source_id",
     "gone_at is null",
     ...writeFieldFilter(fields, bind),
-    ...marks.map((mark) => MARKS[mark](bind)),
+    ...(mark === null ? [] : [MARKS[mark](bind)]),
   ];
   if (text !== null) {
     // With this prefix the pattern has no special characters; the operator ignores case, and is faster than ilike.

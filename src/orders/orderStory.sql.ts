@@ -58,6 +58,8 @@ export interface Delivery extends Omit<ListedOrder, "corrected"> {
   readonly observedAt: Instant;
   /** When a read found that the provider no longer has the order. */
   readonly goneAt: Instant | null;
+  /** When its personal data was erased; null: it was not. */
+  readonly erasedAt: Instant | null;
   /** The order object as the mirror serves it. */
   readonly raw: string;
 }
@@ -70,7 +72,9 @@ export async function readDelivery(
   const [delivery] = await queryInstants<Delivery>(
     pool,
     `select ${ORDER_COLUMNS}, o.first_seen_via as "firstSeenVia", o.revision, o.observed_at as "observedAt",
-       mirror.nanos_of(o.gone_at) as "goneAt", o.raw::text as raw
+       mirror.nanos_of(o.gone_at) as "goneAt",
+       (select mirror.nanos_of(e.erased_at) from mirror.erasures e
+        where e.source_id = o.source_id and e.reference = o.reference) as "erasedAt", o.raw::text as raw
      from mirror.orders o left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
      where o.source_id = $1 and o.reference = $2`,
     [sourceId, reference],

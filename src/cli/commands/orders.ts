@@ -79,7 +79,7 @@ async function list(pool: Pool, { source, status, limit, json }: ListOptions): P
   const orders = await readListedOrders(pool, {
     sourceId,
     fields: { status },
-    marks: [],
+    mark: null,
     text: null,
     sort: "updated",
     ascending: false,

@@ -21,6 +21,9 @@ export function lifeCycleRank(status: string): number {
 /** Statuses of the spec that are not final ("States and transitions", rule 3); for others that is unknown. */
 export const OPEN_STATUSES: readonly string[] = [...RANKS.keys()].filter((status) => status !== "cancelled");
 
+/** Nothing follows them; every other status is open, also one that the spec does not list. */
+export const FINAL_STATUSES: readonly string[] = ["cancelled", "delivered"];
+
 /** An order object as the provider sent it, with the fields that we read from it. */
 export interface Snapshot {
   readonly fields: OrderFields;

@@ -1,8 +1,8 @@
 import { describeSpan } from "../../domain/duration.ts";
-import { formatInstant, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
-import { OPEN_STATUSES } from "../../domain/order/order.ts";
+import { NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
+import { FINAL_STATUSES, OPEN_STATUSES } from "../../domain/order/order.ts";
 import type { Facts } from "../../health/conditions/conditions.ts";
-import { judgeFreshness } from "../../health/freshness.ts";
+import { judgeFreshness, type Freshness } from "../../health/freshness.ts";
 import { orderAddress } from "../../health/pageAddresses.ts";
 import { html, type Html } from "../../html/html.ts";
 import {
@@ -18,114 +18,83 @@ import { LATE_SECONDS, type ListedOrder, type ListSort } from "../../orders/orde
 import type { Delivery, TimelineEntry } from "../../orders/orderStory.sql.ts";
 import { describeWord } from "../phrases.ts";
 
-// One order: what is known of it, and how its delivery is shown, as a row of the list or of its file, and at the head of
-// its own page.
+// One order: how its delivery is shown, as a row of the list and at the head of its own page.
 
 /** What the times of an order are compared with. */
 export interface Moment {
   readonly now: Instant;
-  /** Up to when each source was read: what should have happened since may have happened. Absent: never read. */
-  readonly readUpTo: ReadonlyMap<string, Instant>;
+  /** How far each source was read: what should have happened since may have happened. */
+  readonly sources: ReadonlyMap<string, Freshness>;
 }
 
 /** The present, as the pages and `status` know it. */
 export function readMoment({ now, sources }: Pick<Facts, "now" | "sources">): Moment {
-  const reached = sources.map((source) => [source.sourceId, judgeFreshness(source).upTo] as const);
-  return { now, readUpTo: new Map(reached.flatMap(([id, upTo]) => (upTo === null ? [] : [[id, upTo]]))) };
+  return { now, sources: new Map(sources.map((source) => [source.sourceId, judgeFreshness(source)])) };
 }
 
-export interface Column {
+/** A column of the list of orders. */
+interface Column {
   readonly title: string;
-  /** On the page; absent: only in the file. A phone's card labels the value with it, or leaves out a `minor` one. */
-  readonly card?: "" | "minor" | "Updated";
+  /** A phone's card labels the value with it, or leaves out a `minor` one. */
+  readonly card: "" | "minor" | "Updated" | "Planned";
   /** The list can be sorted by it. */
   readonly sort?: ListSort;
   readonly show: (order: ListedOrder, moment: Moment) => Html | string;
-  /** As a cell of a file, with times in ISO 8601 and delays in seconds; null: empty. */
-  readonly write: (order: ListedOrder, moment: Moment) => string | number | null;
 }
 
-type Place = Pick<Column, "card" | "sort">;
+const DASH = html`<span class="dim">–</span>`;
 
-const time = (title: string, read: (order: ListedOrder) => Instant | null, place: Place = {}): Column => ({
-  title,
-  ...place,
-  show: (order) => renderMinute(read(order)),
-  write: (order) => {
-    const instant = read(order);
-    return instant === null ? null : formatInstant(instant);
-  },
-});
-
-const text = (title: string, read: (order: ListedOrder) => string | null, place: Place = {}): Column => ({
-  title,
-  ...place,
-  show: (order) => {
-    const value = read(order);
-    return value === null ? html`<span class="dim">–</span>` : renderName(value);
-  },
-  write: read,
-});
-
-/** The columns of the list of orders; a file has all of them. */
-export const ORDER_LIST_COLUMNS: readonly Column[] = [
+/** The columns of the list of orders; `isOfMany`: with the source, because its orders look like those of others. */
+export const listColumns = (isOfMany: boolean): readonly Column[] => [
   {
     title: "Order",
     card: "",
     show: (order) =>
-      html`<a class="name" href="${orderAddress(order)}" data-copy="${order.reference}"
+      html`<a class="name ref" href="${orderAddress(order)}" data-copy="${order.reference}"
         >${renderName(order.reference)}</a
       >`,
-    write: ({ reference }) => reference,
   },
-  text("External id", ({ externalOrderId }) => externalOrderId, { card: "minor" }),
   {
     title: "Status",
     card: "",
-    show: ({ status, corrected }) =>
-      html`${renderStatus(status)}${corrected ? html` <span class="badge">Corrected</span>` : ""}`,
-    write: ({ status }) => status,
+    show: ({ status, settled, corrected }) =>
+      html`<span class="status ${STATUS_LOOK[status] ?? ""}">${describeWord(status)}</span
+        >${!settled && html` <span class="dim">not verified</span>`}${corrected && html` <span class="badge">Corrected</span>`}`,
   },
-  text("Branch", ({ branch }) => branch, { card: "" }),
-  text("Fleet", ({ fleetName }) => fleetName, { card: "minor" }),
-  time("Planned pickup", ({ pickupTime }) => pickupTime),
-  time("Picked up", ({ realPickupTime }) => realPickupTime),
-  time("Planned delivery", ({ deliveryTime }) => deliveryTime, { card: "", sort: "delivery" }),
-  time("Delivered", ({ realDeliveryTime }) => realDeliveryTime, { card: "minor" }),
   {
-    title: "On time",
+    title: "Branch · fleet",
     card: "",
-    show: (order, moment) => renderPunctuality(judgePunctuality(order, moment)),
-    write: (order, moment) => {
-      const punctuality = judgePunctuality(order, moment);
-      return punctuality?.isConfirmed === true ? Math.round(punctuality.seconds) : null;
+    show: ({ branch, fleetName }) => {
+      const names = [branch, fleetName].filter((name) => name !== null);
+      return names.length === 0
+        ? DASH
+        : html`${names.map((name, at) => html`${at > 0 && " · "}${renderName(name)}`)}`;
     },
   },
   {
-    title: "Verified",
-    card: "minor",
-    show: ({ settled }) => (settled ? renderGood("yes") : html`<span class="dim">not yet</span>`),
-    write: ({ settled }) => String(settled),
+    title: "Planned",
+    card: "Planned",
+    sort: "delivery",
+    show: ({ deliveryTime }) => renderMinute(deliveryTime),
   },
-  text("Source", ({ sourceId }) => sourceId),
-  time("Updated", ({ updatedAt }) => updatedAt, { card: "Updated", sort: "updated" }),
-  time("First seen", ({ firstSeenAt }) => firstSeenAt),
+  {
+    title: "Delay",
+    card: "",
+    show: (order, moment) => renderPunctuality(judgePunctuality(order, moment)),
+  },
+  {
+    title: "External id",
+    card: "minor",
+    show: ({ externalOrderId }) => (externalOrderId === null ? DASH : renderName(externalOrderId)),
+  },
+  ...(isOfMany
+    ? [{ title: "Source", card: "", show: ({ sourceId }: ListedOrder) => sourceId } as const]
+    : []),
+  { title: "Updated", card: "Updated", sort: "updated", show: ({ updatedAt }) => renderMinute(updatedAt) },
 ];
 
-/** A status in words and colour. */
-function renderStatus(status: string): Html {
-  return html`<span class="badge status ${STATUS_LOOK[status] ?? "other"}">${describeWord(status)}</span>`;
-}
-
-const STATUS_LOOK: Readonly<Record<string, string>> = {
-  created: "begun",
-  arrived_for_pickup: "moving",
-  picked_up: "moving",
-  arrived_for_delivery: "moving",
-  assigned: "begun",
-  delivered: "done",
-  cancelled: "ended",
-};
+/** Statuses that somebody should look for have a colour; the others are words. */
+const STATUS_LOOK: Readonly<Record<string, string>> = { delivered: "done", cancelled: "ended" };
 
 interface Planned {
   readonly sourceId: string;
@@ -135,42 +104,48 @@ interface Planned {
   readonly actual: Instant | null;
 }
 
-/** How an event of an order compares with its plan. */
+/** How an event of an order compares with its plan, as far as the provider was read. */
 interface Punctuality {
-  /** From the planned time to the actual one, negative when early; while it has not happened, to now. */
+  /** From the planned time to the actual one, negative when early; while it has not happened, to the last read. */
   readonly seconds: number;
   readonly hasHappened: boolean;
-  /** The provider was asked after the planned time. */
-  readonly isConfirmed: boolean;
+  /** The last read, if it is so old that the event may have happened since; null: it says what is. */
+  readonly unknownSince: Instant | null;
 }
 
-/** Null if there is nothing to compare: not due yet, or an order that ended otherwise or is gone. @internal */
+/** Null if there is nothing to compare: not due yet as far as was read, or an order that ended otherwise or is gone. @internal */
 export function comparePlan(
   { sourceId, status, goneAt, planned, actual }: Planned,
-  moment: Moment,
+  { now, sources }: Moment,
 ): Punctuality | null {
   if (planned === null || (goneAt ?? null) !== null) return null;
   const seconds = (end: Instant) => Number(end - planned) / Number(NANOS_PER_SECOND);
-  if (actual !== null) return { seconds: seconds(actual), hasHappened: true, isConfirmed: true };
-  if (!OPEN_STATUSES.includes(status) || moment.now <= planned) return null;
-  const isConfirmed = (moment.readUpTo.get(sourceId) ?? 0n) > planned;
-  return { seconds: seconds(moment.now), hasHappened: false, isConfirmed };
+  if (actual !== null) return { seconds: seconds(actual), hasHappened: true, unknownSince: null };
+  if (FINAL_STATUSES.includes(status) || now <= planned) return null;
+  const { upTo, isOld } = sources.get(sourceId) ?? { upTo: null, isOld: true };
+  const until = upTo ?? planned;
+  const unknownSince = isOld ? until : null;
+  if (until <= planned && unknownSince === null) return null;
+  return { seconds: seconds(until), hasHappened: false, unknownSince };
 }
 
 const judgePunctuality = (order: ListedOrder, moment: Moment) =>
   comparePlan({ ...order, planned: order.deliveryTime, actual: order.realDeliveryTime }, moment);
 
-/** "on time", "12 min late", "8 min early"; of what has not happened "overdue 4 min". @internal */
+/** "on time", "12 min late", "8 min early"; of what has not happened "4 min late" so far. @internal */
 export function renderPunctuality(punctuality: Punctuality | null): Html {
-  if (punctuality === null) return html`<span class="dim">–</span>`;
-  const { seconds, hasHappened, isConfirmed } = punctuality;
+  if (punctuality === null) return DASH;
+  const { seconds, hasHappened, unknownSince } = punctuality;
   const whole = Math.floor(Math.abs(seconds) / 60) * 60;
   const minutes = whole === 0 ? "under 1\u00a0min" : describeSpan(whole).replace(/ 0\u00a0s$/, "");
-  if (!isConfirmed)
-    return html`overdue ${minutes},<br />
-      <span class="dim">not confirmed</span>`;
   const isLate = seconds >= LATE_SECONDS;
-  if (!hasHappened) return isLate ? renderWarning(`overdue ${minutes}`) : html`overdue ${minutes}`;
+  if (!hasHappened) {
+    const at = unknownSince !== null && renderMinute(unknownSince);
+    if (seconds <= 0) return html`<span class="dim">unknown since ${at}</span>`;
+    const late = `${minutes} late`;
+    const said = isLate ? renderWarning(late) : html`${late}`;
+    return at === false ? said : html`${said} <span class="dim">at ${at}, unknown since</span>`;
+  }
   if (isLate) return renderWarning(`${minutes} late`);
   return seconds > -LATE_SECONDS ? renderGood("on time") : html`${minutes} early`;
 }
@@ -194,8 +169,11 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
       ${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}. It is not served
       any more; below is its last known state.
     </p>`;
+  const erased =
+    delivery.erasedAt !== null &&
+    html`<p>Personal data of this order was erased ${renderMinute(delivery.erasedAt)}, and stays so.</p>`;
   const name = (text: string | null) => (text === null ? "–" : renderName(text));
-  return html`${gone}${renderTrack(delivery, timeline)}
+  return html`${gone}${erased}${renderTrack(delivery, timeline)}
   ${goneAt === null && html`<p class="verified">${renderVerification(delivery, timeline)}</p>`}
   ${renderTimes(delivery, moment)}
   ${renderFacts({
@@ -204,30 +182,48 @@ export function renderDelivery({ delivery, timeline, moment }: Known): Html {
     "External id": name(delivery.externalOrderId),
     Source: delivery.sourceId,
     Updated: renderMinute(delivery.updatedAt),
-    "First seen by": delivery.firstSeenVia,
-    "States applied": String(delivery.revision),
   })}`;
 }
 
-/** The statuses of a delivery, with the time at which each began. */
-function renderTrack({ status, goneAt }: Delivery, timeline: readonly TimelineEntry[]): Html {
+/** When each status began, as far as an observation showed it. */
+function readBeginnings(timeline: readonly TimelineEntry[]): ReadonlyMap<string, Instant> {
   const began = new Map<string, Instant>();
-  for (const { status: each, version, verdict, refuted } of timeline) {
-    if (each === null || version === null || refuted || !SHOWN_STATES.has(verdict)) continue;
-    const known = began.get(each);
-    if (known === undefined || version < known) began.set(each, version);
+  for (const { status, version, verdict, refuted } of timeline) {
+    if (status === null || version === null || refuted || !SHOWN_STATES.has(verdict)) continue;
+    const known = began.get(status);
+    if (known === undefined || version < known) began.set(status, version);
   }
-  const end = OPEN_STATUSES.includes(status) ? NORMAL_END : status;
-  const steps = [...OPEN_STATUSES, end];
+  return began;
+}
+
+/** Steps that no order reaches without its pickup. */
+const AFTER_PICKUP = ["picked_up", "arrived_for_delivery"];
+
+/**
+ * The statuses of a delivery, with the time at which each began. Reached is what was seen or what the order itself says;
+ * nothing follows from the order of the steps, because an order may end before any of them.
+ */
+function renderTrack(delivery: Delivery, timeline: readonly TimelineEntry[]): Html {
+  const { status, goneAt, settled, realPickupTime } = delivery;
+  const began = new Map(readBeginnings(timeline));
+  if (realPickupTime !== null && !began.has("picked_up")) began.set("picked_up", realPickupTime);
+  const isOver = FINAL_STATUSES.includes(status);
+  const steps = [...OPEN_STATUSES, ...(isOver ? [] : OPEN_STATUSES.includes(status) ? [] : [status])];
+  steps.push(isOver ? status : NORMAL_END);
   const current = steps.indexOf(status);
+  const missing = (step: string) =>
+    isOver && settled && realPickupTime === null && status !== NORMAL_END && AFTER_PICKUP.includes(step)
+      ? "did not happen"
+      : "not known";
   return html`<ol class="track" aria-label="Status">
     ${steps.map((step, index) => {
-      const state = index === current ? "current" : index < current ? "past" : "ahead";
       const at = began.get(step);
-      const said = state === "ahead" && goneAt === null ? "not yet" : "";
+      const isAhead = index > current && goneAt === null;
+      const state = index === current ? "current" : at !== undefined ? "past" : isAhead ? "ahead" : "unseen";
+      const words = state === "ahead" ? "not yet" : state === "unseen" ? missing(step) : "";
       return html`<li class="${state} ${step}" ${state === "current" && html`aria-current="step"`}>
         <span class="step">${describeWord(step)}</span>
-        <span class="dim">${at === undefined ? said : renderMinute(at)}</span>
+        <span class="dim">${at === undefined ? words : renderMinute(at)}</span>
       </li> `;
     })}
   </ol>`;
@@ -236,10 +232,16 @@ function renderTrack({ status, goneAt }: Delivery, timeline: readonly TimelineEn
 function renderVerification({ settled, observedAt }: Delivery, timeline: readonly TimelineEntry[]): Html {
   const at = renderMinute(observedAt);
   if (settled) return html`${renderGood("Verified with the provider")} at ${at}`;
-  const via = timeline.findLast(({ verdict }) => verdict === "applied" || verdict === "corrected")?.via;
-  const by = via === "webhook" ? "webhook" : "a read";
-  return html`${renderWarning("Not yet verified")}: reported by ${by} at ${at}; not yet checked by a later
-  read.`;
+  const origin = timeline.findLast(({ verdict }) => verdict === "applied" || verdict === "corrected");
+  const warning = renderWarning("Not yet verified");
+  if (origin?.via !== "webhook")
+    return html`${warning}: shown by a read at ${at}, too early to be final; a later one will settle it.`;
+  const reported = html`${warning}: reported by webhook at ${renderMinute(origin.receivedAt ?? origin.seenAt)}`;
+  // An event's observation is as old as the event; a later one is a read's.
+  const isRead = origin.observedAt === null || observedAt > origin.observedAt;
+  return isRead
+    ? html`${reported}; a read at ${at} agrees, and a later one will settle it.`
+    : html`${reported}; not yet checked by a read.`;
 }
 
 function renderTimes(delivery: Delivery, moment: Moment): Html {

@@ -1,6 +1,6 @@
 import { NANOS_PER_SECOND, tryParseInstant, type Instant } from "../../domain/order/instant.ts";
 import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
-import { ORDER_MARKS, SORTS, type ListPosition, type OrderMark } from "../../orders/orderList.sql.ts";
+import { ORDER_MARKS, SORTS, type ListPosition } from "../../orders/orderList.sql.ts";
 import { readField } from "../page.ts";
 
 /** What a period may be of, and its ends as filters. */
@@ -30,11 +30,11 @@ const NAMES = {
   of: Object.keys(PERIODS),
   sort: Object.keys(SORTS),
   dir: ["", "up"],
+  is: ["", ...ORDER_MARKS],
 } as const satisfies Readonly<Record<string, readonly string[] | null>>;
 
 /** What the address asks for. A value that means nothing is as if it were absent. */
 export interface OrderListQuery extends Readonly<Record<keyof typeof NAMES, string>> {
-  readonly marks: readonly OrderMark[];
   readonly after: ListPosition | null;
 }
 
@@ -47,23 +47,20 @@ export function parseOrderList(address: Readonly<Record<string, unknown>>): Orde
     return [name, known === null || known.includes(word) ? word : known[0]];
   });
   const query = Object.fromEntries(words) as Record<keyof typeof NAMES, string>;
-  const marks = [address["is"]].flat();
   return {
     ...query,
     // A period that ends now has no other ends.
     ...(query.within !== "" && { from: "", until: "" }),
-    marks: ORDER_MARKS.filter((mark) => marks.includes(mark)),
     after: readPosition(address["after"]),
   };
 }
 
 /** The query as an address; what is as by default is left out. `after` is left out unless it is given in `changes`. */
 export function writeOrderList(query: OrderListQuery, changes: Partial<OrderListQuery> = {}): string {
-  const { marks, after, ...words } = { ...query, after: null, ...changes };
+  const { after, ...words } = { ...query, after: null, ...changes };
   const isSaid = ([name, word]: [string, string]) =>
     word !== ((NAMES as Readonly<Record<string, readonly string[] | null>>)[name]?.[0] ?? "");
   const parameters = new URLSearchParams(Object.entries(words).filter(isSaid));
-  for (const mark of marks) parameters.append("is", mark);
   const position = after === null ? [] : [after.at, after.sourceId, after.reference];
   for (const part of position) parameters.append("after", String(part));
   return parameters.size === 0 ? "" : `?${parameters.toString()}`;

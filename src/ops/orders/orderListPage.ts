@@ -2,28 +2,31 @@ import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
 import { readWithin } from "../../database/transaction.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
+import type { Standing } from "../../health/conditions/standing.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { eventAddress, orderAddress } from "../../health/pageAddresses.ts";
 import { html, type Html } from "../../html/html.ts";
 import { renderTable } from "../../html/parts.ts";
-import { writeCsvTable } from "../../orders/exportOrders.sql.ts";
+import { writeCsv } from "../../orders/exportOrders.sql.ts";
 import {
   countListedOrders,
+  ORDER_MARKS,
   positionOf,
   readFilterWords,
+  readListedCells,
   readListedOrders,
   searchMirror,
+  type CountedMark,
   type FilterWords,
   type ListedOrder,
   type ListSort,
-  type OrderMark,
   type SearchHit,
 } from "../../orders/orderList.sql.ts";
 import { readField, refuse, renderChoice, renderPaging, sendPage, type Page } from "../page.ts";
-import { describeCount, describeWord, linkEvent, renderFreshness } from "../phrases.ts";
+import { describeCount, describeWord, linkEvent, renderFirstSteps, renderFreshness } from "../phrases.ts";
 import type { Clock } from "../../process/clock.ts";
 import { shareReading } from "../../process/shareReading.ts";
-import { ORDER_LIST_COLUMNS, readMoment, type Column, type Moment } from "./delivery.ts";
+import { listColumns, readMoment, type Moment } from "./delivery.ts";
 import {
   parseOrderList,
   PERIODS,
@@ -34,7 +37,6 @@ import {
   type OrderListQuery,
 } from "./orderListAddress.ts";
 
-const SHOWN = ORDER_LIST_COLUMNS.filter(({ card }) => card !== undefined);
 const PAGE_ORDERS = 50;
 /** Orders that are counted, and in a file. */
 const COUNTED_MAX = 10_000;
@@ -53,10 +55,6 @@ export interface OrderListDeps {
 export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Router {
   const router = Router();
   const readWords = shareReading(() => readFilterWords(pool), { clock, holdMs: WORDS_HELD_MS });
-  const read = (query: OrderListQuery, limit: number) => {
-    const filter = toListFilter(query, clock);
-    return readWithin(pool, LIST_MS, (db) => readListedOrders(db, { ...filter, limit }));
-  };
   router.get("/search", async (request, response) => {
     const text = readField(request.query["q"]).trim().slice(0, TEXT_LENGTH_MAX);
     const hits = text === "" ? [] : await searchMirror(pool, text);
@@ -67,42 +65,46 @@ export function makeOrderListRoutes({ pool, clock, health }: OrderListDeps): Rou
   router.get("/orders", async (request, response) => {
     const query = parseOrderList(request.query);
     const { facts } = await health.read();
-    const filter = { ...toListFilter(query, clock), max: COUNTED_MAX + 1 };
-    const orders = await read(query, PAGE_ORDERS + 1);
+    const filter = toListFilter(query, clock);
+    const orders = await readWithin(pool, LIST_MS, (db) =>
+      readListedOrders(db, { ...filter, limit: PAGE_ORDERS + 1 }),
+    );
     const page = {
       query,
       words: await readWords(),
       orders: orders?.slice(0, PAGE_ORDERS),
       hasMore: (orders?.length ?? 0) > PAGE_ORDERS,
-      count: await readWithin(pool, COUNT_MS, (db) => countListedOrders(db, filter)),
+      counts: await readWithin(pool, COUNT_MS, (db) =>
+        countListedOrders(db, { ...filter, max: COUNTED_MAX + 1 }),
+      ),
       events: (query.q === "" ? [] : await searchMirror(pool, query.q)).filter(
         ({ eventId }) => eventId !== null,
       ),
       moment: readMoment(facts),
-      freshness: renderFreshness(
-        facts.sources.filter(({ sourceId }) => query.source === "" || sourceId === query.source),
-      ),
+      sources: facts.sources.filter(({ sourceId }) => query.source === "" || sourceId === query.source),
     };
     sendPage(response, renderOrderList(page));
   });
   router.get("/orders.csv", async (request, response) => {
-    const orders = await read({ ...parseOrderList(request.query), after: null }, COUNTED_MAX);
-    if (orders === undefined)
+    const filter = toListFilter({ ...parseOrderList(request.query), after: null }, clock);
+    const rows = await readWithin(pool, LIST_MS, (db) =>
+      readListedCells(db, { ...filter, limit: COUNTED_MAX }),
+    );
+    if (rows === undefined)
       return refuse(response, 503, "This takes too long. Choose a source, a status or a period.");
-    const moment = readMoment((await health.read()).facts);
-    const rows = orders.map((order) => ORDER_LIST_COLUMNS.map(({ write }) => write(order, moment)));
     response.type("text/csv; charset=utf-8; header=present");
-    response.attachment(`orders-${formatInstant(moment.now, 0).slice(0, 10)}.csv`);
-    response.send(writeCsvTable([ORDER_LIST_COLUMNS.map(({ title }) => title), ...rows]));
+    response.attachment(`orders-${formatInstant(clock.now(), 0).slice(0, 10)}.csv`);
+    response.send(writeCsv(rows));
   });
   return router;
 }
 
 function toListFilter(query: OrderListQuery, clock: Clock) {
-  const { source, marks, q, dir, after } = query;
+  const { source, is, q, dir, after } = query;
+  const mark = ORDER_MARKS.find((each) => each === is) ?? null;
   const fields = toFieldFilter(query, clock.now());
   const sort = sortOf(query);
-  return { sourceId: source || null, fields, marks, text: q || null, sort, ascending: dir === "up", after };
+  return { sourceId: source || null, fields, mark, text: q || null, sort, ascending: dir === "up", after };
 }
 
 const sortOf = ({ sort }: OrderListQuery) => sort as ListSort;
@@ -117,33 +119,34 @@ interface OrderListPage {
   /** Undefined if the statement took too long. */
   readonly orders: readonly ListedOrder[] | undefined;
   readonly hasMore: boolean;
-  /** Up to COUNTED_MAX + 1; undefined if counting took too long. */
-  readonly count: number | undefined;
+  /** Of each view, up to COUNTED_MAX + 1; undefined if counting took too long. */
+  readonly counts: Awaited<ReturnType<typeof countListedOrders>> | undefined;
   /** Events with exactly the id that was looked for. */
   readonly events: readonly SearchHit[];
   readonly moment: Moment;
-  /** How far the data of the listed sources reaches. */
-  readonly freshness: Html;
+  /** The listed sources. */
+  readonly sources: readonly Standing[];
 }
 
-const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
-  ["All", []],
-  ["Open", ["open"]],
-  ["Late", ["late"]],
-  ["Open and late", ["open", "late"]],
-  ["Not yet verified", ["unverified"]],
-  ["Corrected", ["corrected"]],
+/** What people look for, each as changes of the address; what is late begins with the most overdue. */
+const VIEWS: readonly (readonly [name: string, counted: CountedMark | "all", Partial<OrderListQuery>])[] = [
+  ["All", "all", { is: "", sort: "updated", dir: "" }],
+  ["Late now", "late", { is: "late", sort: "delivery", dir: "up" }],
+  ["Open", "open", { is: "open", sort: "updated", dir: "" }],
+  ["Not verified", "unverified", { is: "unverified", sort: "updated", dir: "" }],
 ];
-/** The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. */
+
+/**
+ * The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. How far
+ * the data reaches and the counts are always kept up to date; rows that would move wait until somebody asks for them.
+ */
 function renderOrderList(page: OrderListPage): Page {
   const { query } = page;
   const body = html`<h1>Orders</h1>
-    <nav class="views" aria-label="Views">
-      <ul>
-        ${VIEWS.map(([name, marks]) => renderView(query, name, marks))}
-      </ul>
-    </nav>
+    <div id="freshness" data-live>${renderFreshness(page.sources)}</div>
+    <nav class="views" id="views" aria-label="Views" data-live>${renderViews(page)}</nav>
     ${renderForm(page)}
+    <div id="found" data-live>${renderFound(page)}</div>
     <div id="orders" data-live data-calm>${renderResults(page)}</div>
     <p class="dim">
       The address of this page contains the filter and the sorting: save or send it to keep this view. Orders
@@ -152,18 +155,30 @@ function renderOrderList(page: OrderListPage): Page {
   return { title: "Orders", body, section: "orders", live: query.after === null, searches: true };
 }
 
-function renderView(query: OrderListQuery, name: string, marks: readonly OrderMark[]): Html {
-  const isCurrent = query.marks.join() === marks.join();
-  return html`<li>
-    <a href="/ops/orders${writeOrderList(query, { marks })}" ${isCurrent && html`aria-current="page"`}
-      >${name}</a
-    >
-  </li> `;
+function renderViews({ query, counts }: OrderListPage): Html {
+  return html`<ul>
+    ${VIEWS.map(([name, counted, changes]) => {
+      const count = counts?.[counted];
+      return html`<li>
+        <a
+          href="/ops/orders${writeOrderList(query, changes)}"
+          ${query.is === changes.is && html`aria-current="page"`}
+          >${name}
+          ${count !== undefined && html`<span class="many ${counted === "late" && count > 0 && "alert"}">${describeMany(count)}</span>`}</a
+        >
+      </li> `;
+    })}
+  </ul>`;
 }
 
+const describeMany = (count: number) =>
+  count > COUNTED_MAX ? `${describeCount(COUNTED_MAX)}+` : describeCount(count);
+
 function renderForm({ query, words }: OrderListPage): Html {
-  const used = [query.source, query.status, query.branch, query.fleet, query.within, query.from, query.until];
-  const count = used.filter((word) => word !== "").length;
+  const { source, status, branch, fleet, within, from, until } = query;
+  const used = [source, status, branch, fleet, within, from, until].filter((word) => word !== "");
+  const isCorrected = query.is === "corrected";
+  const count = used.length + Number(isCorrected);
   const branches = new Map(words.branches.map(({ id, name }) => [id, name]));
   return html`<form action="/ops/orders" class="filter" role="search">
     <div class="row">
@@ -179,7 +194,7 @@ function renderForm({ query, words }: OrderListPage): Html {
         />
       </label>
       <button class="main">Search</button>
-      ${count + query.marks.length + query.q.length > 0 && html`<a class="button" href="/ops/orders">Clear</a>`}
+      ${(count > 0 || query.q !== "") && html`<a class="button" href="/ops/orders">Clear</a>`}
     </div>
     <details ${count > 0 && html`open`}>
       <summary>Filter${count > 0 ? ` (${count})` : ""} and period</summary>
@@ -194,7 +209,7 @@ function renderForm({ query, words }: OrderListPage): Html {
         ${renderChoice({ label: "Within", name: "within", words: Object.keys(WITHIN), chosen: query.within, any: "any time", describe: titleIn(WITHIN) })}
         ${renderMinuteField("From", "from", query.from)} ${renderMinuteField("Until", "until", query.until)}
       </div>
-      ${query.marks.map((mark) => html`<input type="hidden" name="is" value="${mark}" />`)}
+      ${renderChoice({ label: "Only", name: "is", words: ORDER_MARKS, chosen: query.is, any: "all orders", describe: describeWord })}
       <input type="hidden" name="sort" value="${query.sort}" />
       ${query.dir !== "" && html`<input type="hidden" name="dir" value="up" />`}
       <button>Show</button>
@@ -212,55 +227,66 @@ function renderMinuteField(label: string, name: string, value: string): Html {
   </label>`;
 }
 
+/** What was found beside the rows: events of that name, how many orders, and the same as a file. */
+function renderFound(page: OrderListPage): Html {
+  const { events, orders, query } = page;
+  return html`${events.map(({ sourceId, eventId }) => html`<p>Event ${linkEvent(sourceId, eventId)} of ${sourceId}.</p>`)}
+    <div class="above">
+      <p id="count" class="dim">${describeMatches(page)}</p>
+      ${orders !== undefined && orders.length !== 0 && html`<a href="/ops/orders.csv${writeOrderList(query)}" download>Download CSV</a>`}
+    </div>`;
+}
+
 function renderResults(page: OrderListPage): Html {
-  const { query, orders, hasMore, moment, events } = page;
+  const { query, orders, hasMore, moment, words } = page;
   if (orders === undefined)
     return html`<p class="warn" role="status">
       This took longer than allowed and was stopped. Choose a source, a branch, a status or a period, or enter
       more of the name.
     </p>`;
+  if (orders.length === 0) return renderNothing(page);
   const last = orders.at(-1);
   const after = hasMore && last !== undefined ? positionOf(last, sortOf(query)) : null;
-  return html`${page.freshness}
-    ${events.map(({ sourceId, eventId }) => html`<p>Event ${linkEvent(sourceId, eventId)} of ${sourceId}.</p>`)}
-    <div class="above">
-      <p id="count">${describeMatches(page)}</p>
-      ${orders.length !== 0 && html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
-    </div>
-    ${
-      orders.length === 0
-        ? html`<p class="empty">No order matches. Remove a filter, or search for less of the name.</p>`
-        : renderTable({
-            title: "Orders",
-            columns: SHOWN.map((column) => renderHeading(query, column)),
-            cards: SHOWN.map(({ card }) => card ?? ""),
-            rows: orders.map((order) => SHOWN.map(({ show }) => show(order, moment))),
-          })
-    }
-    ${renderPaging({
-      first: query.after === null ? null : `/ops/orders${writeOrderList(query)}`,
-      next: after === null ? null : `/ops/orders${writeOrderList(query, { after })}`,
-    })}`;
+  const columns = listColumns(words.sources.length > 1);
+  return html`${renderTable({
+    title: "Orders",
+    columns: columns.map((column) => renderHeading(query, column)),
+    cards: columns.map(({ card }) => card),
+    rows: orders.map((order) => columns.map(({ show }) => show(order, moment))),
+  })}
+  ${renderPaging({
+    first: query.after === null ? null : `/ops/orders${writeOrderList(query)}`,
+    next: after === null ? null : `/ops/orders${writeOrderList(query, { after })}`,
+  })}`;
 }
 
-function describeMatches({ count, orders, query }: OrderListPage): string {
+/** Why no order is shown: the choice, or a mirror that has none yet, which says what comes next. */
+function renderNothing({ query, sources }: OrderListPage): Html {
+  if (writeOrderList(query) !== "" || sources.some(({ hasOrders }) => hasOrders))
+    return html`<p class="empty">No order matches this choice. <a href="/ops/orders">Show all orders</a></p>`;
+  return html`<p class="empty">No order has come yet.</p>
+    <ul>
+      ${sources.map((source) => renderFirstSteps(source))}
+    </ul>`;
+}
+
+function describeMatches({ counts, orders, query, hasMore }: OrderListPage): string {
   const shown = orders?.length ?? 0;
   // Orders without this time are not in a list sorted by it.
   const placed = query.sort === "delivery" ? ", of those with a planned delivery" : "";
-  if (count === undefined) return `${shown} shown; there are too many to count`;
-  const orders_ = count === 1 ? "order" : "orders";
-  const many = count > COUNTED_MAX ? `${describeCount(COUNTED_MAX)}+` : describeCount(count);
-  return `${many} ${orders_}; ${shown} shown${placed}`;
-}
-
-function describeFile({ count }: OrderListPage): string {
-  return count === undefined || count > COUNTED_MAX
-    ? `Download CSV (first ${describeCount(COUNTED_MAX)})`
-    : "Download CSV";
+  const of = VIEWS.find(([, , { is }]) => is === query.is)?.[1];
+  const count = of === undefined ? (hasMore ? undefined : shown) : counts?.[of];
+  if (count === undefined) return `${shown} shown; there are more`;
+  const file =
+    count > COUNTED_MAX ? `; a file has ${describeCount(COUNTED_MAX)}, \`order-mirror export\` all` : "";
+  return `${describeMany(count)} ${count === 1 ? "order" : "orders"}; ${shown} shown${placed}${file}`;
 }
 
 /** A column's title; as a link if the list can be sorted by it. A second use turns the order. */
-function renderHeading(query: OrderListQuery, { title, sort }: Column): Html | string {
+function renderHeading(
+  query: OrderListQuery,
+  { title, sort }: { title: string; sort?: ListSort },
+): Html | string {
   if (sort === undefined) return title;
   const isCurrent = query.sort === sort;
   const dir = isCurrent && query.dir === "" ? "up" : "";

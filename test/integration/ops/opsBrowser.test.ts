@@ -218,25 +218,45 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("announce new orders instead of moving the list, and load nothing again that has not changed", async () => {
+  it("announce what would move the list, and keep everything else true meanwhile", async () => {
     await withTab(DESKTOP, async ({ page, troubles }) => {
       await page.clock.install();
-      await logIn(page, "operator", "/ops/orders");
-      const first = page.locator("#orders tbody a.name").first();
-      const before = await first.textContent();
+      await logIn(page, "operator", "/ops/orders?is=open");
+      const names = () => page.locator("#orders tbody a.name").allTextContents();
+      const before = await names();
+      const text = (selector: string) => async () => {
+        heldBackMs += 10_000;
+        await page.clock.runFor(5_000);
+        return (await page.locator(selector).allTextContents()).join(" ").replaceAll(/\s+/g, " ").trim();
+      };
       await pool.query(`
         insert into mirror.orders
         select (jsonb_populate_record(o, jsonb_build_object('reference', 'NEW-1', 'version', mirror.nanos_of(clock_timestamp())))).*
-        from mirror.orders o where reference = 'ORD-1002'`);
-      const isAnnounced = async () => {
-        heldBackMs += 10_000;
-        await page.clock.runFor(5_000);
-        return page.locator("#pill").isVisible();
-      };
-      await expect.poll(isAnnounced, PATIENCE).toBe(true);
-      expect(await first.textContent()).toBe(before);
+        from mirror.orders o where reference = 'ORD-1002';
+        update mirror.orders set status = 'cancelled' where reference = 'ORD-1005'`);
+      await expect.poll(text("#pill"), PATIENCE).toBe("1 new, 1 left this list: show");
+      expect(await names()).toEqual(before);
+      expect(await page.locator("tr.left a.name").allTextContents()).toEqual(["ORD-1005"]);
+      // How far the data reaches and the counts do not wait for anybody.
+      const polled = "(extract(epoch from now() - interval '20 minutes') * 1000000000)::bigint";
+      await pool.query(`update mirror.poll_state set polled_through = ${polled}, trouble = 'away', last_error = 'x',
+        failing_since = now() - interval '20 minutes', last_cycle_ended_at = now() where source_id = 'live'`);
+      await expect.poll(text("#freshness"), PATIENCE).toContain("▲ Data up to");
+      await pool.query("update mirror.orders set status = 'cancelled' where reference = 'ORD-1006'");
+      await expect.poll(text("#pill"), PATIENCE).toBe("1 new, 2 left this list: show");
+      expect(await text("#found")()).toContain("20 orders");
+      // What is taken back needs no button any more.
+      await pool.query(`delete from mirror.orders where reference = 'NEW-1';
+        update mirror.orders set status = 'created' where reference in ('ORD-1005', 'ORD-1006')`);
+      await expect
+        .poll(() => text("#pill")().then(() => page.locator("#pill").isVisible()), PATIENCE)
+        .toBe(false);
+      expect(await page.locator("tr.left").count()).toBe(0);
+      await pool.query("update mirror.orders set status = 'cancelled' where reference = 'ORD-1005'");
+      await expect.poll(text("#pill"), PATIENCE).toBe("1 left this list: show");
       await page.locator("#pill").click();
-      await expect.poll(() => first.textContent(), PATIENCE).toBe("NEW-1");
+      await expect.poll(names, PATIENCE).toEqual(before.filter((name) => name !== "ORD-1005"));
+      expect(await page.locator("#pill").isVisible()).toBe(false);
       const known = await page.request.get("/ops/actions");
       const again = await page.request.get("/ops/actions", {
         headers: { "If-None-Match": known.headers()["etag"] ?? "" },
@@ -244,7 +264,24 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       expect([known.status(), again.status()]).toEqual([200, 304]);
       expect(troubles).toEqual([]);
     });
-    await pool.query("delete from mirror.orders where reference = 'NEW-1'");
+    await pool.query("update mirror.orders set status = 'created' where reference = 'ORD-1005'");
+  });
+
+  it.each([
+    ["2026-01-01T00:00:00Z", "2026-01-01 01:00:00.000"],
+    ["2026-06-30T22:59:59Z", "2026-07-01 00:59:59.000"],
+    ["2026-06-30T22:15:00Z", "2026-07-01 00:15:00.000"],
+    ["2026-01-05T10:00:00.5Z", "2026-01-05 11:00:00.500"],
+    ["2026-01-05T10:00:00.123456789Z", "2026-01-05 11:00:00.123"],
+  ])("show %s in Berlin as %s", async (at, shown) => {
+    await withTab({ ...DESKTOP, timezoneId: "Europe/Berlin" }, async ({ page }) => {
+      const [, fraction = "0"] = /\.(\d+)Z/.exec(at) ?? [];
+      const nanos =
+        BigInt(Date.parse(at.replace(/\.\d+/, ""))) * 1_000_000n + BigInt(fraction.padEnd(9, "0"));
+      await pool.query("update mirror.poll_state set history_since = $1 where source_id = 'live'", [nanos]);
+      await logIn(page, "operator", "/ops/sources/live");
+      expect(await page.locator(`time[datetime="${at}"]`).first().textContent()).toBe(shown);
+    });
   });
 
   it("keep themselves up to date, and say so when they cannot", async () => {

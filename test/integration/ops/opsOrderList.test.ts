@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/process/clock.ts";
 import { openOpsPages } from "../../support/pages/opsServer.ts";
 import { fillMirror } from "../../support/pages/opsMirror.ts";
 
-const { database, read: readAs } = await openOpsPages({ max: 3 });
+// Makes held readings outdated at once.
+let heldBackMs = 0;
+const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
+const { database, read: readAs } = await openOpsPages({ max: 3, clock });
 
 await fillMirror(database.pool);
 await database.pool.query(
@@ -26,9 +30,9 @@ await database.pool.query(`
 const read = async (address: string) => {
   const { status, headers, page } = await readAs(address, "viewer");
   const references = [
-    ...page.matchAll(/<a class="name" href="\/ops\/orders\/[^"]+" data-copy="([^"]+)"/g),
+    ...page.matchAll(/<a class="name ref" href="\/ops\/orders\/[^"]+" data-copy="([^"]+)"/g),
   ].map(([, name]) => name);
-  const count = /id="count">([^<]*)</.exec(page)?.[1];
+  const count = /id="count" class="dim">([^<]*)</.exec(page)?.[1];
   const next = /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
   return { status, headers, page, references, count, next };
 };
@@ -44,8 +48,8 @@ describe("the list of orders", () => {
     ["?source=test&fleet=Fleet+1", 60],
     ["?branch=b1", 40],
     ["?status=created", 20],
-    ["?is=late&source=test", 60],
-    ["?is=late&branch=b1", 20],
+    ["?is=late", 21],
+    ["?is=late&source=test", 0],
     ["?is=unverified&source=test", 24],
     ["?is=corrected", 1],
     ["?is=open&source=test", 0],
@@ -82,11 +86,29 @@ describe("the list of orders", () => {
     },
   );
 
+  it("calls late what was late when its source was last read, the most overdue first, and counts each view", async () => {
+    const minutes = (count: number) => `clock_timestamp() - interval '${count} minutes'`;
+    await database.pool.query(`
+      insert into mirror.poll_state (source_id, polled_through) values ('test', mirror.nanos_of(${minutes(60)}))
+        on conflict (source_id) do update set polled_through = excluded.polled_through;
+      update mirror.orders set real_delivery_time = null, status = 'on_hold', delivery_time = ${minutes(70)} where reference = 'T-001';
+      update mirror.orders set real_delivery_time = null, status = 'picked_up', delivery_time = ${minutes(90)} where reference = 'T-002';
+      -- Was due after the last read: it may have come.
+      update mirror.orders set real_delivery_time = null, status = 'picked_up', delivery_time = ${minutes(58)} where reference = 'T-003'`);
+    heldBackMs += 60_000;
+    const { references, page } = await read("/ops/orders?is=late&source=test&sort=delivery&dir=up");
+    expect(references).toEqual(["T-002", "T-001"]);
+    const views = /id="views"[^]*?<\/nav>/.exec(page)?.[0] ?? "";
+    expect(views.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ")).toContain(
+      "All 120 Late now 2 Open 3 Not verified 24",
+    );
+  });
+
   it("exports all columns, with formulas disabled", async () => {
     const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1");
     expect(headers.get("content-type")).toContain("text/csv");
     expect(headers.get("content-disposition")).toMatch(/^attachment; filename=orders-\d{4}-\d\d-\d\d\.csv$/);
-    expect(page).toMatch(/^Order,External id,Status,.*\r\nT-007,'=1\+1,delivered,.*,3600,true,test,.*\r\n$/);
+    expect(page).toMatch(/^source_id,reference,external_order_id,.*\r\ntest,T-007,'=1\+1,delivered,.*\r\n$/);
   });
 
   it("finds an event by its id", async () => {

@@ -58,10 +58,17 @@ describe("on time", () => {
 
   it.each([
     ["an open order that is not due", 5, { planned: ago(-60) }, "–"],
-    ["one that is overdue as of the last read", 5, {}, "overdue 4 min"],
-    ["one that is overdue for long", 5, { planned: ago(600) }, "▲ overdue 10 min"],
-    ["one of which nothing is known since its time", 300, {}, "overdue 4 min, not confirmed"],
-    ["one of a source that was never read", 5, { sourceId: "other" }, "overdue 4 min, not confirmed"],
+    ["one that is late as of the last read", 5, {}, "3 min late"],
+    ["one that is late for long", 5, { planned: ago(600) }, "▲ 9 min late"],
+    [
+      "one that was late when its source was last read",
+      300,
+      { planned: ago(700) },
+      "▲ 6 min late at 2025-11-20 09:55, unknown since",
+    ],
+    ["one that was due after the last read", 300, {}, "unknown since 2025-11-20 09:55"],
+    ["one of a source that was never read", 5, { sourceId: "other" }, "unknown since 2025-11-20 09:56"],
+    ["one on hold", 5, { status: "on_hold", planned: ago(600) }, "▲ 9 min late"],
     ["one that is delivered in time", 900, { actual: ago(230) }, "✔ on time"],
     ["one that is delivered late", 900, { planned: ago(960), actual: ago(230) }, "▲ 12 min late"],
     ["one that is delivered early", 900, { planned: ago(-600), actual: ago(0) }, "10 min early"],
