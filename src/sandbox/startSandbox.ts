@@ -14,7 +14,7 @@ import { listenOn, localUrl } from "../process/httpServer.ts";
 import { systemClock, type Clock } from "../process/clock.ts";
 import { makeLoop } from "../process/loop.ts";
 import { silentLogger, type Logger } from "../process/telemetry/logger.ts";
-import { addApi, makeJournal } from "./api/app.ts";
+import { addApi, makeJournal, refuseMalformed } from "./api/app.ts";
 import { makeRateLimiter, type WindowKind } from "./api/rateLimits.ts";
 import { addControls, type ControlDeps } from "./control/control.ts";
 import { makeControls } from "./control/controls.ts";
@@ -28,6 +28,7 @@ import { makeTraffic, moveDueOrders, setFleetSpeed, type Traffic } from "./world
 import {
   addMillis,
   decide,
+  makeQuotes,
   makeRealClock,
   makeVirtualClock,
   VIRTUAL_START,
@@ -184,6 +185,7 @@ async function serve(
   addControls(app, makeControls(deps), { state, renderPage: (notice) => renderPage(deps, notice) });
   addApi(app, { state, limiter, journal, systemClock, signal });
   const server = createServer(app);
+  server.on("clientError", (error, socket) => refuseMalformed(state, error, socket));
   const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
   return {
     url: localUrl(host, bound),
@@ -215,6 +217,7 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
       ordersPerMinute: options.trafficPerMinute ?? 0,
       retryBaseMs: options.retryBaseMs ?? RETRY_BASE_MS,
     },
+    quotes: makeQuotes(),
     utcOffsetMinutes: options.utcOffsetMinutes ?? UTC_OFFSET_MINUTES,
     decisions: decide(options.decisions),
     logger: options.logger ?? silentLogger,

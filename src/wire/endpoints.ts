@@ -13,8 +13,6 @@ export const CONTRACT_ENDPOINTS = [
   { name: "listBranches", method: "GET", path: "/v1/branches" },
 ] as const satisfies readonly { name: string; method: string; path: string }[];
 
-export type EndpointName = (typeof CONTRACT_ENDPOINTS)[number]["name"];
-
 /** The target of a path: an endpoint, the supported methods, or nothing. */
 export interface Match<Endpoint> {
   readonly endpoint: Endpoint | undefined;

@@ -4,7 +4,7 @@ import { ASSUMED_CODES } from "./api.ts";
 import { refuseParameter } from "./refusal.ts";
 
 /** Spec, "Limits": list page size and offset. Assumed: the maximum of the offset. */
-export const LIMIT_MAX = 200;
+const LIMIT_MAX = 200;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 1_000_000_000;
 

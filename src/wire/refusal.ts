@@ -9,8 +9,8 @@ interface Refusal {
 }
 
 /**
- * A request that is refused because of the client, never because of us. The read API and the sandbox refuse with the same
- * texts, so that a client sees no difference.
+ * A request that is refused because of the client, never because of us, with the texts that the provider is assumed to
+ * have, so that a client sees no difference.
  *
  * `code` and `message` are sent to the client unchanged, so they are constant or name parameters, never values.
  */

@@ -1,3 +1,4 @@
+import { refuseBranch, refuseField, refuseOrder, refused } from "./refusal.ts";
 import {
   addressSchema,
   createOrderSchema,
@@ -5,21 +6,14 @@ import {
   type CreateOrderRequest,
   type UpdateOrderRequest,
 } from "../../wire/api.ts";
-import { refuseParameter, ORDER_NOT_FOUND, RefusedRequestError, refuseBranch } from "../../wire/refusal.ts";
 import { addOrders, findForChange, moveOrders, patchOrder, type OrderPatch } from "./orderBook.ts";
-import { isTaken, readOrder, readOrders, type OrderName, type SandboxOrderFilter } from "./orders.sql.ts";
+import { isTaken, readOrder, readOrders, type OrderName } from "./orders.sql.ts";
 import { routeOrder, ADDRESS_MESSAGES, searchAddress } from "../world/routing.ts";
-import { formatTime, nextStatus, showOrder, type OrderRow, type Status } from "./orderRow.ts";
-import { refused, type SandboxState } from "../world/state.ts";
-import {
-  ORDER_STATUSES,
-  assertWholePeriod,
-  LIMIT_MAX,
-  listParametersSchema,
-  parseParameters,
-  refuseStatus,
-} from "../../wire/listParameters.ts";
+import { formatTime, nextStatus, showOrder, type OrderRow } from "./orderRow.ts";
+import { type SandboxState } from "../world/state.ts";
+import { readListParameters, STATUSES, type Status } from "./parameters.ts";
 import type { z } from "zod";
+import { searchKey } from "../world/gazetteer.ts";
 import type { Caller } from "../world/directory.ts";
 import type { Connection } from "../world/world.sql.ts";
 
@@ -41,10 +35,10 @@ export type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Bod
 function readCreateOrder(body: unknown): CreateOrderRequest {
   const order = read(createOrderSchema, body);
   const { externalOrderId } = order;
-  if (externalOrderId === "") throw refuseParameter("externalOrderId must not be empty.");
+  if (externalOrderId === "") throw refuseField("externalOrderId must not be empty.");
   // Clients remove such a segment from a path, so the order could never be named by it.
   if (externalOrderId === "." || externalOrderId === "..")
-    throw refuseParameter("externalOrderId must not be a dot segment.");
+    throw refuseField("externalOrderId must not be a dot segment.");
   return order;
 }
 
@@ -62,7 +56,7 @@ function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<
 
 function parse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const result = schema.safeParse(body);
-  if (!result.success) throw refuseParameter(describe(result.error));
+  if (!result.success) throw refuseField(describe(result.error));
   return result.data;
 }
 
@@ -80,7 +74,7 @@ function assertStorable(value: unknown): void {
   if (typeof value === "object" && value !== null) Object.values(value).forEach(assertStorable);
   if (typeof value !== "string") return;
   if (value.length > TEXT_LENGTH_MAX || value.includes("\0") || !value.isWellFormed())
-    throw refuseParameter(`Each text must be valid, of at most ${TEXT_LENGTH_MAX} characters.`);
+    throw refuseField(`Each text must be valid, of at most ${TEXT_LENGTH_MAX} characters.`);
 }
 
 /**
@@ -122,7 +116,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
     throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
-  const trip = await routeOrder(state, organization.organizationId, order);
+  const trip = await routeOrder(state, organization.organizationId, order, "quote");
   const zone = state.directory.zoneByCode(trip.zoneCode);
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
   const [pickupTime, deliveryTime] = [show(trip.pickupTime), show(trip.deliveryTime)];
@@ -159,7 +153,7 @@ const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_fo
 export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
   const name = nameOrder(request);
   const row = await readOrder(state.pool, "orders", name);
-  if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  if (!row) throw refuseOrder();
   return showOrder(state, row);
 }
 
@@ -175,7 +169,7 @@ export function cancelOrder(state: SandboxState, request: ApiRequest): Promise<B
 
 /** POST /v1/test/orders/{reference}/advance. Assumed: answers with the order; a live key gets 404. */
 export function advanceOrder(state: SandboxState, request: ApiRequest): Promise<Body> {
-  if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  if (request.caller.livemode) throw refuseOrder();
   return moveOrder(state, request, mustAdvance);
 }
 
@@ -197,8 +191,7 @@ async function moveOrder(
 /** Throws order_not_cancellable if `by` may no longer cancel the order. */
 export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_LIMITS): void {
   const limit = CANCELLATION_LIMITS[by];
-  if (row.status !== "cancelled" && ORDER_STATUSES.indexOf(row.status) <= ORDER_STATUSES.indexOf(limit))
-    return;
+  if (row.status !== "cancelled" && STATUSES.indexOf(row.status) <= STATUSES.indexOf(limit)) return;
   const message =
     row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
   throw refused(422, "order_not_cancellable", message);
@@ -238,29 +231,39 @@ async function planPatch(
 ): Promise<OrderPatch> {
   const { firstName = before.firstName, phone = before.phone } = customer ?? {};
   const who = customer === undefined ? {} : { firstName, phone };
-  if (branch === undefined && zoneCode === undefined && !customer?.address && !schedule) return who;
+  const { latitude, longitude, street, city, postcode } = before;
   const given = customer?.address;
-  // Another address has other coordinates, unless the caller gives them.
-  const { latitude, longitude } = before;
   const address = {
-    street: given?.street ?? before.street,
-    city: given?.city ?? before.city,
-    postcode: given?.postcode ?? before.postcode,
-    coordinates: given ? given.coordinates : { latitude, longitude },
+    street: given?.street ?? street,
+    city: given?.city ?? city,
+    postcode: given?.postcode ?? postcode,
   };
+  const place = given?.coordinates;
+  // The same place in other words, and the order's own branch, zone and mode, change nothing and move no time.
+  const staysThere =
+    searchKey(address) === searchKey(before) &&
+    (place === undefined || (place.latitude === latitude && place.longitude === longitude));
+  const ofBranch =
+    branch === undefined ? undefined : state.directory.findBranch(before.organizationId, branch);
+  const staysAtBranch = branch === undefined || ofBranch?.branchId === before.branchId;
+  // Another branch has other zones; the old zone is kept only for the old branch.
+  const zone = zoneCode ?? (staysAtBranch ? before.zoneCode : undefined);
+  const { mode } = schedule ?? { mode: before.scheduleMode };
+  const staysOnTime = zone === before.zoneCode && mode === before.scheduleMode;
+  if (staysThere && staysAtBranch && staysOnTime) return who;
   const route = await routeOrder(state, before.organizationId, {
     branch: branch ?? before.branchId,
-    // Another branch has other zones; the old zone is kept only for the old branch.
-    zoneCode: zoneCode === undefined && branch === undefined ? before.zoneCode : zoneCode,
-    schedule: schedule ?? { mode: before.scheduleMode },
-    customer: { address },
+    zoneCode: zone,
+    schedule: { mode },
+    // Another address has other coordinates, unless the caller gives them.
+    customer: { address: { ...address, coordinates: staysThere ? { latitude, longitude } : place } },
   });
   return { ...who, ...route };
 }
 
 function nameOrder({ caller, reference }: ApiRequest): OrderName {
   // The database's text cannot hold NUL, so no order has such a name.
-  if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  if (reference.includes("\0")) throw refuseOrder();
   return { organizationId: caller.organization.organizationId, livemode: caller.livemode, name: reference };
 }
 
@@ -306,39 +309,11 @@ export function listBranches(state: SandboxState, request: ApiRequest): Promise<
   return Promise.resolve({ data: page, hasMore: offset + page.length < data.length });
 }
 
-function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
-  const {
-    status,
-    branch,
-    offset = 0,
-    ...asked
-  } = parseParameters(
-    listParametersSchema,
-    state.decisions.largeLimit === "capped" ? capLimit(query) : query,
-  );
-  assertWholePeriod(asked);
+function readFilter(state: SandboxState, { caller, query }: ApiRequest) {
+  const { branch, ...asked } = readListParameters(query, state.decisions.largeLimit === "capped");
   const { organizationId } = caller.organization;
-  return {
-    ...asked,
-    organizationId,
-    livemode: caller.livemode,
-    status: status === undefined ? undefined : readStatus(status),
-    branchId: branch === undefined ? undefined : findBranchId(state, organizationId, branch),
-    offset,
-  };
-}
-
-function capLimit(query: URLSearchParams): URLSearchParams {
-  const capped = new URLSearchParams(query);
-  if (/^\d+$/.test(query.get("limit") ?? "") && Number(query.get("limit")) > LIMIT_MAX)
-    capped.set("limit", String(LIMIT_MAX));
-  return capped;
-}
-
-function readStatus(text: string): Status {
-  const status = ORDER_STATUSES.find((each) => each === text);
-  if (!status) throw refuseStatus();
-  return status;
+  const branchId = branch === undefined ? undefined : findBranchId(state, organizationId, branch);
+  return { ...asked, organizationId, livemode: caller.livemode, branchId };
 }
 
 function findBranchId({ directory }: SandboxState, organizationId: string, name: string): string {

@@ -2,18 +2,20 @@
  * The provider's interface under /v1, on Express: it answers as the spec says, in the order key, budget, path, body,
  * endpoint, and counts what it answered.
  *
- * `ANSWERS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for each
+ * `ENDPOINTS` names what each endpoint of the contract does; `answers.ts` has the functions. Faults are planned for each
  * request before anything else, from its number. Start at `serve`.
  */
+import { Refusal, refused } from "./refusal.ts";
 import { randomBytes } from "node:crypto";
+import { STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
 import express, { type Express, type Request, type Response } from "express";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../process/clock.ts";
-import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget, type EndpointName } from "../../wire/endpoints.ts";
-import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
+import { matchEndpoint, readTarget } from "../../wire/endpoints.ts";
 import { chance } from "../world/chance.ts";
 import { modeOf, type Caller } from "../world/directory.ts";
-import { MARK, refused, shownTime, type SandboxState } from "../world/state.ts";
+import { MARK, shownTime, type SandboxState } from "../world/state.ts";
 import {
   advanceOrder,
   cancelOrder,
@@ -46,18 +48,32 @@ interface Rules {
 }
 
 const PLAIN: Rules = { policies: ["sustained"], sells: false, readsBody: false };
-const GEOCODES: Rules = { policies: ["sustained", "geocoding"], sells: false, readsBody: true };
-const ANSWERS: Readonly<Record<EndpointName, readonly [Answerer, Rules]>> = {
-  createOrder: [createOrder, { ...GEOCODES, sells: true }],
-  quoteOrder: [quoteOrder, { ...GEOCODES, sells: true }],
-  listOrders: [listOrders, { ...PLAIN, policies: ["sustained", "order-list"] }],
-  getOrder: [getOrder, PLAIN],
-  updateOrder: [updateOrder, { ...PLAIN, readsBody: true }],
-  cancelOrder: [cancelOrder, PLAIN],
-  advanceOrder: [advanceOrder, PLAIN],
-  validateAddress: [validateAddress, GEOCODES],
-  listBranches: [listBranches, PLAIN],
-};
+type Endpoint = {
+  readonly name: string;
+  readonly method: string;
+  readonly path: string;
+  readonly answer: Answerer;
+} & Rules;
+const endpoint = (
+  name: string,
+  method: string,
+  path: string,
+  answer: Answerer,
+  rules: Partial<Rules> = {},
+): Endpoint => ({ name, method, path, answer, ...PLAIN, ...rules });
+const GEOCODES = { policies: ["sustained", "geocoding"], readsBody: true } as const;
+/** The endpoints of the spec. Assumed: PATCH, because the spec does not show how to change an order. */
+const ENDPOINTS: readonly Endpoint[] = [
+  endpoint("createOrder", "POST", "/v1/orders", createOrder, { ...GEOCODES, sells: true }),
+  endpoint("quoteOrder", "POST", "/v1/orders/quote", quoteOrder, { ...GEOCODES, sells: true }),
+  endpoint("listOrders", "GET", "/v1/orders", listOrders, { policies: ["sustained", "order-list"] }),
+  endpoint("getOrder", "GET", "/v1/orders/:reference", getOrder),
+  endpoint("updateOrder", "PATCH", "/v1/orders/:reference", updateOrder, { readsBody: true }),
+  endpoint("cancelOrder", "POST", "/v1/orders/:reference/cancel", cancelOrder),
+  endpoint("advanceOrder", "POST", "/v1/test/orders/:reference/advance", advanceOrder),
+  endpoint("validateAddress", "POST", "/v1/addresses/validate", validateAddress, GEOCODES),
+  endpoint("listBranches", "GET", "/v1/branches", listBranches),
+];
 
 interface ApiAnswer {
   readonly status: number;
@@ -65,13 +81,13 @@ interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-type Asked = ReturnType<typeof matchEndpoint<(typeof CONTRACT_ENDPOINTS)[number]>>;
+type Asked = ReturnType<typeof matchEndpoint<Endpoint>>;
 
 /** Answers every address that the control interface has not taken. Assumed: /v1 is the only version. */
 export function addApi(app: Express, deps: ApiDeps): void {
   app.use((request: Request, response: Response) => {
     const { path } = readTarget(request.originalUrl);
-    return serve(deps, { request, response, asked: matchEndpoint(CONTRACT_ENDPOINTS, request.method, path) });
+    return serve(deps, { request, response, asked: matchEndpoint(ENDPOINTS, request.method, path) });
   });
   app.use((error: Error, request: Request, _response: Response, _next: unknown) => {
     // Aborted: the shutdown cut the injected latency short, or the client is gone.
@@ -117,8 +133,12 @@ interface Asking {
 async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
   const { state, limiter } = deps;
   const { asked, caller } = asking;
-  const { policies, sells } = asked.endpoint ? ANSWERS[asked.endpoint.name][1] : PLAIN;
-  if (!caller) return refuse(new RefusedRequestError(INVALID_API_KEY), untouchedHeaders(policies));
+  const { policies, sells } = asked.endpoint ?? PLAIN;
+  if (!caller) {
+    const bearer = { "WWW-Authenticate": "Bearer" };
+    const refusal = refused(401, "invalid_api_key", "The API key is missing or unknown.", bearer);
+    return refuse(refusal, untouchedHeaders(policies));
+  }
   const allowance = limiter.take(accountOf(caller), policies);
   const headers = { ...allowance.headers, ...(sells ? warnOf(caller) : {}) };
   try {
@@ -126,7 +146,7 @@ async function answerOrFail(deps: ApiDeps, asking: Asking): Promise<ApiAnswer> {
     const answer = await answerAllowed(state, asking, caller);
     return { ...answer, headers: { ...headers, ...answer.headers } };
   } catch (error) {
-    if (error instanceof RefusedRequestError) return refuse(error, headers);
+    if (error instanceof Refusal) return refuse(error, headers);
     // A client that disconnected is not our failure; nobody reads this answer.
     if (!asking.request.socket.destroyed) state.logger.error({ err: error }, "the sandbox failed");
     const failure = refused(500, "internal_error", "The sandbox failed; see its log.");
@@ -141,9 +161,12 @@ async function answerAllowed(
 ): Promise<ApiAnswer> {
   if (forced) return forced;
   const { endpoint, reference, methods } = asked;
+  // Assumed: the codes, and 405.
   if (endpoint === undefined)
-    throw methods.length === 0 ? new RefusedRequestError(NO_SUCH_ADDRESS) : refuseMethod(methods);
-  const [answer, { sells, readsBody }] = ANSWERS[endpoint.name];
+    throw methods.length === 0
+      ? refused(404, "not_found", "There is nothing at this address.")
+      : refused(405, "method_not_allowed", "The address has no such method.", { Allow: methods.join(", ") });
+  const { name, answer, sells, readsBody } = endpoint;
   const { plan, subscription } = caller.organization;
   // The subscription is checked before the plan (spec, "Errors": 402, not 403); only endpoints that create orders need it.
   if (sells && subscription !== "active" && subscription !== "past_due")
@@ -153,7 +176,7 @@ async function answerAllowed(
   const body = readsBody ? await readBody(request) : undefined;
   const { query } = readTarget(request.originalUrl);
   const answered = await answer(state, { caller, reference, query, body });
-  return { status: endpoint.name === "createOrder" ? 201 : 200, body: answered, headers: {} };
+  return { status: name === "createOrder" ? 201 : 200, body: answered, headers: {} };
 }
 
 /** Assumed: the spec shows no size limit for bodies. No Content-Type is needed. */
@@ -186,7 +209,7 @@ function refuseRate({ policy, retryAfterSeconds }: { policy: Policy; retryAfterS
 }
 
 /** The body of a refusal. Assumed: the spec does not show its shape. */
-function refuse(error: RefusedRequestError, headers: Readonly<Record<string, string>>): ApiAnswer {
+function refuse(error: Refusal, headers: Readonly<Record<string, string>>): ApiAnswer {
   const { status, code, message } = error;
   return { status, body: { error: { code, message } }, headers: { ...headers, ...error.headers } };
 }
@@ -234,21 +257,43 @@ function planRequestFaults(
   asked: Asked,
 ) {
   const faults = switches.current();
+  const isMeant = faults.onlyEndpoint === "all" || faults.onlyEndpoint === asked.endpoint?.name;
   const isBroken =
     asked.endpoint?.name === "getOrder" && chance(seed, "broken", asked.reference) < faults.brokenOrderShare;
-  const isHit = (fault: string, share: number) => chance(seed, fault, number) < share;
+  const isHit = (fault: string, share: number) => isMeant && chance(seed, fault, number) < share;
   const failure: ApiAnswer = {
     status: faults.failStatus,
     body: { error: { code: "internal_error", message: "A fault of the sandbox." } },
     headers: {},
   };
   return {
-    latencyMs: faults.latencyMs,
+    latencyMs: isMeant ? faults.latencyMs : 0,
     dropBefore: isHit("dropBefore", faults.dropBeforeShare),
     dropAfter: isHit("dropAfter", faults.dropAfterShare),
     truncate: isHit("truncate", faults.truncateShare),
     forced: isBroken || isHit("fail", faults.failShare) ? failure : undefined,
   };
+}
+
+/** Statuses of what Node's parser refuses before there is a request. Assumed: the codes. */
+const MALFORMED: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, "headers_too_large", "The headers are too large."],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "request_timeout", "The request did not arrive in time."],
+};
+
+/** Answers what is no HTTP as everything else is answered: with the rates, and in JSON (spec, "Limits"). */
+export function refuseMalformed(state: SandboxState, error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
+  const [status, code, message] = MALFORMED[error.code ?? ""] ?? [
+    400,
+    "bad_request",
+    "The request is not HTTP.",
+  ];
+  const answer = refuse(refused(status, code, message), untouchedHeaders(["sustained"]));
+  const text = writeBody(state, answer);
+  const headers = { ...makeHeaders(state, text), ...answer.headers, Connection: "close" };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n${text}`);
 }
 
 export type Journal = ReturnType<typeof makeJournal>;

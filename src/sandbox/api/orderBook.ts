@@ -1,3 +1,4 @@
+import { refuseOrder } from "./refusal.ts";
 import { chance } from "../world/chance.ts";
 import { addMillis, shownTime, type SandboxState } from "../world/state.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -10,8 +11,8 @@ import {
   takeOrderNumbers,
   type OrderName,
 } from "./orders.sql.ts";
-import { cutTo, type OrderRow, type Status } from "./orderRow.ts";
-import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
+import { cutTo, type OrderRow } from "./orderRow.ts";
+import type { Status } from "./parameters.ts";
 import type { Connection } from "../world/world.sql.ts";
 import type { Trip } from "../world/routing.ts";
 
@@ -86,7 +87,7 @@ export async function addOrders(
 /** The order as its writer sees it, including changes that readers do not see yet. Throws order_not_found. */
 export async function findForChange(connection: Connection, order: OrderName): Promise<OrderRow> {
   const row = await readOrder(connection, "latest", order);
-  if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
+  if (!row) throw refuseOrder();
   return row;
 }
 

@@ -1,5 +1,5 @@
 import { floorTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
-import { ORDER_STATUSES } from "../../wire/listParameters.ts";
+import { STATUSES, type Status } from "./parameters.ts";
 import type { Granularity } from "../control/faults.ts";
 import type { WireOrder } from "../../wire/order.ts";
 import type { SandboxState } from "../world/state.ts";
@@ -38,14 +38,11 @@ function formatOffset(utcOffsetMinutes: number): string {
   return `${utcOffsetMinutes < 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
 }
 
-/** In life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
-export type Status = (typeof ORDER_STATUSES)[number];
-
 /** The status after `status`, or undefined after the last one. */
 export function nextStatus(status: Status): Status | undefined {
   return status === "delivered" || status === "cancelled"
     ? undefined
-    : ORDER_STATUSES[ORDER_STATUSES.indexOf(status) + 1];
+    : STATUSES[STATUSES.indexOf(status) + 1];
 }
 
 /** Who created the order; only orders of the sandbox's own traffic have random accidents. */

@@ -1,9 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { makeCode } from "../world/chance.ts";
 import { writeJson, type Connection } from "../world/world.sql.ts";
-import type { OrderRow, Status } from "./orderRow.ts";
-import type { z } from "zod";
-import type { listParametersSchema } from "../../wire/listParameters.ts";
+import type { OrderRow } from "./orderRow.ts";
+import type { ListParameters } from "./parameters.ts";
 import type { Faults } from "../control/faults.ts";
 
 const FIELDS =
@@ -192,14 +191,12 @@ export async function countSandboxOrders(connection: Connection): Promise<number
   return Number(rows[0]?.count ?? 0);
 }
 
-type ListParameters = z.output<typeof listParametersSchema>;
-
 /** The parameters of GET /v1/orders; undefined means no restriction. */
-export interface SandboxOrderFilter extends Omit<ListParameters, "status" | "branch"> {
+export interface SandboxOrderFilter extends Omit<ListParameters, "branch" | "offset"> {
   readonly organizationId: string;
   readonly livemode: boolean;
-  readonly status?: Status | undefined;
   readonly branchId?: string | undefined;
+  readonly offset?: number;
 }
 
 /** What an organization would be charged for. */

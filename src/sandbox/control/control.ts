@@ -5,6 +5,7 @@
  * POST is answered with a redirect to the page, so that it works without JavaScript. Requests that a browser marks as
  * cross-site are refused: any page could otherwise control the sandbox.
  */
+import { Refusal, refused } from "../api/refusal.ts";
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
 import { OrderMirrorError } from "../../domain/errors.ts";
@@ -12,11 +13,10 @@ import type { Mode } from "../../domain/source/orderSource.ts";
 import { readAsset, STYLE } from "../../html/style.ts";
 import { isLocalRequest, isSameOrigin } from "../../process/loopback.ts";
 import { readTarget } from "../../wire/endpoints.ts";
-import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Journal } from "../api/app.ts";
 import type { TaskLoop } from "../startSandbox.ts";
 import type { Traffic } from "../world/fleet.ts";
-import { MARK, refused, type SandboxState } from "../world/state.ts";
+import { MARK, type SandboxState } from "../world/state.ts";
 import { writeJson } from "../world/world.sql.ts";
 
 export interface ControlDeps {
@@ -133,7 +133,7 @@ function assertSameSite(request: Request, _response: Response, next: NextFunctio
 }
 
 function explain(error: unknown): { status: number; code: string; message: string } {
-  if (error instanceof RefusedRequestError) return error;
+  if (error instanceof Refusal) return error;
   if (error instanceof z.ZodError) {
     const issues = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
     return { status: 422, code: "invalid_request", message: issues.join("; ") };

@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { refused } from "../api/refusal.ts";
 import { z } from "zod";
 import { addSeconds, parseInstant } from "../../domain/order/instant.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -5,8 +7,9 @@ import { readOrdersAfter } from "../api/orders.sql.ts";
 import { setWebhook } from "../events/events.ts";
 import { readEvents } from "../events/events.sql.ts";
 import { PLANS, SUBSCRIPTIONS, type Branch, type DirectoryContent } from "../world/directory.ts";
+import { geocode } from "../world/gazetteer.ts";
 import { makeOrders, seedOrders, setFleetSpeed } from "../world/fleet.ts";
-import { refused, type SandboxState } from "../world/state.ts";
+import { type SandboxState } from "../world/state.ts";
 import { control, fields, type Control, type ControlDeps } from "./control.ts";
 import type { FaultsPatch } from "./faults.ts";
 import { readOverview } from "./page.ts";
@@ -29,7 +32,12 @@ const pastSchema = z.strictObject({
 });
 
 export function makeControls(deps: ControlDeps): readonly Control[] {
-  return [...makeWorldControls(deps), ...makeDashboardControls(deps), ...makeOrderControls(deps)];
+  return [
+    ...makeWorldControls(deps),
+    ...makeAccessControls(deps),
+    ...makeDashboardControls(deps),
+    ...makeOrderControls(deps),
+  ];
 }
 
 function makeWorldControls(deps: ControlDeps): readonly Control[] {
@@ -191,8 +199,8 @@ const branchSchema = z.strictObject({
   closed: fields.flag.optional(),
   /** Zone code of the new primary connection; null or `none` ends the primary connection. */
   primary: z.string().max(100).nullable().optional(),
-  /** Takes the coordinates from the main address. */
-  located: z.literal(false).optional(),
+  /** Takes the coordinates from the main address, or gives them back. */
+  located: fields.flag.optional(),
 });
 const webhookSchema = z.strictObject({
   organization: fields.organization,
@@ -202,6 +210,48 @@ const webhookSchema = z.strictObject({
   scheme: z.string().max(4_000).optional(),
   name: z.string().max(100).optional(),
 });
+
+const keySchema = z.strictObject({ organization: fields.organization, mode: fields.mode });
+const MINUTES_PER_DAY = 1_440;
+const minute = z.number().int().min(0).max(MINUTES_PER_DAY);
+const zoneSchema = z.strictObject({
+  shifts: z.array(z.strictObject({ fromMinute: minute, untilMinute: minute })).max(100),
+});
+
+/** API keys and the shifts of zones. */
+function makeAccessControls({ state }: ControlDeps): readonly Control[] {
+  return [
+    control(["post", "/keys", "Makes an API key"], keySchema, async ({ organization, mode }) => {
+      state.directory.getOrganization(organization);
+      const apiKey = `dos_${mode}_${randomBytes(12).toString("hex")}`;
+      const made = { apiKey, organizationId: organization, livemode: mode === "live" };
+      await applyChange(state, ({ keys }) => ({ keys: [...keys, made] }));
+      return { apiKey };
+    }),
+    control(
+      ["post", "/keys/:key/revoke", "Revokes an API key"],
+      fields.none,
+      async (_given, { key = "" }) => {
+        if (!state.directory.findCaller(key)) throw refused(404, "not_found", "There is no such key.");
+        await applyChange(state, ({ keys }) => ({ keys: keys.filter(({ apiKey }) => apiKey !== key) }));
+        return { revoked: true };
+      },
+    ),
+    control(
+      ["post", "/zones/:zone", "Sets the shifts of a zone, as minutes of the local day"],
+      zoneSchema,
+      async ({ shifts }, { zone: code = "" }) => {
+        const zone = state.directory.zones().find((each) => each.code === code);
+        if (!zone) throw refused(404, "zone_not_found", "There is no such zone.");
+        const changed = { ...zone, shifts };
+        await applyChange(state, ({ zones }) => ({
+          zones: zones.map((each) => (each === zone ? changed : each)),
+        }));
+        return changed;
+      },
+    ),
+  ];
+}
 
 /** What the provider's dashboard sets: plans, subscriptions, branches and webhook endpoints. */
 function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
@@ -259,7 +309,9 @@ function changeBranch(
   branch: Branch,
   { closed = branch.closed, located, primary }: z.infer<typeof branchSchema>,
 ): Branch {
-  const coordinates = located === false ? null : branch.coordinates;
+  const found = geocode(branch.address);
+  const given = found.valid ? found.coordinates : null;
+  const coordinates = located === undefined ? branch.coordinates : located ? given : null;
   const changed = { ...branch, closed, coordinates };
   if (primary === undefined) return changed;
   // No other becomes primary (spec, "Branch object").

@@ -42,6 +42,21 @@ export const faultsSchema = z.strictObject({
     .describe("Bounds of since and until"),
   /** A larger `limit` is silently reduced to this. */
   listLimitMax: z.coerce.number().int().min(1).max(200).default(200).describe("Most orders on a page"),
+  onlyEndpoint: z
+    .enum([
+      "all",
+      "createOrder",
+      "quoteOrder",
+      "listOrders",
+      "getOrder",
+      "updateOrder",
+      "cancelOrder",
+      "advanceOrder",
+      "validateAddress",
+      "listBranches",
+    ])
+    .default("all")
+    .describe("Endpoint whose requests fail, wait or break off"),
   /** Before any work. */
   failShare: share.describe("Requests that fail"),
   /** Always; lists show them. */

@@ -1,10 +1,11 @@
+import { refused } from "../api/refusal.ts";
 import { z } from "zod";
 import { assertCancellable, mustAdvance } from "../api/answers.ts";
 import { moveOrders, type ChangePlan } from "../api/orderBook.ts";
 import type { OrderRow } from "../api/orderRow.ts";
 import { readAnyOrder } from "../api/orders.sql.ts";
 import { makeOrders } from "../world/fleet.ts";
-import { refused, type SandboxState } from "../world/state.ts";
+import { type SandboxState } from "../world/state.ts";
 
 /** One step of a scenario on its order: to the next status, or cancelled by the fleet. */
 export interface ScenarioStep {
@@ -64,7 +65,7 @@ export const scenarioSchema = z.strictObject({
 /** A report of what was done, for people. */
 export type ScenarioReport = Awaited<ReturnType<typeof runScenario>>;
 
-/** Throws RefusedRequestError for an unknown or unsuitable scenario or order, before anything happens. */
+/** Throws Refusal for an unknown or unsuitable scenario or order, before anything happens. */
 export async function runScenario(
   state: SandboxState,
   { scenario: name, reference: named }: z.infer<typeof scenarioSchema>,

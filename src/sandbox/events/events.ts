@@ -1,3 +1,4 @@
+import { refuseField, refused } from "../api/refusal.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { millisFromInstant, type Instant } from "../../domain/order/instant.ts";
 import { loadScheme } from "../../signature/scheme.ts";
@@ -16,8 +17,7 @@ import {
   type NewDelivery,
   type WebhookEndpoint,
 } from "./events.sql.ts";
-import { addMillis, MARK, refused, shownTime, type SandboxState } from "../world/state.ts";
-import { refuseParameter } from "../../wire/refusal.ts";
+import { addMillis, MARK, shownTime, type SandboxState } from "../world/state.ts";
 import { chance, makeCode } from "../world/chance.ts";
 import { showOrder, formatTime, type OrderRow } from "../api/orderRow.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
@@ -58,7 +58,7 @@ export async function setWebhook(state: SandboxState, request: WebhookRequest): 
       other.livemode !== (mode === "live") &&
       (other.url === url || other.secret === secret),
   );
-  if (isShared) throw refuseParameter("An endpoint of the other mode has this address or this secret.");
+  if (isShared) throw refuseField("An endpoint of the other mode has this address or this secret.");
   const endpoint: WebhookEndpoint = {
     endpointId: `${organizationId}-${mode}-${name}`,
     organizationId,

@@ -1,8 +1,8 @@
+import { refused } from "../api/refusal.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { makeUuid } from "./chance.ts";
 import { geocode, type Coordinates } from "./gazetteer.ts";
 import { saveContent, type Connection } from "./world.sql.ts";
-import { refused } from "./state.ts";
 
 /** What the provider's dashboard sets; stored as one document. */
 export interface DirectoryContent {

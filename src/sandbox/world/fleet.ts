@@ -1,4 +1,4 @@
-import { ORDER_STATUSES } from "../../wire/listParameters.ts";
+import { STATUSES, type Status } from "../api/parameters.ts";
 import { chance, choose, makeCode } from "./chance.ts";
 import { moveOrders, addOrders, type NewOrder } from "../api/orderBook.ts";
 import {
@@ -8,7 +8,7 @@ import {
   rescheduleMoves,
   takeOrderNumbers,
 } from "../api/orders.sql.ts";
-import { nextStatus, type OrderRow, type Status, type Origin } from "../api/orderRow.ts";
+import { nextStatus, type OrderRow, type Origin } from "../api/orderRow.ts";
 import {
   addSeconds,
   floorTo,
@@ -30,7 +30,7 @@ const SPREAD_MS = 600_000;
 /** Share of the sandbox's own traffic that never arrives. */
 const ACCIDENT_SHARE = 0.05;
 /** The statuses in which an order may end early: the first two through the business, the others through the fleet. */
-const ACCIDENT_STATUSES = ORDER_STATUSES.slice(0, 4);
+const ACCIDENT_STATUSES = STATUSES.slice(0, 4);
 
 /** Moves live orders whose next step is due; returns how many. At most one batch. */
 export async function moveDueOrders(state: SandboxState): Promise<number> {

@@ -1,10 +1,10 @@
+import { refuseField, refused } from "../api/refusal.ts";
 import { addSeconds, ceilTo, NANOS_PER_SECOND, type Instant } from "../../domain/order/instant.ts";
 import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
-import { refuseParameter } from "../../wire/refusal.ts";
 import { chance } from "./chance.ts";
 import type { Branch, Shift, Zone } from "./directory.ts";
 import { geocode, searchKey, type AddressReason, type Coordinates, type Geocoded } from "./gazetteer.ts";
-import { refused, shownTime, type SandboxState } from "./state.ts";
+import { shownTime, type SandboxState } from "./state.ts";
 import { insertSearch } from "./world.sql.ts";
 
 /** The messages of the address check; creation and quote use the same texts. */
@@ -30,23 +30,28 @@ export async function searchAddress(
 /** The fields of an order that its trip decides. */
 export type Trip = ReturnType<typeof planTrip>;
 
-/** Checks and routes an order; stores only a search's result. Throws RefusedRequestError. */
+/** Checks and routes an order; stores only a search's result. Throws Refusal. */
 export async function routeOrder(
   state: SandboxState,
   organizationId: string,
   order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
     customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
   },
+  purpose: "quote" | "order" = "order",
 ): Promise<Trip> {
   // Assumed: asap is the only mode.
-  if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
+  if (order.schedule.mode !== "asap") throw refuseField("schedule.mode must be asap.");
   const branch = findOpenBranch(state, organizationId, order.branch);
   const zone = chooseZone(state, branch, order.zoneCode);
   const found = await locate(state, organizationId, order.customer.address);
   // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
   if (branch.coordinates === null)
     throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
-  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found });
+  const now = shownTime(state.clock.now(), state.faults.current());
+  const name = JSON.stringify([branch.branchId, zone.code, found.coordinates]);
+  const from = state.quotes.startOf(name, now);
+  if (purpose === "quote") state.quotes.keep(name, from, QUOTE_HOLDS_MS);
+  const trip = planTrip(state, { branch, zoneCode: zone.code, ...found }, from);
   // Assumed: a courier must work at both times.
   const isServed = [trip.pickupTime, trip.deliveryTime].every((at) =>
     isCovered(zone.shifts, at, state.utcOffsetMinutes),
@@ -56,7 +61,7 @@ export async function routeOrder(
   return trip;
 }
 
-/** Distance and times of a trip; the same for a quote and the order that follows it. */
+/** Plans distance and times of a trip, as from `now`. */
 export function planTrip(
   state: SandboxState,
   given: {
@@ -65,13 +70,13 @@ export function planTrip(
     address: WireAddress;
     coordinates: Coordinates;
   },
+  now = shownTime(state.clock.now(), state.faults.current()),
 ) {
   const { branch, zoneCode, address, coordinates } = given;
   const { branchId } = branch;
   const { utcOffsetMinutes, dials } = state;
   const { seed, fleetSpeed } = dials;
   const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
-  const now = shownTime(state.clock.now(), state.faults.current());
   const trip = { seed, branchId, distanceKm, now, utcOffsetMinutes, fleetSpeed };
   return { branchId, zoneCode, ...address, ...coordinates, distanceKm, ...resolveTimes(trip) };
 }
@@ -129,8 +134,9 @@ const PREPARATION_SPREAD_MINUTES = 10;
 const BUSY_EXTRA_MINUTES = 15;
 const HANDOVER_MINUTES = 5;
 const MINUTES_PER_KILOMETRE = 4;
-/** Coarse, so that a quote and the order that follows it agree. */
 const ROUNDING_SECONDS = 300;
+/** Long enough for whoever looks at a quote and then orders; at a high speed the quoted pickup is soon over. */
+const QUOTE_HOLDS_MS = 10_000;
 const MINUTES_PER_DAY = 1_440;
 
 const EARTH_RADIUS_KM = 6_371;
@@ -141,8 +147,7 @@ const DETOUR = 1.3;
  * The times that the service promises in mode `asap`. Assumed, because the spec leaves `basis` open: `busy_hours` at
  * lunch and dinner time, which takes longer, and `asap` at all other times.
  *
- * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
- * (spec, "POST /v1/orders/quote", rule 2). @internal
+ * Depends on the branch, the distance and the time rounded to five minutes. @internal
  */
 export function resolveTimes(options: {
   seed: number;

@@ -1,5 +1,4 @@
 import { instantFromMillis, NANOS_PER_MILLI, type Instant } from "../../domain/order/instant.ts";
-import { RefusedRequestError } from "../../wire/refusal.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/telemetry/logger.ts";
 import type { Pool, Write } from "./world.sql.ts";
@@ -98,6 +97,7 @@ export interface SandboxState {
   readonly faults: FaultSwitches;
   readonly directory: Directory;
   readonly dials: Dials;
+  readonly quotes: Quotes;
   readonly utcOffsetMinutes: number;
   readonly decisions: Decisions;
   readonly logger: Logger;
@@ -110,12 +110,24 @@ export function shownTime(instant: Instant, faults: Faults): Instant {
   return instant + BigInt(faults.clockSkewMs) * NANOS_PER_MILLI;
 }
 
-/** A refusal listed in the spec ("Errors"). Injected faults do not use it: they are not decisions of the provider. */
-export function refused(
-  status: number,
-  code: string,
-  message: string,
-  headers: Readonly<Record<string, string>> = {},
-): RefusedRequestError {
-  return new RefusedRequestError({ status, code, message, headers });
+/** Quoted trips, and the instant from which the times of each count. */
+export type Quotes = ReturnType<typeof makeQuotes>;
+
+/**
+ * Remembers quotes for a while, so that an order a moment later gets the quoted times (spec, "POST /v1/orders/quote", rule
+ * 2), even if the rounding of the times has gone on to its next step.
+ */
+export function makeQuotes() {
+  const quotes = new Map<string, { readonly from: Instant; readonly until: Instant }>();
+  return {
+    /** The instant from which a trip's times count: of its quote, if that still holds, otherwise `now`. */
+    startOf: (trip: string, now: Instant): Instant => {
+      const quote = quotes.get(trip);
+      return quote !== undefined && quote.from <= now && now < quote.until ? quote.from : now;
+    },
+    keep: (trip: string, from: Instant, holdsMs: number): void => {
+      for (const [known, { until }] of quotes) if (until <= from) quotes.delete(known);
+      quotes.set(trip, { from, until: addMillis(from, holdsMs) });
+    },
+  };
 }

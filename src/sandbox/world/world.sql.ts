@@ -12,7 +12,7 @@ export type Connection = Pick<pg.ClientBase, "query">;
 const CONNECTIONS_MAX = 9;
 const INT8_OID = 20;
 
-/** It shares no code with the product that it tests. `bigint` columns are returned as bigint. */
+/** Makes the pool of one sandbox. `bigint` columns are returned as bigint. */
 export function makeSandboxPool(databaseUrl: string): Pool {
   const types = new pg.TypeOverrides();
   types.setTypeParser(INT8_OID, BigInt);

@@ -61,7 +61,7 @@ const verify = (
   });
 
 describe("what is sent", () => {
-  it.each(["stripe", "twitch"])("is signed by the scheme %s when that is configured", async (scheme) => {
+  it.each(["stripe", "courier.com"])("is signed by the scheme %s when that is configured", async (scheme) => {
     const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
     await open({ webhooks: { live: { url: live.url, secret } }, scheme });
     await step(await create());

@@ -30,7 +30,7 @@ export function makeSandboxControl(baseUrl: string) {
     setSubscription: (organization: Organization, subscription: Subscription) =>
       post(`/organizations/${organization}`, { subscription }),
     closeBranch: (branch: string, closed: boolean) => post(`/branches/${branch}`, { closed }),
-    /** Takes the coordinates from the branch's main address; there is no way back. */
+    /** Takes the coordinates from the branch's main address. */
     unlocateBranch: (branch: string) => post(`/branches/${branch}`, { located: false }),
     deactivatePrimary: (branch: string) => post(`/branches/${branch}`, { primary: null }),
     connectPrimary: (branch: string, zoneCode: string) => post(`/branches/${branch}`, { primary: zoneCode }),
