@@ -78,9 +78,10 @@ grant update, delete on mirror.quarantine to order_mirror_web;
 -- People resume polling and have gaps read on the ops pages.
 grant update (paused_at, receives_events) on mirror.sources to order_mirror_web;
 grant insert on mirror.period_requests to order_mirror_web;
--- People pause and resume endpoints of outgoing webhooks, and have messages sent again.
-grant update (paused_at) on mirror.outgoing_endpoints to order_mirror_web;
-grant update (delivery_id, state, attempts, enqueued_at, delivered_at) on mirror.outgoing_deliveries to order_mirror_web;
+-- People pause, resume, try and remove endpoints of outgoing webhooks, and have messages sent again.
+grant update (paused_at), delete on mirror.outgoing_endpoints to order_mirror_web;
+grant insert, delete, update (delivery_id, state, attempts, next_attempt_at, taken_until, delivered_at, created_at)
+  on mirror.outgoing_deliveries to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
 
 -- Worker and poller: apply observations to the orders.
@@ -107,7 +108,8 @@ grant delete on mirror.coverage to order_mirror_worker;
 grant insert, update on mirror.retention_walks to order_mirror_worker;
 
 -- Worker: send changes to the business's own systems.
-grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_deliveries to order_mirror_worker;
+grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
+grant insert, update on mirror.outgoing_endpoints to order_mirror_worker;
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.

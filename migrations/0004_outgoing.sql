@@ -3,38 +3,50 @@
 create table mirror.outgoing_endpoints (
   endpoint_id     text primary key,
   source_ids      text[] not null default '{}',
+  definition      text not null default '',
+  listed_at       timestamptz not null default clock_timestamp(),
+  disputed_at     timestamptz,
   position        bigint not null default 0,
   paused_at       timestamptz,
   failures_in_row integer not null default 0,
+  sends_from      timestamptz not null default '-infinity',
   created_at      timestamptz not null default clock_timestamp()
 );
-comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
+comment on table  mirror.outgoing_endpoints             is 'The endpoints for changes. Lists of the processes add and change them, and only a person removes one; address and secret stay in the lists.';
+comment on column mirror.outgoing_endpoints.definition  is 'Digest of the endpoint in the list that is in force. A process with another one neither plans nor sends.';
+comment on column mirror.outgoing_endpoints.listed_at   is 'When a running worker last listed it like this.';
+comment on column mirror.outgoing_endpoints.disputed_at is 'When a running worker last listed it with another content, while this one was in force.';
+comment on column mirror.outgoing_endpoints.sends_from  is 'For an endpoint with a rate: when the messages that were taken will be spread out.';
 
 create table mirror.outgoing_deliveries (
-  delivery_id     bigint generated always as identity primary key,
+  delivery_id     uuid primary key default gen_random_uuid(),
   endpoint_id     text not null references mirror.outgoing_endpoints on delete cascade,
   source_id       text not null,
-  position        bigint not null,
-  reference       text not null,
+  position        bigint,
+  reference       text,
   event_type      text not null,
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
   attempts        integer not null default 0,
-  enqueued_at     timestamptz,
+  next_attempt_at timestamptz not null default clock_timestamp(),
+  taken_until     timestamptz,
   last_attempt_at timestamptz,
   last_outcome    text,
-  duration_ms     integer,
+  last_attempts   jsonb not null default '[]',
   answer          text,
   delivered_at    timestamptz,
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint. Each has a job in the endpoint''s queue until it ends.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or, without a position, a test.';
+comment on column mirror.outgoing_deliveries.delivery_id     is 'No number: a restored database would give one again, while an attempt under the former one is still under way.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
-comment on column mirror.outgoing_deliveries.enqueued_at     is 'When its endpoint''s queue got it, by the database''s clock; null: it is to get it.';
-comment on column mirror.outgoing_deliveries.duration_ms     is 'Milliseconds of the last attempt, from the request to the answer or the error, by the sender''s clock.';
-comment on column mirror.outgoing_deliveries.answer          is 'The first characters of the last answer, without control characters, secrets, and what the message said about the order; null if it was empty.';
-create index outgoing_to_enqueue on mirror.outgoing_deliveries (endpoint_id, delivery_id) where state = 'pending' and enqueued_at is null;
+comment on column mirror.outgoing_deliveries.taken_until     is 'Until then the attempt under way may still end; afterwards its process is gone, and another one sends it.';
+comment on column mirror.outgoing_deliveries.last_attempts   is 'The last ten, newest first: at (seconds since 1970), outcome, and ms from the request to the answer or the error.';
+comment on column mirror.outgoing_deliveries.answer          is 'The first characters of the last answer, without control characters, secrets, and personal data of the order; null if it was empty.';
+create index outgoing_due on mirror.outgoing_deliveries (endpoint_id, next_attempt_at, position) where state = 'pending';
+create index outgoing_taken on mirror.outgoing_deliveries (endpoint_id) where taken_until is not null;
 create index outgoing_order on mirror.outgoing_deliveries (endpoint_id, source_id, reference, position) where state = 'pending';
-create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, delivery_id);
+create index outgoing_by_endpoint on mirror.outgoing_deliveries (endpoint_id, created_at, delivery_id);
+create index outgoing_by_time on mirror.outgoing_deliveries (created_at, delivery_id);
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';

@@ -29,7 +29,7 @@ create table mirror.ops_actions (
 comment on table  mirror.ops_actions           is 'Everything done on the ops pages, and every command that changed or exported something: the audit log. A row is written before the action or together with it.';
 comment on column mirror.ops_actions.role      is 'Role that the person was logged in with; command: at the command line, where everyone who can reach the database may do anything.';
 comment on column mirror.ops_actions.person    is 'The person, as named by single sign-on, or the account and machine of a command; null: someone who knows the password of the role.';
-comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, pause, resume, read_gaps, reread, queue, pause_endpoint, resume_endpoint, retry_endpoint, log_in or log_out; of commands also adopt, erase, backfill, verify, export and outgoing.';
+comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, pause, resume, read_gaps, reread, queue, pause_endpoint, resume_endpoint, retry_endpoint, hasten_endpoint, test_endpoint, remove_endpoint, log_in or log_out; of commands also adopt, erase, backfill, verify, export and outgoing.';
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a job of a queue.';
 comment on column mirror.ops_actions.affected  is 'How many objects it concerned; null when it was started and its end is not known.';

@@ -474,7 +474,7 @@ from mirror.outgoing_endpoints e
 cross join lateral (
   select
     (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
-    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
+    (select count(*) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'dead' and p.event_type <> 'test') as dead_count,
     (select min(p.created_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
     (select max(p.delivered_at) from readable p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at
 ) d

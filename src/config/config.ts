@@ -1,8 +1,7 @@
 import { ConfigurationError } from "../domain/errors.ts";
 import { hideLogin } from "../domain/hideLogin.ts";
-import { checkScheme } from "../signature/verifier.ts";
 import type { Listed } from "./lists.ts";
-import { readEndpoints, type OutgoingWebhook } from "./outgoingFile.ts";
+import { listOwnSecretProblems, readEndpoints, type OutgoingWebhook } from "./outgoingFile.ts";
 import { describeSetting, SETTING_NAMES, type SettingName, type Values } from "./settings.ts";
 import { isOnThisMachine, MODES, readSources, type SourceConfig } from "./sources.ts";
 
@@ -124,8 +123,7 @@ function listContradictions(
       `${nameOf("pollIntervalSeconds")} is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; use less only for a provider on this machine.`,
     ],
   ];
-  const alertProblems =
-    alertWebhookSecret === null ? [] : checkScheme("standard-webhooks", [alertWebhookSecret]);
+  const alertProblems = alertWebhookSecret === null ? [] : listOwnSecretProblems([alertWebhookSecret]);
   return [
     ...rules.filter(([isWrong]) => isWrong).map(([, problem]) => problem),
     ...alertProblems.map((problem) => `${nameOf("alertWebhookSecret")} is wrong: ${problem}`),

@@ -30,7 +30,7 @@ export interface MirrorEndpoint {
   readonly name: string;
   /** https, or http on this machine. */
   readonly url: string;
-  /** Signs each message: `whsec_…` with HMAC or `whsk_…` with ed25519; comma separated while it rotates. */
+  /** Signs each message: `whsec_…`, at least 16 bytes; comma separated while it rotates. */
   readonly secret: string;
   /** The sources whose changes it gets. */
   readonly sources: readonly string[];
@@ -38,8 +38,8 @@ export interface MirrorEndpoint {
   readonly events?: readonly string[] | undefined;
   /** Only changes to one of these statuses. Default: all. */
   readonly statuses?: readonly string[] | undefined;
-  /** What messages say of an order: without people and addresses (`redacted`, the default), `all`, or its reference only (`thin`). */
-  readonly fields?: "redacted" | "all" | "thin" | undefined;
+  /** What messages say of an order: without people and addresses (`redacted`, the default), or `all`. */
+  readonly fields?: "redacted" | "all" | undefined;
   /** Whether a change waits until earlier ones of the same order are delivered or given up. Default: false. */
   readonly ordered?: boolean | undefined;
   /** The maximum number of attempts per second. Default: any. */

@@ -1,6 +1,8 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../domain/order/outgoing.ts";
-import { checkScheme } from "../signature/verifier.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { checkScheme, loadVerifier } from "../signature/verifier.ts";
 import { listName, parseList, type Listed } from "./lists.ts";
 import { splitList, targetAddress } from "./kinds.ts";
 
@@ -9,8 +11,6 @@ export type OutgoingWebhook = ReturnType<typeof readEndpoints>[number];
 
 const STATUS_LENGTH_MAX = 255;
 const RATE_MAX = 1_000;
-/** A seed of 32 bytes, or the seed followed by the public key. */
-const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
 /** The listed endpoints, without those that have a problem. */
 export function readEndpoints(listed: Listed, isUnknown: (sourceId: string) => boolean, problems: string[]) {
@@ -43,33 +43,39 @@ function makeEndpointSchema(isUnknown: (sourceId: string) => boolean) {
         context.addIssue({ code: "custom", path: [field], message });
       for (const source of sources.filter(isUnknown))
         report("sources", `has ${source}, which is not configured`);
-      for (const problem of listSecretProblems(secret)) report("secret", `is wrong: ${problem}`);
+      for (const problem of listOwnSecretProblems(secret)) report("secret", `is wrong: ${problem}`);
     })
-    .transform(({ name, url, secret, sources, events, statuses, fields, ordered, rate }) => ({
-      endpointId: name,
-      url,
-      /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
-      secrets: secret,
-      sourceIds: [...new Set(sources)],
-      /** Null: all. */
-      types: events,
-      /** Only changes to one of these statuses; null: all. */
-      statuses,
-      fields,
-      /** Whether a change waits until earlier ones of the same order are delivered or given up. */
-      ordered,
-      /** The maximum number of attempts per second; null: any. */
-      rate,
-    }));
+    .transform(({ name, url, secret, sources, events, statuses, fields, ordered, rate }) => {
+      const endpoint = {
+        endpointId: name,
+        url,
+        /** Each secret signs every message, as in Standard Webhooks. */
+        secrets: secret,
+        sourceIds: [...new Set(sources)],
+        /** Null: all. */
+        types: events,
+        /** Only changes to one of these statuses; null: all. */
+        statuses,
+        fields,
+        /** Whether a change waits until earlier ones of the same order are delivered or given up. */
+        ordered,
+        /** The maximum number of attempts per second; null: any. */
+        rate,
+      };
+      /** Differs between processes that list the endpoint differently. */
+      return { ...endpoint, definition: digest(JSON.stringify(endpoint)) };
+    });
 }
 
-/** Several secrets allow rotation: receivers accept a message if one of their secrets signed it. */
-function listSecretProblems(secrets: readonly string[]): string[] {
-  const keys = secrets.filter((secret) => secret.startsWith("whsk_"));
-  const others = secrets.filter((secret) => !keys.includes(secret));
-  const isBroken = keys.some((key) => !SIGNING_KEY.test(key));
-  return [
-    ...(others.length > 0 ? checkScheme("standard-webhooks", others) : []),
-    ...(isBroken ? ["A key that starts with whsk_ must be 32 or 64 bytes in base64."] : []),
-  ];
+const digest = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
+
+/**
+ * What is wrong with secrets that we sign with, one sentence each. Receivers accept a message if one of their secrets
+ * signed it, so several allow rotation. A provider may issue short ones; ours are long enough not to be guessed.
+ */
+export function listOwnSecretProblems(secrets: readonly string[]): string[] {
+  const problems = checkScheme("standard-webhooks", secrets);
+  if (problems.length > 0 || secrets.length === 0) return problems;
+  const { warnings } = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets });
+  return warnings.map((warning) => `Webhook ${warning}.`);
 }

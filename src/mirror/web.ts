@@ -1,12 +1,8 @@
-import type { Queue } from "bullmq";
 import express, { type Express } from "express";
 import { takeShare } from "../domain/window/rate.ts";
 import { insertEvents } from "../receive/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { HealthReader } from "../health/health.ts";
-import { readOutgoingEndpoints } from "../health/conditions/endpoints.sql.ts";
-import { openOutgoingQueue, type OutgoingJob } from "../outgoing/outgoingQueue.ts";
-import type { QueueBackend } from "../queue/backend.ts";
 import { makeDocsRouter } from "../api/openapi/docsRouter.ts";
 import { makeHealthRouter, makeMetricsRouter, type HealthRouterDeps } from "../health/healthRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
@@ -24,7 +20,6 @@ import { makeApiRouter, type ApiDeps } from "../api/router.ts";
 import type { Config } from "../config/config.ts";
 import { webhookUrl } from "../config/sources.ts";
 import { withTimeout } from "../process/abort.ts";
-import { shareReading } from "../process/shareReading.ts";
 import type { Logger } from "../process/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier, type Verifier } from "../signature/verifier.ts";
@@ -46,10 +41,6 @@ const EXPORT_POOL = { purpose: "export", max: EXPORTS_MAX, statementTimeoutMs: 6
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 const PROBE_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
-
-/** The pages that show queues of endpoints. */
-const QUEUE_PAGES = ["/ops/queues", "/ops/queue-health"];
-const SHOWN_FOR_MS = 10_000;
 
 /** How long requests that are under way may still take when the process closes. */
 const END_DEADLINE_MS = 3_000;
@@ -185,35 +176,10 @@ function composeOps(
   const app = composeProbes(deps, { pool: receivePool, health });
   const { notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateSharePercent / 100);
-  const outgoing = showOutgoingQueues(deps, opsPool);
-  app.use(QUEUE_PAGES, async (_request, _response, next) => {
-    await outgoing.find();
-    next();
-  });
-  const queues = { queues: () => [queue.bull, ...outgoing.queues()], notify };
+  const queues = { queue: queue.bull, notify };
   app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, clock, health }));
   app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;
-}
-
-/**
- * The queues of all endpoints, for the dashboard; `find` opens those of new endpoints. A process that shows them need not know the
- * endpoints' secrets.
- */
-function showOutgoingQueues({ config, databaseUrl, clock, logger, shutdown }: RoleDeps, pool: Pool) {
-  const place = { databaseUrl, redisUrls: config.redisUrls };
-  const opened = new Map<string, QueueBackend<OutgoingJob>>();
-  let shown: readonly Queue[] = [];
-  const find = async () => {
-    const endpoints = await readOutgoingEndpoints(pool);
-    for (const { endpointId: name } of endpoints)
-      if (!opened.has(name)) opened.set(name, await openOutgoingQueue(place, name, logger));
-    shown = endpoints.flatMap(({ endpointId }) => opened.get(endpointId)?.queue ?? []);
-  };
-  shutdown.onShutdown("outgoing queues shown", async () => {
-    for (const backend of opened.values()) await backend.close();
-  });
-  return { queues: () => shown, find: shareReading(find, { clock, holdMs: SHOWN_FOR_MS }) };
 }
 
 /** What the read API needs to forward writes; undefined if that is off. */

@@ -1,8 +1,8 @@
 import { makeGroupApply } from "../apply/groupApply.ts";
 import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
 import { renewLease } from "../database/leases.sql.ts";
-import { recordListed } from "../outgoing/outgoingPlan.sql.ts";
-import { openOutgoing, openOutgoingQueue } from "../outgoing/outgoingQueue.ts";
+import { listenForAnnouncements } from "../changes/announcements.ts";
+import { openOutgoing } from "../outgoing/outgoing.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
 import { takeOverdue } from "../receive/inbox.sql.ts";
 import { removeAllOld } from "../retention/retention.sql.ts";
@@ -36,23 +36,19 @@ export async function startWorker(deps: QueueDeps): Promise<void> {
 /** Statements are short, and no connection is held while an endpoint answers. */
 const OUTGOING_POOL = { purpose: "outgoing", max: 3, statementTimeoutMs: 20_000 };
 
-/** Keeps a queue for each configured endpoint; forgets those that are no longer listed. */
+/** Lists the configured endpoints, and notifies them of changes. Those of other processes stay as they are. */
 async function startOutgoing(deps: RoleDeps): Promise<void> {
-  const { config, clock, logger, shutdown } = deps;
-  const pool = openPool(deps, OUTGOING_POOL);
-  const place = { databaseUrl: deps.databaseUrl, redisUrls: config.redisUrls };
-  const retired = await recordListed(pool, config.outgoingWebhooks);
-  const opening = config.outgoingWebhooks.map(async (webhook) => {
-    const { endpointId, url, secrets } = webhook;
-    const send = makeSend({ url, sign: makeStandardSigner(secrets), clock });
-    const backend = await openOutgoingQueue(place, endpointId, logger);
-    return openOutgoing({ pool, backend, endpoint: { ...webhook, send }, clock, logger });
-  });
-  const opened = await Promise.all(opening);
+  const { config, databaseUrl, clock, logger, shutdown } = deps;
+  if (config.outgoingWebhooks.length === 0) return;
+  const endpoints = config.outgoingWebhooks.map(({ url, secrets, ...endpoint }) => ({
+    ...endpoint,
+    send: makeSend({ url, sign: makeStandardSigner(secrets), clock }),
+  }));
+  const outgoing = await openOutgoing({ pool: openPool(deps, OUTGOING_POOL), endpoints, clock, logger });
+  const announcements = listenForAnnouncements({ databaseUrl, onChanges: outgoing.wake, clock, logger });
   shutdown.onShutdown("outgoing webhooks", async () => {
-    await Promise.all(opened.map((outgoing) => outgoing.close()));
+    await Promise.all([announcements.close(), outgoing.close()]);
   });
-  for (const endpoint of retired) logger.info({ endpoint }, "an endpoint is no longer listed and is retired");
 }
 
 /** A pass renews the lease with each step, so the next pass starts this long after its end. */

@@ -25,7 +25,8 @@ export async function carryOut(
 /** What people look for in the log. */
 const ACTIONS =
   `log_in log_out refetch retry dismiss pause resume read_gaps reread backfill verify export erase adopt
-  outgoing queue pause_endpoint resume_endpoint retry_endpoint`.split(/\s+/);
+  outgoing queue pause_endpoint resume_endpoint retry_endpoint hasten_endpoint test_endpoint
+  remove_endpoint`.split(/\s+/);
 const ROLES = ["operator", "viewer", "command"];
 /** They affect nothing but themselves. */
 const LOGINS = ["log_in", "log_out"];

@@ -1,4 +1,5 @@
 import compression from "compression";
+import type { Queue } from "bullmq";
 import { Router, type ErrorRequestHandler, type RequestHandler } from "express";
 import type { Config } from "../config/config.ts";
 import type { Pool } from "../database/database.ts";
@@ -21,7 +22,7 @@ import { makeOrderListRoutes } from "./orders/orderListPage.ts";
 import { makeOrderRoutes } from "./orders/orderPage.ts";
 import { makeOverviewRoutes } from "./overview.ts";
 import { enter, makeAssetRouter, refuse, viewerOf } from "./page.ts";
-import { makeQueueDashboard, type ShownQueues } from "./queues/queueBoard.ts";
+import { makeQueueDashboard } from "./queues/queueBoard.ts";
 import { makeQueueHealth } from "./queues/queueHealth.ts";
 import { makeRemedyRoutes } from "./remedies.ts";
 import { makeSourceRoutes } from "./source/sourcePage.ts";
@@ -34,7 +35,7 @@ import { makeSourceRoutes } from "./source/sourcePage.ts";
 
 export interface OpsDeps {
   readonly pool: Pool;
-  readonly queues: ShownQueues;
+  readonly queue: Queue;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn" | "dataDir">>;
   readonly logger: Logger;
@@ -52,7 +53,7 @@ const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 
 /** The pages under `/ops`, behind the login. */
 export function makeOpsRouter(deps: OpsDeps): Router {
-  const { pool, queues, config, logger, clock = systemClock } = deps;
+  const { pool, queue, config, logger, clock = systemClock } = deps;
   const { listRate = LIST_RATE } = deps;
   const { opsPassword, opsViewerPassword, localTrust, signOn = null, dataDir = ".data" } = config;
   const { health = makeHealthReader({ pool, clock, sources: config.sources ?? [] }) } = deps;
@@ -71,8 +72,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.get("/start", (_request, response) => {
     response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
   });
-  ops.use("/queues", makeQueueDashboard({ pool, queues }));
-  ops.use("/queue-health", makeQueueHealth({ pool, queues }));
+  ops.use("/queues", makeQueueDashboard({ pool, queue }));
+  ops.use("/queue-health", makeQueueHealth({ pool, queue }));
   ops.use("/events", makeEventRoutes(pool, refusedFolder(dataDir)));
   ops.use("/outgoing", makeOutgoingRoutes(pool));
   ops.use((_request, response) => refuse(response, 404, "There is nothing at this address."));

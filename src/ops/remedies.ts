@@ -5,7 +5,13 @@ import { readStandings } from "../health/conditions/standing.ts";
 import type { Holding } from "../health/judge.ts";
 import { html, type Html } from "../html/html.ts";
 import { renderAction } from "../html/parts.ts";
-import { reviveDead, setEndpointPaused } from "../outgoing/outgoingPlan.sql.ts";
+import {
+  planTest,
+  removeEndpoint,
+  reviveDead,
+  sendNow,
+  setEndpointPaused,
+} from "../outgoing/outgoingEndpoints.sql.ts";
 import { readGaps } from "../poll/coverage.sql.ts";
 import { requestPeriod } from "../poll/periodRequests.sql.ts";
 import { retryExceptionsNow } from "../poll/refetches.sql.ts";
@@ -13,7 +19,7 @@ import { setPaused } from "../sources/sources.sql.ts";
 import { carryOut } from "./auditLog.ts";
 import { mayAct, parseForm, readFormField, type Viewer } from "./page.ts";
 
-/** What an operator can do from these pages with one press: each can be undone, or only reads again. */
+/** What an operator can do from these pages with one press: each can be undone, only reads again, or says what it removes. */
 interface Remedy {
   /** What it is applied to. */
   readonly of: "source" | "endpoint";
@@ -64,6 +70,24 @@ const REMEDIES = {
     button: "Send these messages again",
     action: "retry_endpoint",
     apply: reviveDead,
+  },
+  "outgoing-now": {
+    of: "endpoint",
+    button: "Send what waits now",
+    action: "hasten_endpoint",
+    apply: sendNow,
+  },
+  "outgoing-test": {
+    of: "endpoint",
+    button: "Send a test",
+    action: "test_endpoint",
+    apply: async (pool, endpointId) => Number(await planTest(pool, endpointId)),
+  },
+  "outgoing-remove": {
+    of: "endpoint",
+    button: "Forget this endpoint and its messages",
+    action: "remove_endpoint",
+    apply: async (pool, endpointId) => Number(await removeEndpoint(pool, endpointId)),
   },
 } as const satisfies Readonly<Record<Button, Remedy> & Record<string, Remedy>>;
 

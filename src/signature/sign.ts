@@ -21,8 +21,6 @@ export interface SignerOptions {
   readonly url?: string;
 }
 
-const STANDARD = { signature: "webhook-signature", keyPrefix: "whsk_" };
-
 /**
  * Makes the counterpart of the verifier: the headers that a sender adds to a request. Throws ConfigurationError when the
  * secret does not fit the scheme.
@@ -56,20 +54,17 @@ export function makeSigner(options: SignerOptions): (signable: Signable) => Reco
 }
 
 /**
- * Signs according to Standard Webhooks with each of the secrets: `whsec_…` by HMAC (v1), `whsk_…` by ed25519 (v1a). One
- * header holds all signatures, so a receiver that knows one of the secrets accepts the message; this allows secrets to
- * be rotated. Throws ConfigurationError when a secret has neither form.
+ * Signs according to Standard Webhooks with each of the secrets. One header holds all signatures, so a receiver that knows one
+ * of the secrets accepts the message; this allows secrets to be rotated. Throws ConfigurationError for an unusable secret.
  */
 export function makeStandardSigner(
   secrets: readonly string[],
 ): (signable: Signable) => Record<string, string> {
-  const signers = secrets.map((secret) => {
-    const preset = secret.startsWith(STANDARD.keyPrefix) ? "standard-webhooks-ed25519" : "standard-webhooks";
-    return makeSigner({ scheme: loadScheme(preset), secret });
-  });
+  const scheme = loadScheme("standard-webhooks");
+  const signers = secrets.map((secret) => makeSigner({ scheme, secret }));
   return (signable) => {
     const signed = signers.map((sign) => sign(signable));
-    const signatures = signed.map((headers) => headers[STANDARD.signature] ?? "");
-    return { ...signed[0], [STANDARD.signature]: signatures.join(" ") };
+    const signatures = signed.map((headers) => headers[scheme.header] ?? "");
+    return { ...signed[0], [scheme.header]: signatures.join(" ") };
   };
 }

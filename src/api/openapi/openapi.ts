@@ -371,7 +371,7 @@ function outgoing(type: OutgoingType): Operation {
     tag: "Webhooks",
     summary: MESSAGES[type],
     description:
-      "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`.",
+      "Sent to the endpoints of OUTGOING_WEBHOOKS_FILE; signed as in Standard Webhooks. What a change shows of its orders depends on the endpoint's `fields`. A test has the type `test` and no change: its `data` is empty.",
     headers: {
       "webhook-id": "The message's id, the same in each repetition.",
       "webhook-timestamp": "Seconds since 1970.",

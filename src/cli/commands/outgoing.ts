@@ -1,8 +1,16 @@
 import type { Command } from "commander";
+import { describeDelay } from "../../domain/duration.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { readFeedPositionAt, replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
+import {
+  planTest,
+  readFeedPositionAt,
+  removeEndpoint,
+  replayFrom,
+  reviveDead,
+  sendNow,
+} from "../../outgoing/outgoingEndpoints.sql.ts";
 import {
   describeEndpoint,
   readOutgoingEndpoints,
@@ -22,16 +30,18 @@ interface ReplayOptions extends Options {
 
 /** `outgoing`: shows the business's own endpoints, and sends messages again; /ops/outgoing shows each. */
 export function register(program: Command): void {
-  const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
+  const outgoing = program
+    .command("outgoing")
+    .description("inspect, try and remove endpoints of outgoing webhooks, and send messages again");
   const add = (name: string, description: string) =>
     outgoing.command(name).description(description).option("--json", "print JSON");
   const NAME = "name of the endpoint";
   const YES = ["--yes", "do not ask for confirmation"] as const;
 
-  add("list", "list endpoints: messages waiting, messages given up, last delivery").action(
+  add("list", "list endpoints: messages waiting, next attempt, messages given up, last delivery").action(
     (options: Options) => withMirror(({ pool }) => list(pool, options)),
   );
-  add("retry", "send all messages again that were given up")
+  add("retry", "send all messages again that were given up, and at once those that wait")
     .argument("<endpoint>", NAME)
     .option(...YES)
     .action((endpoint: string, options: Options) => withMirror(({ pool }) => retry(pool, endpoint, options)));
@@ -42,6 +52,15 @@ export function register(program: Command): void {
     .action((endpoint: string, options: ReplayOptions) =>
       withMirror(({ pool }) => replay(pool, endpoint, options)),
     );
+  add("test", "send a test message")
+    .argument("<endpoint>", NAME)
+    .action((endpoint: string, options: Options) => withMirror(({ pool }) => test(pool, endpoint, options)));
+  add("remove", "forget an endpoint that no worker lists, with its messages")
+    .argument("<endpoint>", NAME)
+    .option(...YES)
+    .action((endpoint: string, options: Options) =>
+      withMirror(({ pool }) => remove(pool, endpoint, options)),
+    );
 }
 
 async function list(pool: Pool, { json }: Options): Promise<void> {
@@ -49,24 +68,59 @@ async function list(pool: Pool, { json }: Options): Promise<void> {
   if (json === true) return printJson(endpoints);
   if (endpoints.length === 0)
     return printNotice("No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE.");
-  const head = ["endpoint", "sources", "waiting", "given up", "last delivered", "state"];
+  const head = ["endpoint", "sources", "waiting", "next attempt", "given up", "last delivered", "state"];
   printTable([head, ...endpoints.map(listEndpoint)]);
 }
 
 function listEndpoint(endpoint: OutgoingEndpoint): string[] {
-  const { endpointId, sourceIds, pending, dead, newestDeliveredAt } = endpoint;
-  const delivered = newestDeliveredAt === null ? "never" : formatAge(Date.now() / 1_000 - newestDeliveredAt);
-  const counts = [String(pending), String(dead), delivered];
-  return [endpointId, sourceIds.join(","), ...counts, describeEndpoint(endpoint)];
+  const { endpointId, sourceIds, pending, dead, newestDeliveredAt, nextAttemptAt, pausedAt } = endpoint;
+  const ageOf = (seconds: number) => Date.now() / 1_000 - seconds;
+  const delivered = newestDeliveredAt === null ? "never" : formatAge(ageOf(newestDeliveredAt));
+  const isDue = nextAttemptAt !== null && ageOf(nextAttemptAt) >= 0;
+  const next =
+    nextAttemptAt === null || pausedAt !== null
+      ? "–"
+      : isDue
+        ? "now"
+        : `in ${describeDelay(-ageOf(nextAttemptAt))}`;
+  const figures = [String(pending), next, String(dead), delivered];
+  return [endpointId, sourceIds.join(","), ...figures, describeEndpoint(endpoint)];
 }
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
-  const { dead } = await requireEndpoint(pool, endpoint);
-  if (dead > 0 && !(await isAgreed({ yes }, `Send ${dead} messages to ${endpoint} again?`))) return;
+  const { dead, pending } = await requireEndpoint(pool, endpoint);
+  const question = `Send ${dead + pending} messages to ${endpoint} now?`;
+  if (dead + pending > 0 && !(await isAgreed({ yes }, question))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
-  const revived = await audited(pool, action, () => reviveDead(pool, endpoint), Number);
-  if (json === true) return printJson({ endpoint, revived });
-  printLine(`${revived} messages will be sent to ${endpoint} again.`);
+  const resend = async () => ({
+    hastened: await sendNow(pool, endpoint),
+    revived: await reviveDead(pool, endpoint),
+  });
+  const sent = await audited(pool, action, resend, ({ revived, hastened }) => revived + hastened);
+  if (json === true) return printJson({ endpoint, ...sent });
+  printLine(`${sent.revived + sent.hastened} messages are being sent to ${endpoint}.`);
+}
+
+async function test(pool: Pool, endpoint: string, { json }: Options): Promise<void> {
+  await requireEndpoint(pool, endpoint);
+  const action = { action: "outgoing", sourceId: null, target: `test ${endpoint}` };
+  const planned = await audited(pool, action, () => planTest(pool, endpoint), Number);
+  if (json === true) return printJson({ endpoint, planned });
+  printLine(`A test is being sent to ${endpoint}; /ops/outgoing shows how it ends.`);
+}
+
+async function remove(pool: Pool, endpoint: string, { yes, json }: Options): Promise<void> {
+  const { pending, dead } = await requireEndpoint(pool, endpoint);
+  const question = `Forget ${endpoint}, its place in the feed and its ${pending + dead} messages?`;
+  if (!(await isAgreed({ yes }, question))) return;
+  const action = { action: "outgoing", sourceId: null, target: `remove ${endpoint}` };
+  const removed = await audited(pool, action, () => removeEndpoint(pool, endpoint), Number);
+  if (!removed)
+    throw new ConfigurationError(`A worker lists ${endpoint}, or did so within the last 30 seconds.`, {
+      fix: "Take it out of OUTGOING_WEBHOOKS_FILE of every worker, restart them, and try again.",
+    });
+  if (json === true) return printJson({ endpoint, removed });
+  printLine(`${endpoint} is forgotten.`);
 }
 
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
@@ -89,6 +143,6 @@ async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEn
   const endpoints = await readOutgoingEndpoints(pool);
   const found = endpoints.find(({ endpointId }) => endpointId === endpoint);
   if (found !== undefined) return found;
-  const fix = "`order-mirror outgoing list` shows the endpoints of OUTGOING_WEBHOOKS_FILE.";
+  const fix = "`order-mirror outgoing list` shows the known endpoints.";
   throw new ConfigurationError(`There is no endpoint ${endpoint}.`, { fix });
 }

@@ -40,7 +40,7 @@ export type Place =
   | "Between us and your endpoint";
 
 /** Remedies that take one press on a page; `src/ops/remedies.ts` carries them out. */
-export type Button = "resume" | "gap" | "reread" | "outgoing-pause" | "outgoing-retry";
+export type Button = "resume" | "gap" | "reread" | "outgoing-pause" | "outgoing-resume" | "outgoing-retry";
 
 /**
  * A problem of the mirror that people should know about, with all that is said of it. The ops page, `status`, `doctor`,

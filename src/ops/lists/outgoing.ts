@@ -1,5 +1,6 @@
 import { Router } from "express";
 import type { Pool } from "../../database/database.ts";
+import { describeDelay } from "../../domain/duration.ts";
 import { instantFromMillis } from "../../domain/order/instant.ts";
 import {
   describeEndpoint,
@@ -18,7 +19,7 @@ import {
 import { sendPage, viewerOf, type Viewer } from "../page.ts";
 import { describeCount } from "../phrases.ts";
 import { renderRemedyButton } from "../remedies.ts";
-import { ORDER, SOURCE, count, delay, sentence, serveList, text, time, type List } from "./list.ts";
+import { ORDER, SOURCE, count, sentence, serveList, text, time, type List } from "./list.ts";
 
 /** The endpoints of outgoing webhooks with what can be done about each, and their messages. */
 export function makeOutgoingRoutes(pool: Pool): Router {
@@ -26,7 +27,10 @@ export function makeOutgoingRoutes(pool: Pool): Router {
   router.get("/", async (_request, response) => {
     const endpoints = renderEndpoints(await readOutgoingEndpoints(pool), viewerOf(response));
     const body = html`<h1>Outgoing webhooks</h1>
-      <p>The endpoints of OUTGOING_WEBHOOKS_FILE. While one is paused, its messages are kept.</p>
+      <p>
+        Workers list their endpoints in OUTGOING_WEBHOOKS_FILE. While one is paused, or not listed, its
+        messages are kept.
+      </p>
       <div id="endpoints" data-live>${endpoints}</div>`;
     sendPage(response, { title: "Outgoing webhooks", body, section: "outgoing", live: true });
   });
@@ -46,12 +50,13 @@ function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer)
       "State",
       numberColumn("Waiting"),
       "Oldest",
+      "Next attempt",
       numberColumn("Given up"),
       "Last delivered",
       "Actions",
     ],
     rows: endpoints.map((endpoint) => {
-      const { endpointId, sourceIds, pending, dead, pausedAt } = endpoint;
+      const { endpointId, sourceIds, pending, dead, pausedAt, unlistedSince } = endpoint;
       const state = describeEndpoint(endpoint);
       const link = (words: string | Html, query = "") =>
         html`<a href="/ops/outgoing/messages?endpoint=${encodeURIComponent(endpointId)}${query}"
@@ -63,10 +68,14 @@ function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer)
         state === "ok" ? renderGood(state) : renderWarning(state),
         link(describeCount(pending), "&state=pending"),
         renderSeconds(endpoint.oldestPendingAt),
+        pausedAt === null ? renderSeconds(endpoint.nextAttemptAt) : "–",
         link(describeCount(dead), "&state=dead"),
         renderSeconds(endpoint.newestDeliveredAt),
         html`${renderRemedyButton(pausedAt === null ? "outgoing-pause" : "outgoing-resume", endpointId, viewer)}
-        ${dead > 0 && renderRemedyButton("outgoing-retry", endpointId, viewer)}`,
+        ${pending > 0 && pausedAt === null && renderRemedyButton("outgoing-now", endpointId, viewer)}
+        ${dead > 0 && renderRemedyButton("outgoing-retry", endpointId, viewer)}
+        ${renderRemedyButton("outgoing-test", endpointId, viewer)}
+        ${unlistedSince !== null && renderRemedyButton("outgoing-remove", endpointId, viewer)}`,
       ];
     }),
   });
@@ -75,6 +84,26 @@ function renderEndpoints(endpoints: readonly OutgoingEndpoint[], viewer: Viewer)
 /** A time in seconds since 1970. */
 function renderSeconds(seconds: number | null): Html {
   return renderInstant(seconds === null ? null : instantFromMillis(Math.round(seconds * 1_000)));
+}
+
+interface Attempt {
+  /** Seconds since 1970. */
+  readonly at: number;
+  readonly outcome: string;
+  readonly ms: number;
+}
+
+/** The attempts of a message, newest first; the last ten are kept. */
+function renderAttempts(attempts: readonly Attempt[]): string | Html {
+  if (attempts.length === 0) return "–";
+  const [last, ...earlier] = attempts.map(
+    ({ at, outcome, ms }) => html`${renderSeconds(at)} ${outcome}, ${describeDelay(ms / 1_000)}`,
+  );
+  if (earlier.length === 0) return html`${last}`;
+  return html`<details>
+    <summary>${last}</summary>
+    ${earlier.map((each) => html`<p>${each}</p>`)}
+  </details>`;
 }
 
 const STATES: Readonly<Record<string, string>> = {
@@ -93,7 +122,6 @@ const MESSAGES: List = {
     state: { label: "State", words: Object.keys(STATES), describe: (state) => STATES[state] ?? state },
   },
   columns: [
-    text("Message", "delivery_id::text"),
     text("Endpoint", "endpoint_id"),
     ORDER,
     SOURCE,
@@ -101,11 +129,10 @@ const MESSAGES: List = {
     { title: "State", select: ["state"], show: (state: string) => STATES[state] ?? state },
     count("Attempts", "attempts"),
     time("Created", "created_at"),
-    time("Last attempt", "last_attempt_at"),
-    text("Outcome", "last_outcome"),
-    delay("Duration", "duration_ms / 1000.0"),
+    time("Next attempt", "case when state = 'pending' then next_attempt_at end"),
+    { title: "Last attempts", select: ["last_attempts"], show: renderAttempts },
     sentence("Answer", "answer"),
   ],
-  keys: { delivery_id: "bigint" },
+  keys: { created_at: "timestamptz", delivery_id: "uuid" },
   from: (rows) => `mirror.outgoing_deliveries where ${rows}`,
 };

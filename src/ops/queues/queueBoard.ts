@@ -5,8 +5,9 @@ import type { Pool } from "../../database/database.ts";
 import { writePolicy } from "../../html/policy.ts";
 import { mayAct, viewerOf } from "../page.ts";
 
-// The dashboard of the queues is bull-board, at /ops/queues behind the login: its pages may load what they need from this
-// host, viewers get a board without buttons, and every change is in the audit log. Start at `makeQueueDashboard`.
+// The dashboard of the queue is bull-board, at /ops/queues behind the login: its pages may load what they need from this
+// host, viewers get a board without buttons, and every change is in the audit log. Of its actions only those exist that
+// keep their word on a queue whose jobs are made by events alone. Start at `makeQueueDashboard`.
 
 export const DASHBOARD_PATH = "/ops/queues";
 
@@ -18,15 +19,16 @@ const DASHBOARD_POLICY = writePolicy({
 });
 
 /** Mount it at DASHBOARD_PATH, behind the login and the guard of writes. */
-export function makeQueueDashboard({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
+export function makeQueueDashboard({ pool, queue }: { pool: Pool; queue: Queue }): Router {
   const router = Router();
-  const boards = { acting: makeBoard(queues, false), reading: makeBoard(queues, true) };
+  const boards = { acting: makeBoard(queue, false), reading: makeBoard(queue, true) };
   router.use(
     (_request, response, next) => {
       response.set("Content-Security-Policy", DASHBOARD_POLICY);
       next();
     },
-    auditChanges(pool, queues),
+    refuseEmptyActions,
+    auditChanges(pool, queue),
   );
   router.use(async (request, response, next) => {
     const serve = await boards[mayAct(viewerOf(response)) ? "acting" : "reading"]();
@@ -36,49 +38,50 @@ export function makeQueueDashboard({ pool, queues }: { pool: Pool; queues: Shown
 }
 
 /** Loaded at the first visit, because most web processes are never asked for it. */
-function makeBoard(queues: ShownQueues, readOnlyMode: boolean): () => Promise<RequestHandler> {
-  let shown: readonly Queue[] = [];
+function makeBoard(queue: Queue, readOnlyMode: boolean): () => Promise<RequestHandler> {
   let opening: ReturnType<typeof openBoard> | undefined;
-  return async () => {
-    opening ??= openBoard(readOnlyMode);
-    const board = await opening;
-    const now = queues();
-    if (now.length !== shown.length || now.some((queue, at) => queue !== shown[at])) board.show(now);
-    shown = now;
-    return board.serve;
-  };
+  return () => (opening ??= openBoard(queue, readOnlyMode));
 }
 
-async function openBoard(readOnlyMode: boolean) {
+async function openBoard(queue: Queue, readOnlyMode: boolean): Promise<RequestHandler> {
   const { createBullBoard } = await import("@bull-board/api");
   const { BullMQAdapter } = await import("@bull-board/api/bullMQAdapter");
   const { ExpressAdapter } = await import("@bull-board/express");
   const serverAdapter = new ExpressAdapter().setBasePath(DASHBOARD_PATH);
   const links = [{ text: "Overview", url: "/ops" }];
-  const { setQueues } = createBullBoard({
-    queues: [],
+  const externalJobUrl = ({ id }: { id?: string | number | null | undefined }) => ({
+    displayText: "Events and orders",
+    href: `/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
+  });
+  createBullBoard({
+    queues: [new BullMQAdapter(queue, { readOnlyMode, externalJobUrl })],
     serverAdapter,
     options: { uiConfig: { boardTitle: "order-mirror", miscLinks: links } },
   });
-  function adapt(queue: Queue) {
-    const externalJobUrl = ({ id }: { id?: string | number | null | undefined }) => ({
-      displayText: "Events and orders",
-      href: `/ops/queue-health/${encodeURIComponent(queue.name)}/${encodeURIComponent(String(id))}`,
-    });
-    return new BullMQAdapter(queue, { readOnlyMode, externalJobUrl });
-  }
-  return {
-    serve: (serverAdapter.getRouter() as Express).disable("x-powered-by"),
-    show: (queues: readonly Queue[]) => setQueues(queues.map((queue) => adapt(queue))),
-  };
+  return (serverAdapter.getRouter() as Express).disable("x-powered-by");
 }
 
+/** Jobs are retried, delayed ones are run now, ended ones are removed, and a pause of an earlier version ends. */
+const MEANT =
+  /^\/api\/queues\/(?:resume|[^/]+\/(?:resume|promote|retry\/\w+|clean\/(?:completed|failed)|[^/]+\/(?:retry|promote|clean)))$/;
+const EMPTY_ACTION =
+  "This would change nothing, because jobs only wake the workers, which find every event in Postgres within seconds; whoever wants events to wait stops the workers";
+
+/** Refuses what the dashboard offers and this queue cannot mean: its pause, emptying it, and jobs made by hand. */
+const refuseEmptyActions: RequestHandler = ({ method, path }, response, next) => {
+  if (method === "GET" || method === "HEAD" || MEANT.test(path)) return next();
+  response
+    .status(405)
+    .set("Allow", "GET")
+    .json({ error: { key: EMPTY_ACTION }, message: EMPTY_ACTION });
+};
+
 /** Records each change before it is carried out: a job, or all jobs of a state, as the address names them. */
-function auditChanges(pool: Pool, queues: ShownQueues): RequestHandler {
+function auditChanges(pool: Pool, queue: Queue): RequestHandler {
   return async (request, response, next) => {
     if (request.method === "GET" || request.method === "HEAD") return next();
     const target = request.path.replace(/^\/api\/queues\//, "").replaceAll("/", " ");
-    const count = await countAffected(queues(), target).catch(() => 1);
+    const count = await countAffected(queue, target).catch(() => 1);
     const action = { ...viewerOf(response), action: "queue", sourceId: null, target };
     const actionId = await beginAction(pool, action);
     response.once("finish", () => {
@@ -89,13 +92,9 @@ function auditChanges(pool: Pool, queues: ShownQueues): RequestHandler {
   };
 }
 
-/** How many jobs a change is about: those of a state, or one; a queue that is paused counts as one, too. */
-async function countAffected(queues: readonly Queue[], target: string): Promise<number> {
+/** How many jobs a change is about: those of a state, or one. */
+async function countAffected(queue: Queue, target: string): Promise<number> {
   const [, name, action, state] = /^(\S+) (retry|clean|promote)(?: (\w+))?$/.exec(target) ?? [];
-  const queue = queues.find((each) => each.name === name);
-  if (queue === undefined) return 1;
+  if (name !== queue.name) return 1;
   return queue.getJobCountByTypes((action === "promote" ? "delayed" : state) as JobType);
 }
-
-/** The queues that the dashboard shows, whatever their jobs contain; read at each request, because queues come and go. */
-export type ShownQueues = () => readonly Queue[];

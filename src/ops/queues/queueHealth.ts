@@ -9,7 +9,7 @@ import { numberColumn, renderAlert, renderFacts, renderTable } from "../../html/
 import { refuse, sendPage } from "../page.ts";
 import { describeCount, linkEvent, linkOrder } from "../phrases.ts";
 import { withTimeout } from "../../process/abort.ts";
-import { DASHBOARD_PATH, type ShownQueues } from "./queueBoard.ts";
+import { DASHBOARD_PATH } from "./queueBoard.ts";
 import { readEventFlow, readEventsAt, type EventFlow, type JobEvent } from "./queueEvents.sql.ts";
 
 // The page /ops/queue-health shows what the dashboard of the queues lacks: how events fare, who works on what, and the
@@ -33,28 +33,25 @@ const jobAddress = (queue: string, jobId: string | undefined) =>
   `${DASHBOARD_PATH}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId ?? "")}`;
 
 /** What the dashboard lacks: how events fare, who works on what, and the events and orders of a job. */
-export function makeQueueHealth({ pool, queues }: { pool: Pool; queues: ShownQueues }): Router {
+export function makeQueueHealth({ pool, queue }: { pool: Pool; queue: Queue }): Router {
   const router = Router();
   router.get("/", async (_request, response) => {
-    const works = Promise.all(queues().map(async (queue) => readWork(queue)));
-    const [flow, work] = await Promise.all([readEventFlow(pool), works]);
-    const body = html`${renderFlow(flow)} ${work.map(renderWork)}`;
+    const [flow, work] = await Promise.all([readEventFlow(pool), readWork(queue)]);
+    const body = html`${renderFlow(flow)} ${renderWork(work)}`;
     sendPage(response, { title: "Queue", body, section: "queues" });
   });
   router.get("/event/:seq", async ({ params }, response) => {
-    for (const queue of queues()) {
-      const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
-      const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
-      if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
-    }
+    const jobs = await askQueue(queue.getJobs([...KEPT_STATES], 0, JOBS_MAX));
+    const its = jobs.find((job) => readSeqs(job).includes(Number(params.seq)));
+    if (its !== undefined) return response.redirect(303, jobAddress(queue.name, its.id));
     const body = html`<h1>Job</h1>
       <p>${NO_JOB}</p>`;
     sendPage(response, { title: "Job", body, section: "queues" });
   });
   router.get("/:queue/:job", async (request, response) => {
-    const queue = queues().find(({ name }) => name === request.params.queue);
-    const job = queue && (await askQueue(queue.getJob(request.params.job)));
-    if (!queue || !job) return refuse(response, 404, "There is no such job any more.");
+    const isKnown = request.params.queue === queue.name;
+    const job = isKnown && (await askQueue(queue.getJob(request.params.job)));
+    if (!job) return refuse(response, 404, "There is no such job any more.");
     const seqs = readSeqs(job);
     const events = await readEventsAt(pool, seqs.slice(0, EVENTS_SHOWN_MAX));
     const shown = { queue: queue.name, jobId: job.id ?? "", events, more: seqs.length - events.length };

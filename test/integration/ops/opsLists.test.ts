@@ -172,6 +172,33 @@ describe("the queues", () => {
     expect(await actions()).toEqual(before);
   });
 
+  it("refuse what would change nothing or make jobs by hand, with a sentence", async () => {
+    const { name } = board.queue;
+    const before = await actions();
+    await board.queue.add("events", { seqs: [1] });
+    const counts = await board.queue.getJobCounts();
+    const [job] = await board.queue.getWaiting();
+    for (const [path, method] of [
+      [`/${name}/pause`, "PUT"],
+      ["/pause", "PUT"],
+      [`/${name}/empty`, "PUT"],
+      [`/${name}/obliterate`, "PUT"],
+      [`/${name}/clean/wait`, "PUT"],
+      [`/${name}/clean/delayed`, "PUT"],
+      [`/${name}/concurrency`, "PUT"],
+      [`/${name}/add`, "POST"],
+      [`/${name}/${job?.id}/update-data`, "PATCH"],
+    ] as const) {
+      const answer = await call(path, "operator", method);
+      expect([path, answer.status]).toEqual([path, 405]);
+      expect(await answer.json()).toMatchObject({ message: expect.stringContaining("jobs only wake") });
+    }
+    expect(await board.queue.getJobCounts()).toEqual(counts);
+    expect(await board.queue.isPaused()).toBe(false);
+    expect(await actions()).toEqual(before);
+    expect((await call(`/${name}/clean/failed`, "operator")).status).toBe(200);
+  });
+
   it("are beside the figures that the dashboard lacks", async () => {
     await database.pool.query(
       "insert into mirror.pending (seq, source_id, received_at) values (1, 'live', clock_timestamp() - interval '4 minutes')",

@@ -111,10 +111,10 @@ describe("an operator", () => {
       { action: "dismiss", target: "quarantine 2", note: "asked <them>, a test", affected: 1 },
     ]);
     await post("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
-    await post("/ops/queues/api/queues/pages/pause", {});
-    expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages pause" });
+    await post("/ops/queues/api/queues/pages/resume", {});
+    expect((await actions())[0]).toMatchObject({ action: "queue", target: "pages resume" });
     const { text } = await read("/ops/actions", "viewer");
-    expect(text).toContain("operator Queue – pages pause");
+    expect(text).toContain("operator Queue – pages resume");
     expect(text).toContain("operator Dismiss live quarantine all reasons, through 3 2 a test");
   });
 });

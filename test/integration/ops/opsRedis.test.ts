@@ -12,7 +12,7 @@ it.runIf(canStartRedis)(
     const queue = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
     onTestFinished(() => queue.close());
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
-    const { read } = await openOpsPages({ queues: () => [queue.bull], config });
+    const { read } = await openOpsPages({ queue: queue.bull, config });
     const board = () => read("/ops/queues/api/queues");
     const shown = { status: 200, page: expect.stringContaining('"name":"apply"') as unknown };
     const expectTrouble = async () => {

@@ -1,21 +1,25 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import { Redis } from "ioredis";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readFeedFence, beginFeedEpoch } from "../../../src/changes/changeFeed.sql.ts";
 import { makePool, type Pool } from "../../../src/database/database.ts";
 import { readOutgoingEndpoints } from "../../../src/health/conditions/endpoints.sql.ts";
-import { recordAttempt } from "../../../src/outgoing/outgoingDelivery.sql.ts";
 import {
   planDeliveries,
-  takeToEnqueue,
+  recordAttempt,
+  takeDue,
+  type Wanted,
+} from "../../../src/outgoing/outgoingDeliveries.sql.ts";
+import {
+  planTest,
   recordListed,
+  removeEndpoint,
   replayFrom,
   reviveDead,
+  sendNow,
   setEndpointPaused,
-  type Wanted,
-} from "../../../src/outgoing/outgoingPlan.sql.ts";
-import { openOutgoing, openOutgoingQueue, UNDER_WAY_MAX } from "../../../src/outgoing/outgoingQueue.ts";
+} from "../../../src/outgoing/outgoingEndpoints.sql.ts";
+import { openOutgoing, UNDER_WAY_MAX } from "../../../src/outgoing/outgoing.ts";
 import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
 import { removeChanges, removeDelivered } from "../../../src/retention/retention.sql.ts";
 import { eraseOrder } from "../../../src/retention/erasure.sql.ts";
@@ -24,7 +28,7 @@ import { silentLogger } from "../../../src/process/telemetry/logger.ts";
 import { makeStandardSigner } from "../../../src/signature/sign.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
 import { asPool } from "../../support/servers/asPool.ts";
-import { QUEUE_BACKENDS, openQueueServers } from "../../support/servers/queueServers.ts";
+import { openTestDatabase } from "../../support/servers/database.ts";
 import { emptying } from "../../support/mirror/emptying.ts";
 import { makeLiveApply } from "../../support/mirror/liveApply.ts";
 import {
@@ -53,27 +57,26 @@ type Answer = (response: ServerResponse, change: { reference: string; revision: 
 
 interface Options {
   readonly answer?: Answer;
-  readonly redisUrls?: readonly string[];
   readonly processes?: number;
   readonly ordered?: boolean;
   readonly rate?: number | null;
   readonly timeoutMs?: number;
+  readonly fields?: "all" | "redacted";
   readonly wanted?: Partial<Wanted>;
+  readonly retrySeconds?: readonly number[];
 }
 
-const servers = await openQueueServers();
+const { database } = await openTestDatabase();
 let pool: Pool;
 let number = 0;
 const closes: (() => Promise<unknown>)[] = [];
-const listed: string[] = [];
 beforeAll(async () => {
-  pool = makePool({ url: servers.database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
   closes.length = 0;
   await addSource(pool, "live");
   return () => pool.end();
 });
 beforeEach(async () => {
-  listed.length = 0;
   await pool.query(emptying(TABLES));
 });
 afterEach(async () => {
@@ -97,16 +100,20 @@ async function change(names: readonly string[], statuses: readonly string[] = ["
     await see(...names.map((reference) => ({ reference, status, updatedAt: at(index + 1) })));
 }
 
-/** These endpoints alone are listed, each with the source `live`. */
-const list = (...names: string[]) =>
+/** Lists these endpoints, each with the source `live`. */
+const list = (...names: string[]) => listAs("", ...names);
+const listAs = (definition: string, ...names: string[]) =>
   recordListed(
     pool,
-    names.map((endpointId) => ({ endpointId, sourceIds: ["live"] })),
+    names.map((endpointId) => ({ endpointId, sourceIds: ["live"], definition })),
   );
+/** As if this much time had passed since. */
+const age = (column: string, interval: string) =>
+  pool.query(`update mirror.outgoing_endpoints set ${column} = clock_timestamp() - $1::interval`, [interval]);
 
-/** An endpoint with a name of its own, and its queue in as many processes. */
+/** An endpoint with a name of its own, which as many processes serve. */
 async function open(options: Options = {}) {
-  const { answer = accept, redisUrls = [], processes = 1, ordered = false, rate = null } = options;
+  const { answer = accept, processes = 1, ordered = false, rate = null, fields = "all" } = options;
   const endpointId = `erp-${(number += 1)}`;
   const received: Received[] = [];
   let underWay = 0;
@@ -125,42 +132,29 @@ async function open(options: Options = {}) {
   const { url } = await listenHere(server);
   const sign = makeStandardSigner([WEBHOOK_SECRET]);
   const send = makeSend({ url, sign, clock: systemClock, timeoutMs: options.timeoutMs ?? 2_000 });
-  const wanted = { endpointId, types: null, statuses: null, ...options.wanted };
-  const place = { databaseUrl: servers.database.url, redisUrls };
-  listed.push(endpointId);
-  await list(...listed);
-  const queues = [];
+  const wanted = { endpointId, definition: "", types: null, statuses: null, ...options.wanted };
   for (let index = 0; index < processes; index += 1) {
-    const backend = await openOutgoingQueue(place, endpointId, silentLogger);
     const one = await openOutgoing({
       pool,
-      backend,
-      endpoint: { ...wanted, send, fields: "all", ordered, rate },
+      endpoints: [{ ...wanted, sourceIds: ["live"], send, fields, ordered, rate }],
       clock: systemClock,
       logger: silentLogger,
-      retrySeconds: RETRY_SECONDS,
-      compareEveryMs: 100,
+      retrySeconds: options.retrySeconds ?? RETRY_SECONDS,
+      lookEveryMs: 50,
     });
     closes.push(async () => {
       server.closeAllConnections();
       await one.close();
       server.close();
     });
-    queues.push(backend.queue);
   }
   const seen = () => received.map((each) => each.change);
-  return { endpointId, received, seen, mostUnderWay: () => most, queue: queues[0]! };
-}
-
-async function flush(): Promise<void> {
-  const redis = new Redis(servers.redis!.url);
-  await redis.flushall();
-  redis.disconnect();
+  return { endpointId, received, seen, mostUnderWay: () => most };
 }
 
 async function states(): Promise<string[]> {
   const { rows } = await pool.query<{ state: string; attempts: number; outcome: string | null }>(
-    "select state, attempts, last_outcome as outcome from mirror.outgoing_deliveries order by position, delivery_id",
+    "select state, attempts, last_outcome as outcome from mirror.outgoing_deliveries order by position, created_at",
   );
   return rows.map(({ state, attempts, outcome }) => `${state} ${attempts} ${outcome}`);
 }
@@ -171,15 +165,10 @@ const deliveredAll = (count: number) =>
     expect(ended).toHaveLength(count);
   }, WAIT);
 
-describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend", ({ backend, runs }) => {
-  const place = () => ({ redisUrls: servers.redisUrls(backend) });
-  beforeEach(({ skip }) => {
-    if (!runs) skip("no redis-server");
-  });
-
+describe("outgoing webhooks", () => {
   it("notify an endpoint once of every change after it was configured, signed as Standard Webhooks", async () => {
     await see({ reference: "OLD", updatedAt: at(1) });
-    const endpoint = await open({ ...place(), processes: 2 });
+    const endpoint = await open({ processes: 2 });
     await see({ reference: "A", updatedAt: at(1) });
     await see(
       { reference: "A", updatedAt: at(2), status: "picked_up" },
@@ -203,16 +192,14 @@ describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend",
   });
 
   it("are retried under the same id until delivered; given up after the last attempt or 410; sent again by hand", async () => {
-    const endpoint = await open({ ...place(), answer: refuse(500, 404) });
+    const endpoint = await open({ answer: refuse(500, 404) });
     await see({ reference: "A", updatedAt: at(1) });
     await settled("delivered 3 status 200");
     expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
-    const failing = await open({ ...place(), answer: refuse(500, 501, 502, 503, 410) });
+    const failing = await open({ answer: refuse(500, 501, 502, 503, 410) });
     await see({ reference: "B", updatedAt: at(1) });
     await vi.waitFor(async () => expect(await states()).toContain("dead 4 status 503"), WAIT);
     expect(failing.received).toHaveLength(4);
-    await vi.waitFor(async () => expect(await failing.queue.getFailedCount()).toBe(1), WAIT);
-    expect((await failing.queue.getFailed())[0]).toMatchObject({ failedReason: "status 503" });
     expect(await reviveDead(pool, failing.endpointId)).toBe(1);
     await vi.waitFor(async () => expect(await states()).toContain("dead 1 status 410"), WAIT);
     expect(await reviveDead(pool, failing.endpointId)).toBe(1);
@@ -222,63 +209,137 @@ describe.each(QUEUE_BACKENDS)("outgoing webhooks with their queues in $backend",
     );
   });
 
-  it("loses nothing when its jobs are lost", async () => {
-    let works = false;
-    const endpoint = await open({
-      ...place(),
-      answer: (response) => void response.writeHead(works ? 204 : 503, { "retry-after": "600" }).end(),
-    });
+  it("are sent again when the process that took them is gone", async () => {
+    await list("erp-lost");
     await change(["A", "B", "C"]);
-    await vi.waitFor(() => expect(endpoint.seen().sort()).toEqual(["A1", "B1", "C1"]), WAIT);
-    works = true;
-    await pool.query(
-      "update mirror.outgoing_deliveries set enqueued_at = enqueued_at - interval '10 seconds'",
-    );
-    if (backend === "Redis") await flush();
-    else await endpoint.queue.obliterate({ force: true });
+    await planDeliveries(pool, { endpointId: "erp-lost", definition: "", types: null, statuses: null }, 10);
+    const lost = { endpointId: "erp-lost", definition: "", rate: null, ordered: false };
+    expect(await takeDue(pool, lost, 2)).toHaveLength(2);
+    const endpoint = await open({ wanted: { endpointId: "erp-lost" } });
+    await deliveredAll(1);
+    expect(endpoint.received).toHaveLength(1);
+    await pool.query("update mirror.outgoing_deliveries set taken_until = taken_until - interval '1 minute'");
     await deliveredAll(3);
-    expect(new Set(endpoint.received.map(({ headers }) => headers["webhook-id"])).size).toBe(3);
+    expect(endpoint.seen().toSorted()).toEqual(["A1", "B1", "C1"]);
+  });
+
+  it("a failure of our own database uses no attempt", async () => {
+    let fail = true;
+    const endpoint = await open({
+      answer: (response) => {
+        if (!fail) return void response.writeHead(204).end();
+        fail = false;
+        // The end of this attempt cannot be recorded.
+        void pool
+          .query("alter table mirror.outgoing_deliveries rename to away")
+          .then(() => response.writeHead(204).end());
+      },
+    });
+    await change(["A"]);
+    await vi.waitFor(() => expect(endpoint.received).toHaveLength(1), WAIT);
+    await vi.waitFor(() => pool.query("select from mirror.away where taken_until is not null"), WAIT);
+    await pool.query("alter table mirror.away rename to outgoing_deliveries");
+    expect(await states()).toEqual(["pending 0 null"]);
+    await pool.query("update mirror.outgoing_deliveries set taken_until = now()");
+    await settled("delivered 1 status 204");
   });
 
   it("wait for no other endpoint, and have a limited number under way with two processes", async () => {
-    const hanging = await open({ ...place(), answer: () => undefined, timeoutMs: 300_000, processes: 2 });
-    await open(place());
+    const hanging = await open({ answer: () => undefined, timeoutMs: 300_000, processes: 2 });
+    await open();
     await change(references(30));
     await deliveredAll(30);
     await vi.waitFor(() => expect(hanging.received).toHaveLength(UNDER_WAY_MAX), WAIT);
     expect(hanging.mostUnderWay()).toBe(UNDER_WAY_MAX);
   });
 
-  it("keep to the rate of an endpoint with two processes", async () => {
+  it("keep to the rate of an endpoint with two processes, evenly", async () => {
     const times: number[] = [];
     const answer: Answer = (response) => {
       times.push(performance.now());
       accept(response, { reference: "", revision: 0 });
     };
-    await open({ ...place(), answer, rate: 5, processes: 2 });
+    await open({ answer, rate: 5, processes: 2 });
     await change(references(11));
     await deliveredAll(11);
-    // Windows of a second, one after the other.
-    for (const [index, time] of times.slice(10).entries()) expect(time - times[index]!).toBeGreaterThan(900);
+    for (const [index, time] of times.slice(5).entries()) expect(time - times[index]!).toBeGreaterThan(900);
   });
 
-  it("are paused and resumed by a person", async () => {
-    const endpoint = await open(place());
-    expect(await setEndpointPaused(pool, { endpointId: endpoint.endpointId, paused: true })).toBe(true);
-    await vi.waitFor(async () => expect(await endpoint.queue.isPaused()).toBe(true), WAIT);
+  it("are paused and resumed by a person: what waits is then due at once", async () => {
+    const endpoint = await open({ answer: refuse(503), retrySeconds: [600] });
+    const { endpointId } = endpoint;
     await change(["A"]);
-    const enqueued = "select from mirror.outgoing_deliveries where enqueued_at is not null";
-    await vi.waitFor(async () => expect((await pool.query(enqueued)).rows).toHaveLength(1), WAIT);
-    expect(endpoint.received).toEqual([]);
-    expect(await setEndpointPaused(pool, { endpointId: endpoint.endpointId, paused: false })).toBe(true);
-    await deliveredAll(1);
+    await settled("pending 1 status 503");
+    expect(await setEndpointPaused(pool, { endpointId, paused: true })).toBe(true);
+    expect(await setEndpointPaused(pool, { endpointId, paused: true })).toBe(false);
+    await change(["B"]);
+    await settled("pending 1 status 503", "pending 0 null");
+    const [shown] = await readOutgoingEndpoints(pool);
+    expect(shown!.pausedAt).not.toBeNull();
+    expect(endpoint.received).toHaveLength(1);
+    expect(await setEndpointPaused(pool, { endpointId, paused: false })).toBe(true);
+    await settled("delivered 2 status 200", "delivered 1 status 200");
+  });
+
+  it("that wait for their next attempt are sent now on request, with the attempts before kept", async () => {
+    const endpoint = await open({ answer: refuse(503), retrySeconds: [600] });
+    await change(["A"]);
+    await settled("pending 1 status 503");
+    const [shown] = await readOutgoingEndpoints(pool);
+    expect(shown!.nextAttemptAt! - Date.now() / 1_000).toBeGreaterThan(500);
+    expect(await sendNow(pool, endpoint.endpointId)).toBe(1);
+    await settled("delivered 2 status 200");
+    const { rows } = await pool.query("select last_attempts as attempts from mirror.outgoing_deliveries");
+    const attempt = { at: expect.any(Number) as number, ms: expect.any(Number) as number };
+    expect(rows).toEqual([
+      {
+        attempts: [
+          { ...attempt, outcome: "status 200" },
+          { ...attempt, outcome: "status 503" },
+        ],
+      },
+    ]);
+  });
+
+  it("a test is sent once, and its failure is neither repeated nor given up", async () => {
+    const types: unknown[] = [];
+    const server = createServer((request, response) => {
+      request.setEncoding("utf8").on("data", (text: string) => types.push(JSON.parse(text)));
+      request.on("end", () => response.writeHead(500).end());
+    });
+    const { url, close } = await listenHere(server);
+    onTestFinished(close);
+    const send = makeSend({ url, sign: makeStandardSigner([WEBHOOK_SECRET]), clock: systemClock });
+    const endpoint = {
+      endpointId: "tried",
+      definition: "",
+      types: null,
+      statuses: null,
+      sourceIds: ["live"],
+    };
+    const outgoing = await openOutgoing({
+      pool,
+      endpoints: [{ ...endpoint, send, fields: "all", ordered: true, rate: null }],
+      clock: systemClock,
+      logger: silentLogger,
+      lookEveryMs: 50,
+    });
+    closes.push(() => outgoing.close());
+    expect(await planTest(pool, "none")).toBe(false);
+    for (const count of [1, 2]) {
+      expect(await planTest(pool, "tried")).toBe(true);
+      await settled("dead 1 status 500");
+      expect(types).toHaveLength(count);
+    }
+    expect(types[0]).toMatchObject({ type: "test", source: "live", data: {} });
+    expect(await readOutgoingEndpoints(pool)).toMatchObject([{ dead: 0, pending: 0 }]);
+    expect(await reviveDead(pool, "tried")).toBe(0);
   });
 
   it("gets the changes of each order one after the other, with failures and two processes", async () => {
     let count = 0;
     const accepted: string[] = [];
     const endpoint = await open({
-      ...place(),
       processes: 2,
       ordered: true,
       answer: (response, { reference, revision }) => {
@@ -332,10 +393,25 @@ describe("an attempt", () => {
       "pending 3 TimeoutError",
     ]);
     const { rows } = await pool.query<{ answer: string; ms: number }>(
-      "select answer, duration_ms as ms from mirror.outgoing_deliveries",
+      "select answer, (last_attempts->0->>'ms')::int as ms from mirror.outgoing_deliveries",
     );
     expect(rows[0]!.answer).toMatch(/^<b>no<\/b> \[31m A key \[…\] x{100,}$/);
     expect(rows[0]!.ms).toBeLessThan(300);
+  });
+
+  it("keeps no answer that names the person, although the message did not", async () => {
+    await open({
+      fields: "redacted",
+      answer: (response) => void response.writeHead(422).end("unknown customer Jansen"),
+      retrySeconds: [600],
+    });
+    await see({ reference: "A", updatedAt: at(1), more: { customer: { name: "Jansen" } } });
+    await settled("pending 1 status 422");
+    const { rows } = await pool.query<{ row: string }>(
+      "select d::text as row from mirror.outgoing_deliveries d",
+    );
+    expect(rows[0]!.row).toContain("not shown");
+    expect(rows[0]!.row).not.toContain("Jansen");
   });
 
   it("keeps no answer for an order that is erased meanwhile", async () => {
@@ -359,8 +435,16 @@ describe("an attempt", () => {
 });
 
 describe("deliveries", () => {
-  const ALL: Wanted = { endpointId: "erp", types: null, statuses: null };
-  const END = { outcome: "status 200", durationMs: 1, answer: null, result: "delivered" } as const;
+  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
+  const TAKEN = { endpointId: "erp", definition: "", rate: null, ordered: false };
+  const takeOne = async () => (await takeDue(pool, TAKEN, 1))[0]!.deliveryId;
+  const END = {
+    endpointId: "erp",
+    outcome: "status 200",
+    durationMs: 1,
+    answer: null,
+    result: "delivered",
+  } as const;
   beforeEach(() => list("erp"));
 
   it("are made of the kinds and statuses that an endpoint subscribes to", async () => {
@@ -413,15 +497,25 @@ describe("deliveries", () => {
   it("a late answer to the former sending changes nothing", async () => {
     await change(["A"]);
     await planDeliveries(pool, ALL, 10);
-    const [former] = await takeToEnqueue(pool, "erp", 10);
+    const former = await takeOne();
     await pool.query("update mirror.outgoing_deliveries set state = 'dead'");
     expect(await reviveDead(pool, "erp")).toBe(1);
-    await recordAttempt(pool, { deliveryId: former!, ...END });
+    await recordAttempt(pool, { deliveryId: former, ...END });
     expect(await states()).toEqual(["pending 0 null"]);
-    const [again] = await takeToEnqueue(pool, "erp", 10);
+    const again = await takeOne();
     expect(again).not.toBe(former);
-    await recordAttempt(pool, { deliveryId: again!, ...END });
+    await recordAttempt(pool, { deliveryId: again, ...END });
     expect(await states()).toEqual(["delivered 1 status 200"]);
+  });
+
+  it("are taken by their own endpoint only, and by nobody with another definition", async () => {
+    await list("erp", "bi");
+    await change(["A"]);
+    await planDeliveries(pool, ALL, 10);
+    expect(await takeDue(pool, { ...TAKEN, endpointId: "bi" }, 10)).toEqual([]);
+    expect(await takeDue(pool, { ...TAKEN, definition: "new" }, 10)).toEqual([]);
+    expect(await planDeliveries(pool, { ...ALL, definition: "new" }, 10)).toMatchObject({ read: 0 });
+    expect(await takeDue(pool, TAKEN, 10)).toMatchObject([{ reference: "A" }]);
   });
 
   it("are dead when their change was removed, and deleted some days after delivery", async () => {
@@ -452,21 +546,77 @@ describe("deliveries", () => {
     expect(await remove()).toBe(1);
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 2 });
     expect(await remove()).toBe(0);
-    await list();
+    await age("listed_at", "1 minute");
+    expect(await removeEndpoint(pool, "erp")).toBe(true);
     expect(await remove()).toBe(2);
   });
 
-  it("of an endpoint that is no longer listed are forgotten, and it neither waits nor warns", async () => {
+  it("more than 10,000 are not planned, and none is skipped", async () => {
+    await pool.query(
+      `insert into mirror.outgoing_deliveries (endpoint_id, source_id, position, event_type)
+       select 'erp', 'old', i, 'order.new' from generate_series(1, 9999) i`,
+    );
+    await change(["A", "B", "C"]);
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 1 });
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ read: 0, planned: 0 });
+    await pool.query("delete from mirror.outgoing_deliveries where source_id = 'old'");
+    expect(await planDeliveries(pool, ALL, 100)).toMatchObject({ planned: 2 });
+  });
+});
+
+describe("an endpoint", () => {
+  const ALL: Wanted = { endpointId: "erp", definition: "", types: null, statuses: null };
+  const endpoints = () => readOutgoingEndpoints(pool);
+
+  it("that no process lists any more keeps its place and messages, until a person removes it", async () => {
+    await list("erp");
     await change(["A"]);
     await planDeliveries(pool, ALL, 10);
-    expect(await recordListed(pool, [{ endpointId: "bi", sourceIds: ["live"] }])).toEqual(["erp"]);
+    await list("bi");
+    await list();
+    expect(await states()).toEqual(["pending 0 null"]);
+    expect(await removeEndpoint(pool, "erp")).toBe(false);
+    await age("listed_at", "1 day");
+    const [, shown] = await endpoints();
+    expect(shown).toMatchObject({ endpointId: "erp", pending: 1, late: false });
+    expect(Date.now() / 1_000 - shown!.unlistedSince!).toBeGreaterThan(86_000);
+    await change(["B"]);
+    // Listed again, it goes on from its place.
+    await list("erp");
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 1 });
+    await age("listed_at", "1 minute");
+    expect(await removeEndpoint(pool, "erp")).toBe(true);
     expect(await states()).toEqual([]);
-    expect(await readOutgoingEndpoints(pool)).toMatchObject([
-      { endpointId: "bi", pausedAt: null, pending: 0 },
-    ]);
-    // Listed again, it begins behind the last change.
+    // A new one begins behind the last change.
     await list("erp");
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ planned: 0 });
+  });
+
+  it("does not flap between two processes with different lists", async () => {
+    await listAs("old", "erp");
+    expect(await endpoints()).toMatchObject([{ disputed: false }]);
+    for (let turn = 0; turn < 3; turn += 1) {
+      expect(await listAs("new", "erp")).toEqual([]);
+      expect(await listAs("old", "erp")).toEqual(["erp"]);
+    }
+    expect(await endpoints()).toMatchObject([{ disputed: true }]);
+    // The old process has ended.
+    await age("listed_at", "31 seconds");
+    expect(await listAs("new", "erp")).toEqual(["erp"]);
+    expect(await listAs("old", "erp")).toEqual([]);
+    await age("disputed_at", "31 seconds");
+    expect(await endpoints()).toMatchObject([{ disputed: false, unlistedSince: null }]);
+  });
+
+  it("has as its oldest change one that nobody planned, too", async () => {
+    await list("erp");
+    await change(["A"]);
+    await pool.query("update mirror.changes set changed_at = now() - interval '11 minutes'");
+    const [shown] = await endpoints();
+    expect(shown).toMatchObject({ pending: 0, late: true });
+    expect(Date.now() / 1_000 - shown!.oldestPendingAt!).toBeGreaterThan(600);
+    await planDeliveries(pool, { ...ALL, statuses: ["none"] }, 10);
+    expect(await endpoints()).toMatchObject([{ oldestPendingAt: null, late: false }]);
   });
 });
 

@@ -7,7 +7,8 @@ import { readDecisions } from "../../../src/changes/changeTail.sql.ts";
 import { acquireLease, type Lease } from "../../../src/database/leases.sql.ts";
 import { readExport } from "../../../src/orders/exportOrders.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
-import { planDeliveries, recordListed } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { planDeliveries } from "../../../src/outgoing/outgoingDeliveries.sql.ts";
+import { recordListed } from "../../../src/outgoing/outgoingEndpoints.sql.ts";
 import { readBreaches } from "../../support/mirror/breaches.ts";
 import { commitHead, readGaps, readWalked, recordWalked } from "../../../src/poll/coverage.sql.ts";
 import { beginPolling } from "../../../src/poll/pollState.sql.ts";
@@ -81,7 +82,7 @@ const withdraw = (sourceId: string) =>
     parseInstant(at(-50)),
   ]);
 const plan = (sourceId: string) =>
-  planDeliveries(pool, { endpointId: `of ${sourceId}`, types: null, statuses: null }, 100);
+  planDeliveries(pool, { endpointId: `of ${sourceId}`, definition: "", types: null, statuses: null }, 100);
 
 /** Two sources with the same references, external ids, events, windows, breaches and subscriptions. */
 beforeEach(async () => {
@@ -89,6 +90,7 @@ beforeEach(async () => {
   const endpointOf = (sourceId: string) => ({
     endpointId: `of ${sourceId}`,
     sourceIds: [sourceId],
+    definition: "",
   });
   await recordListed(pool, ["live", "twin"].map(endpointOf));
   for (const sourceId of ["live", "twin"]) {

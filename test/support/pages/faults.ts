@@ -28,8 +28,10 @@ const failing = (trouble: string, since: string) =>
 export const calls = (outcome: string, count: number) => `
   insert into mirror.calls values
     ('live', 'webhook', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, now());`;
-const delivery = (state: string) => `
-  insert into mirror.outgoing_endpoints (endpoint_id, failures_in_row) values ('erp', ${state === "dead" ? 0 : 4});
+const endpoint = (columns: string, values: string) =>
+  `insert into mirror.outgoing_endpoints (endpoint_id, ${columns}) values ('erp', ${values});`;
+const delivery = (state: string, failures: number) => `
+  ${endpoint("failures_in_row", String(failures))}
   insert into mirror.outgoing_deliveries
     (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, created_at)
   values ('erp', 'live', 1, 'R', 'order.new', '${state}', now(), now() - interval '11 minutes');`;
@@ -90,6 +92,9 @@ export const FAULTS: readonly (readonly [
   ["EventsStopped", "critical", announced(900, { upTo: 1 }) + lost(3, "20 minutes")],
   ["EventsLost", "warning", lost(2, "20 minutes")],
   ["EventsLate", "warning", announced(50, { outcome: "late", upTo: 60, hoursAgo: 0 })],
-  ["OutgoingFailing", "warning", delivery("pending")],
-  ["OutgoingGivenUp", "warning", delivery("dead")],
+  ["OutgoingFailing", "warning", delivery("pending", 4)],
+  ["OutgoingGivenUp", "warning", delivery("dead", 0)],
+  ["OutgoingLate", "warning", delivery("pending", 0)],
+  ["OutgoingPaused", "warning", endpoint("paused_at", "now()")],
+  ["OutgoingNotListed", "warning", endpoint("listed_at", "now() - interval '25 hours'")],
 ];

@@ -97,7 +97,7 @@ async function fillCoverage(pool: Pool): Promise<void> {
 }
 
 /**
- * The endpoint `erp` with two messages, number 1 and 2 on a new database: the first one waits, and was answered with
+ * The endpoint `erp` with two messages: the first one waits, and was answered with
  * `answer`; the second one was accepted.
  */
 export async function fillOutgoing(pool: Pool, answer: string): Promise<void> {
@@ -107,9 +107,11 @@ export async function fillOutgoing(pool: Pool, answer: string): Promise<void> {
   await pool.query(
     `insert into mirror.outgoing_deliveries
        (endpoint_id, source_id, position, reference, event_type, state, attempts, last_attempt_at, last_outcome,
-        duration_ms, answer, delivered_at)
-     values ('erp', 'live', 1, 'ORD-1001', 'order.new', 'pending', 2, now(), 'status 500', 40, $1, null),
-       ('erp', 'live', 2, 'ORD-1001', 'order.new', 'delivered', 1, now(), 'status 200', 30, null, now())`,
+        last_attempts, answer, delivered_at)
+     values ('erp', 'live', 1, 'ORD-1001', 'order.new', 'pending', 2, now(), 'status 500',
+         '[{"at": 1772355600, "outcome": "status 500", "ms": 40}, {"at": 1772355500, "outcome": "ECONNRESET", "ms": 30}]', $1, null),
+       ('erp', 'live', 2, 'ORD-1001', 'order.new', 'delivered', 1, now(), 'status 200',
+         '[{"at": 1772355600, "outcome": "status 200", "ms": 30}]', null, now())`,
     [answer],
   );
 }

@@ -22,7 +22,7 @@ export async function openOpsPages({ max = 2, ...options }: Partial<OpsDeps> & {
   const { database, pool } = await openTestDatabase({ purpose: "ops", max, statementTimeoutMs: 5_000 });
   const board = await openBoardQueue(database.url, "pages");
   const config = { opsPassword: PASSWORDS.operator, opsViewerPassword: PASSWORDS.viewer, localTrust: true };
-  const deps = { pool, queues: () => [board.queue], config, logger: silentLogger, ...options };
+  const deps = { pool, queue: board.queue, config, logger: silentLogger, ...options };
   const server = await serve(makeOpsRouter(deps));
   const { url } = server;
   afterAll(async () => {

@@ -111,7 +111,7 @@ it("describes the messages of outgoing webhooks", () => {
   const read = ({ body }: { body: Buffer }): unknown => JSON.parse(body.toString());
   const kinds = OUTGOING_TYPES.flatMap((type) => OUTGOING_FIELDS.map((fields) => [type, fields] as const));
   for (const [type, fields] of kinds) {
-    const message = read(writeMessage({ epoch: "0123456789ab", type, change }, fields));
+    const message = read(writeMessage({ ...change, epoch: "0123456789ab", type }, fields));
     expect(makeCheck(type).safeParse(message).error).toBeUndefined();
     expect(makeCheck(type).safeParse({ ...(message as object), data: {} }).success).toBe(false);
   }

@@ -583,7 +583,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       sources: ["live", "live"],
       events,
       statuses: ["picked_up"],
-      fields: "thin",
+      fields: "all",
       ordered: true,
       rate: 5,
     });
@@ -598,6 +598,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         fields: "redacted",
         ordered: false,
         rate: null,
+        definition: expect.stringMatching(/^[0-9a-f]{32}$/),
       },
       {
         endpointId: "bi",
@@ -606,9 +607,10 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         sourceIds: ["live"],
         types: events,
         statuses: ["picked_up"],
-        fields: "thin",
+        fields: "all",
         ordered: true,
         rate: 5,
+        definition: expect.stringMatching(/^[0-9a-f]{32}$/),
       },
     ]);
   });
@@ -620,7 +622,11 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       /endpoint erp, sources has test, which is not/,
     ],
     ["no secret", { ...endpoint, secret: undefined }, /endpoint erp, secret is missing/],
-    ["a key that signs nothing", { ...endpoint, secret: `${SECRET},whsk_short` }, /whsk_ must be 32 or 64/],
+    [
+      "a secret to be guessed",
+      { ...endpoint, secret: "whsec_abcd" },
+      /erp, secret is wrong: .* only 3 bytes/,
+    ],
     ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret is wrong: /],
     ["an address that is none", { ...endpoint, url: "erp" }, /endpoint erp, url must be/],
     [

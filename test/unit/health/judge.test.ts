@@ -172,8 +172,14 @@ const endpoint = {
   newestDeliveredAt: null,
   failuresInRow: 3,
   pausedAt: null,
-  listed: "active" as const,
+  nextAttemptAt: null,
+  late: true,
+  unlistedSince: null,
+  disputed: false,
 };
+const IDLE = { ...endpoint, pending: 0, oldestPendingAt: null, failuresInRow: 0, late: false };
+const LATE = { ...endpoint, failuresInRow: 0 };
+
 const queue = { name: "apply", problems: [], newestDeadAt: null };
 
 it.each<[string, Partial<Facts>, Partial<Facts>]>([
@@ -197,16 +203,36 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     { endpoints: [{ ...endpoint, oldestPendingAt: LOOKED_AT - 599 }] },
     { endpoints: [endpoint] },
   ],
-  [
-    "OrderMirrorOutgoingFailing",
-    { endpoints: [{ ...endpoint, failuresInRow: 0 }] },
-    { endpoints: [endpoint] },
-  ],
+  ["OrderMirrorOutgoingFailing", { endpoints: [IDLE] }, { endpoints: [endpoint] }],
   [
     "OrderMirrorOutgoingGivenUp",
     { endpoints: [] },
-    { endpoints: [{ ...endpoint, failuresInRow: 0, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
+    { endpoints: [{ ...IDLE, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
   ],
+  [
+    "OrderMirrorOutgoingLate",
+    { endpoints: [{ ...LATE, oldestPendingAt: LOOKED_AT - 599 }] },
+    { endpoints: [LATE] },
+  ],
+  // Nothing is planned, or no worker lists it: whatever failed before.
+  ["OrderMirrorOutgoingLate", { endpoints: [IDLE] }, { endpoints: [{ ...endpoint, pending: 0 }] }],
+  [
+    "OrderMirrorOutgoingLate",
+    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 700 }] },
+    { endpoints: [{ ...endpoint, unlistedSince: LOOKED_AT - 700 }] },
+  ],
+  // One cause is one problem: not also failing, late or not listed.
+  [
+    "OrderMirrorOutgoingPaused",
+    { endpoints: [IDLE] },
+    { endpoints: [{ ...endpoint, unlistedSince: LOOKED_AT - 86_400, pausedAt: LOOKED_AT - 5 }] },
+  ],
+  [
+    "OrderMirrorOutgoingNotListed",
+    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 86_399 }] },
+    { endpoints: [{ ...IDLE, unlistedSince: LOOKED_AT - 86_400 }] },
+  ],
+  ["OrderMirrorOutgoingDisputed", { endpoints: [IDLE] }, { endpoints: [{ ...IDLE, disputed: true }] }],
 ])("tells what is fine from what is not: %s", (name, fine, wrong) => {
   expect(firing({}, fine)).toEqual([]);
   expect(firing({}, wrong)).toEqual([name]);

@@ -1,18 +1,11 @@
 import { expect, it } from "vitest";
 import { showAnswer } from "../../../src/outgoing/outgoingMessage.ts";
 
-const SENT = Buffer.from(
-  JSON.stringify({
-    data: {
-      before: null,
-      after: {
-        reference: "DO-1",
-        status: "created",
-        customer: { firstName: "Zoë O'Neil", phone: "+49 221/7" },
-      },
-    },
-  }),
-);
+const ORDER = JSON.stringify({
+  reference: "DO-1",
+  status: "created",
+  customer: { firstName: "Zoë O'Neil", phone: "+49 221/7" },
+});
 
 it.each([
   ["as it was sent", "unknown customer Zoë O'Neil, +49 221/7 of DO-1"],
@@ -25,13 +18,16 @@ it.each([
   ],
   ["in HTML", "<p>Zo&#235; O&#x27;Neil</p><p>+49 221&#47;7</p>"],
   ["over several lines", "customer Zoë\n  O'Neil\r\n+49\t221/7"],
-])("an answer that repeats what the message said is not shown: %s", (_how, answer) => {
-  const shown = showAnswer(Buffer.from(answer), SENT) ?? "";
+])("an answer that repeats personal data of the order is not shown: %s", (_how, answer) => {
+  const shown = showAnswer(Buffer.from(answer), [null, ORDER]) ?? "";
   expect(shown).toContain("not shown");
   expect(shown).not.toMatch(/neil|zo.{0,2}|221/i);
 });
 
 it("keeps what helps", () => {
-  const shown = showAnswer(Buffer.from('{"error":"order DO-1 has an unknown status created"}'), SENT);
+  const shown = showAnswer(Buffer.from('{"error":"order DO-1 has an unknown status created"}'), [
+    null,
+    ORDER,
+  ]);
   expect(shown).toBe('{"error":"order DO-1 has an unknown status created"}');
 });

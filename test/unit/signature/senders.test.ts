@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { verify as verifyLikeGitHub } from "@octokit/webhooks-methods";
 import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
@@ -6,8 +6,6 @@ import { expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner, makeStandardSigner } from "../../../src/signature/sign.ts";
-import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { distinct } from "../../support/signing/signing.ts";
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 const text = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
@@ -50,24 +48,13 @@ it.each([
 });
 
 it("signs with each secret, so that a receiver with one of them accepts the message", () => {
-  const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
-  const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
   const [older, newer] = [makeSecret(), makeSecret()];
-  const headers = makeStandardSigner([newer, `whsk_${toBase64(d)}`, older])({
-    id: "msg_1",
-    body,
-    nowSeconds,
-  });
+  const headers = makeStandardSigner([newer, older])({ id: "msg_1", body, nowSeconds });
   const signatures = headers["webhook-signature"]?.split(" ") ?? [];
-  expect(signatures.map((each) => each.split(",")[0])).toEqual(["v1", "v1a", "v1"]);
+  expect(signatures.map((each) => each.split(",")[0])).toEqual(["v1", "v1"]);
   // The reference library of the receiver, with the old secret and with the new one.
   for (const secret of [older, newer])
     expect(new Webhook(secret).verify(text, headers)).toEqual(JSON.parse(text));
   expect(() => new Webhook(makeSecret()).verify(text, headers)).toThrow("No matching signature found");
-  const scheme = loadScheme("standard-webhooks-ed25519");
-  const verifier = loadVerifier({ scheme, secrets: [`whpk_${toBase64(x)}`] });
-  expect(verifier.verify({ headersDistinct: distinct(headers), body, nowSeconds })).toMatchObject({
-    valid: true,
-  });
   expect(() => makeStandardSigner(["whsk_short"])).toThrow("The secret to sign with");
 });
