@@ -410,4 +410,28 @@ export const VARIANTS: readonly Variant[] = [
     by: "integration/receive/synchronousStandby",
     test: "a stalled standby uses no more connections than a pool has",
   },
+  {
+    flaw: "a stream that is silent for ever is never given up",
+    in: "client/feed.ts",
+    find: 'if (chunk === "late") throw makeFailure("sent nothing for too long", "timeout");',
+    replace: 'if (chunk === "late") continue;',
+    by: "integration/client/hostileMirror",
+    test: "that is silent for ever is given up, and opened again",
+  },
+  {
+    flaw: "a misspelt parameter is ignored",
+    in: "api/parseQuery.ts",
+    find: "if (!known.includes(name))",
+    replace: "if (name === undefined)",
+    by: "integration/api/orders",
+    test: "refuses a misspelt parameter by name, without repeating the value",
+  },
+  {
+    flaw: "one token may take everything that all share",
+    in: "api/shares.ts",
+    find: "|| (takenBy.get(client) ?? 0) >= half",
+    replace: "",
+    by: "integration/api/shares",
+    test: "that reads none of its exports leaves half of them to others",
+  },
 ];

@@ -137,7 +137,8 @@ describe("a stream of changes", () => {
     const stop = new AbortController();
     const failures: string[] = [];
     await follow({
-      signal: stop.signal,
+      // A loop that waits for ever ends here, and has no failure to show.
+      signal: AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]),
       onState(state) {
         if (state.state === "waiting") failures.push(state.error.failure);
         if (asked.length === 2) stop.abort();
