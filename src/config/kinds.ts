@@ -202,7 +202,7 @@ const tokenEntries = z
   });
 
 /** A bearer token of the read API, with the source that it may read. */
-interface ApiToken {
+export interface ApiToken {
   readonly token: string;
   readonly sourceId: string;
   readonly mayWrite: boolean;
